@@ -1,20 +1,20 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { type EarlierMeasurement, earlierMeasurementOf } from './capacity/confirmation/agreement.ts'
+export { type EarlierMeasurement, extractEarlierMeasurement } from './capacity/confirmation/agreement.ts'
 export {
   type Confirmation,
   type ConfirmationWindows,
   type ConfirmOptions,
   confirmCapacity,
-  usualConfirmationS,
+  estimateConfirmationS,
 } from './capacity/confirmation/confirm.ts'
 export { spreadConfirmationS } from './capacity/confirmation/rate-evidence.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
-export { capacityOf } from './capacity/capacity-bounds.ts'
+export { resolveCapacity } from './capacity/capacity-bounds.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
-export { keptUnder, provenUnder } from './capacity/rederive/window-under-slo.ts'
+export { judgeWindow, isProvenUnder } from './capacity/rederive/window-under-slo.ts'
 export { measureSimulatedCapacity } from './capacity/simulated/simulated-capacity.ts'
-export { requestsToWarm, requestsUntilSteady } from './capacity/warm-up.ts'
+export { estimateRequestsToWarm, estimateRequestsUntilSteady } from './capacity/warm-up.ts'
 export { schedule } from './load/arrivals.ts'
 export { HttpLoadGenerator } from './load/http-generator.ts'
 export type { PayloadOrder, PayloadSource } from './payload-source.ts'
@@ -29,9 +29,9 @@ export { GeneratorError, PayloadError, ProtocolError } from './profiler-errors.t
 export { protocolFor } from './protocols/index.ts'
 export type { ProtocolOptions } from './protocols/protocol-module.ts'
 export { type ProtocolName, protocolNames, protocolTable } from './protocols/protocol-table.ts'
-export { keeps, type Slo, type SloLimit, sloName, sloText } from './model/slo.ts'
+export { meetsSlo, type Slo, type SloLimit, sloName, sloText } from './model/slo.ts'
 export type { HistogramBin } from './statistics/histogram.ts'
-export { loadPointOf, summarise } from './load/load-point.ts'
+export { summariseRun, summarise } from './load/load-point.ts'
 export type * from './model/load.ts'
 export type * from './model/load-generator.ts'
 export type * from './model/load-point.ts'

@@ -2,8 +2,8 @@
  * One load after the other on a server, each for the same time: how it fares as ever more is asked
  * of it.
  */
-import { failuresOf, type Session } from './capacity/session.ts'
-import { keeps, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
+import { describeErrors, type Session } from './capacity/session.ts'
+import { meetsSlo, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
 import type { LoadPoint } from './model/load-point.ts'
 import type { Arrivals } from './model/load.ts'
 
@@ -63,9 +63,9 @@ export function sweepVerdict(
   if (first === undefined || points.every(({ requests, errors }) => requests === errors))
     return {
       verdict: 'failed',
-      summary: `no request was answered well${first ? `: ${failuresOf(first)}` : ''}`,
+      summary: `no request was answered well${first ? `: ${describeErrors(first)}` : ''}`,
     }
-  const kept = points.filter((point) => keeps(point, slo))
+  const kept = points.filter((point) => meetsSlo(point, slo))
   const most = kept.reduce<LoadPoint | undefined>(
     (a, b) => (a && a.achievedRps >= b.achievedRps ? a : b),
     undefined,
@@ -74,7 +74,7 @@ export function sweepVerdict(
     const least = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
     return {
       verdict: 'missed',
-      summary: `no load keeps ${sloText(slo)}: at the best, ${asked(least)}, ${sloName(slo)} ${sloValue(slo, least.sloMs)}${least.errors > 0 ? `; ${failuresOf(least)}` : ''}`,
+      summary: `no load keeps ${sloText(slo)}: at the best, ${asked(least)}, ${sloName(slo)} ${sloValue(slo, least.sloMs)}${least.errors > 0 ? `; ${describeErrors(least)}` : ''}`,
     }
   }
   const figure = `${sloName(slo)} ${sloValue(slo, most.sloMs)}`

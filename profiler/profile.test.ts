@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type Effort, efforts } from './capacity/effort.ts'
 import { profileEndpoint, verdictOf } from './profile.ts'
 import { noLatency } from './load/latency-summary.ts'
-import { loadPointOf } from './load/load-point.ts'
+import { summariseRun } from './load/load-point.ts'
 import { runOf } from './testing/scripted-generator.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
@@ -145,7 +145,7 @@ test('a measurement whose every window violated the SLO says at which rate, and 
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
   const windowAt = (rateRps: number, ms: number) => {
     const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 }
-    return loadPointOf(runOf(load as Load, new Array<number>(rateRps).fill(ms)), slo)
+    return summariseRun(runOf(load as Load, new Array<number>(rateRps).fill(ms)), slo)
   }
   const measured = (points: LoadPoint[], known: Measurement['known']): Measurement => ({
     outcome: 'budget',

@@ -3,11 +3,11 @@
  * rate.
  */
 
-import { violatedAt } from './capacity/capacity-bounds.ts'
-import { caveatsOf } from './capacity/caveats.ts'
+import { describeViolation } from './capacity/capacity-bounds.ts'
+import { collectCaveats } from './capacity/caveats.ts'
 import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 import { resolveGenerator } from './load/resolve-generator.ts'
-import { failuresOf, Session } from './capacity/session.ts'
+import { describeErrors, Session } from './capacity/session.ts'
 import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { ProtocolError } from './profiler-errors.ts'
@@ -17,9 +17,9 @@ import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
 import {
-  failsTooOften,
-  keeps,
-  saysNothing,
+  exceedsErrorRate,
+  meetsSlo,
+  isInvalidWindow,
   type Slo,
   sloLimit,
   sloName,
@@ -158,7 +158,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   try {
     if (options.sweep !== undefined) {
       const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
-      return { ...about, ...sweepVerdict(sweep, slo), sweep, caveats: caveatsOf(target, session) }
+      return { ...about, ...sweepVerdict(sweep, slo), sweep, caveats: collectCaveats(target, session) }
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
@@ -167,7 +167,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
         slo,
       )
       const verdict = verdictAt(steady.point, slo)
-      const caveats = caveatsOf(target, session)
+      const caveats = collectCaveats(target, session)
       if (verdict.verdict === 'met') caveats.push(unobservedOutages([steady.point]))
       return { ...about, ...verdict, steady, caveats }
     }
@@ -203,7 +203,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     const caveats = [...measurement.caveats]
     if (steady.point.generatorSaturated)
       caveats.push('the load generator could not hold the steady window; it is marked')
-    if (!keeps(steady.point, slo))
+    if (!meetsSlo(steady.point, slo))
       caveats.push(
         `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`,
       )
@@ -247,8 +247,8 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
-    return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
-  if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
+    return { verdict: 'failed', summary: `no request was answered well: ${describeErrors(point)}` }
+  if (meetsSlo(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
   // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with
   // them says nothing of the server.
   if (point.generatorSaturated)
@@ -256,14 +256,14 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
       verdict: 'failed',
       summary: `the load generator could not hold ${rate}: nothing can be said of the server`,
     }
-  const why = failsTooOften(point, slo) ? failuresOf(point) : found
+  const why = exceedsErrorRate(point, slo) ? describeErrors(point) : found
   return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
 }
 
 /** Undefined where no window of open load at one rate violated the SLO by itself. */
 function lowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
   const violated = steadyPoints(points).filter(
-    (point) => !keeps(point, slo) && !saysNothing(point, slo),
+    (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
   )
   return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
 }
@@ -299,7 +299,7 @@ export function verdictOf({
     return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
   const violatedRps = lowestViolatedRps(points, slo)
   if (capacityRps === 0 && known === 'bound above' && violatedRps !== undefined)
-    return { verdict: 'missed', summary: violatedAt(violatedRps) }
+    return { verdict: 'missed', summary: describeViolation(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
   const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''

@@ -7,7 +7,7 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
-import { keeps, keepsSurely } from '../model/slo.ts'
+import { meetsSlo, surelyMeetsSlo } from '../model/slo.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
@@ -59,8 +59,8 @@ async function watched(options: CapacityOptions): Promise<Found> {
     ...found,
     loadS: points.reduce((total, { seconds }) => total + seconds, 0),
     contradicts:
-      low > 1.0001 * most(steady.filter((point) => keeps(point, slo))) ||
-      high < 0.9999 * most(steady.filter((point) => keepsSurely(point, slo) === true)),
+      low > 1.0001 * most(steady.filter((point) => meetsSlo(point, slo))) ||
+      high < 0.9999 * most(steady.filter((point) => surelyMeetsSlo(point, slo) === true)),
   }
 }
 

@@ -46,8 +46,8 @@ async function row(of: VirtualCase, share: number): Promise<string> {
       target,
       slo: of.slo,
       rateRps,
-      ...(alone === undefined && { leastRps: rateRps }),
-      leastProvenRps: leastProven * rateRps,
+      ...(alone === undefined && { minRps: rateRps }),
+      minProvenRps: leastProven * rateRps,
       seed: 10_000 * seed,
       signal,
     })

@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { schedule } from '../load/arrivals.ts'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { forkEntry } from '../module-entry.ts'
-import { loadPointOf } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
 import type { KnownStream } from '../testing/token-server.ts'
 import type { LatencySummary } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -98,7 +98,7 @@ export async function seenStreams({
         asked.map((one) => one.first_ms),
         asked.map((one) => one.each_ms),
       ),
-      ours: loadPointOf(run, slo).stream!,
+      ours: summariseRun(run, slo).stream!,
       plain: of(plain.ttftMs, plain.tpotMs),
       run,
     }

@@ -6,7 +6,7 @@
 import { efforts } from '../capacity/effort.ts'
 import { measureCapacity } from '../capacity/measure.ts'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
-import { keeps, type Slo } from '../model/slo.ts'
+import { meetsSlo, type Slo } from '../model/slo.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { StreamingGenerator } from '../testing/streaming-generator.ts'
@@ -80,7 +80,7 @@ async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<
       seed: 99,
       arrivals: { kind: 'poisson' },
     }
-    const kept = keeps(
+    const kept = meetsSlo(
       await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo),
       slo,
     )

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import type { CapacityOutcome, Measurement } from '../model/measurement.ts'
 import {
-  atMost,
-  between,
-  capacityOf,
-  halfWidthOf,
+  boundedAbove,
+  boundedBetween,
+  resolveCapacity,
+  computeHalfWidth,
   noCapacity,
   unknownCapacity,
 } from './capacity-bounds.ts'
@@ -13,11 +13,11 @@ const infinite = Number.POSITIVE_INFINITY
 
 test('what held and what bounds it tell how a capacity is known', () => {
   expect(
-    [between(90, 110, 100), between(90, infinite), between(0, 50), between(0, infinite)].map(
+    [boundedBetween(90, 110, 100), boundedBetween(90, infinite), boundedBetween(0, 50), boundedBetween(0, infinite)].map(
       ({ known }) => known,
     ),
   ).toEqual(['held', 'bound below', 'bound above', 'nothing'])
-  expect(between(0.5, 0.6)).toEqual({
+  expect(boundedBetween(0.5, 0.6)).toEqual({
     capacityRps: 0.5,
     capacityCi90Rps: [0.5, 0.6],
     known: 'held',
@@ -26,7 +26,7 @@ test('what held and what bounds it tell how a capacity is known', () => {
     { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' },
     { capacityRps: 0, capacityCi90Rps: [0, infinite], known: 'nothing' },
   ])
-  expect(atMost(50)).toEqual({ capacityRps: 50, capacityCi90Rps: [0, 50], known: 'bound above' })
+  expect(boundedAbove(50)).toEqual({ capacityRps: 50, capacityCi90Rps: [0, 50], known: 'bound above' })
 })
 
 test.each<[CapacityOutcome, number, [number, number], string]>([
@@ -42,11 +42,11 @@ test.each<[CapacityOutcome, number, [number, number], string]>([
   'a stored measurement without it: %s, %d of %j is %s',
   (outcome, capacityRps, capacityCi90Rps, known) => {
     const stored = { outcome, capacityRps, capacityCi90Rps } as unknown as Measurement
-    expect(capacityOf(stored)).toEqual({ capacityRps, capacityCi90Rps, known })
-    expect(capacityOf({ ...stored, known: 'nothing' }).known).toBe('nothing')
+    expect(resolveCapacity(stored)).toEqual({ capacityRps, capacityCi90Rps, known })
+    expect(resolveCapacity({ ...stored, known: 'nothing' }).known).toBe('nothing')
   },
 )
 
 test('half the width of an interval is a share of the capacity, not of its middle', () => {
-  expect(halfWidthOf({ capacityRps: 50, capacityCi90Rps: [40, 70] })).toBe(0.3)
+  expect(computeHalfWidth({ capacityRps: 50, capacityCi90Rps: [40, 70] })).toBe(0.3)
 })

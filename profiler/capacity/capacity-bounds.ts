@@ -1,14 +1,14 @@
-/** Capacities by how they are known: what the searches make, and what stored measurements say. */
+/** Capacities and which of their bounds are known: results of searches, and stored measurements. */
 import type { Capacity, Measurement } from '../model/measurement.ts'
 
-/** What a search ended with: a measurement but for what was seen beside it. */
-export type Searched = Capacity &
+/** Result of a search: a measurement without what was observed before it. */
+export type SearchResult = Capacity &
   Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change'> & {
     readonly caveats?: readonly string[]
   }
 
-export interface CapacityUnder extends Capacity {
-  /** SLO percentile at the capacity, ms. Of the idle predictor when the capacity is 0. */
+export interface DerivedCapacity extends Capacity {
+  /** SLO percentile at the capacity, ms; that of the unloaded server for a capacity of 0. */
   readonly sloMs: number
   /**
    * False: the profiler searched for exactly this SLO. True: read off the load curve, with a
@@ -18,79 +18,80 @@ export interface CapacityUnder extends Capacity {
 }
 
 /**
- * One knot of a load curve: offered rate against a latency percentile with its 95 % interval.
- * Infinity: too many requests failed.
+ * Knot of a load curve: a latency percentile at an offered rate, with its 95 % interval. Infinity
+ * where too many requests failed.
  */
 export interface CurveKnot {
   readonly rateRps: number
   readonly latencyMs: number
   readonly lowMs: number
   readonly highMs: number
-  /** Requests behind it. */
+  /** Requests behind the knot. */
   readonly requests: number
-  /** The profiler's estimate of where the SLO is reached: no window was measured there. */
+  /**
+   * Estimate of the profiler for the rate at which the SLO limit is reached; no window was played
+   * there.
+   */
   readonly modelled?: true
 }
 
-/** Of a rate that a window held without proving the SLO at it, this part is relied on. */
-export const unprovenPart = 0.95
+/**
+ * Share of a confirmed rate that counts as its lower bound where its windows do not prove the SLO.
+ */
+export const unprovenShare = 0.95
 
 export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' }
 
-/** Nothing is known of the capacity: it teaches nothing. */
+/** Neither bound is known. */
 export const unknownCapacity: Capacity = {
   capacityRps: 0,
   capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
   known: 'nothing',
 }
 
-/** At most this: the search was cut short. */
-export const atMost = (boundRps: number): Capacity => ({
+/** An upper bound only: the search was cut short. */
+export const boundedAbove = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],
   known: 'bound above',
 })
 
 /**
- * What bounds the capacity of a server that stalls and is below a rate: that rate, or the lowest
- * that a window missed. How rare the stalls are decides how far below it the capacity lies, and a
- * few seconds do not tell. 0 of a server that does not stall.
+ * Upper bound for a server with outages whose estimate lies below a rate: that rate, or the lowest
+ * violated one. A few seconds do not show how rare the outages are, and so how far below the
+ * capacity lies. 0 for a server without outages.
  */
-export const missedByStalls = (
-  { stalls }: { readonly stalls: boolean },
-  missedRps: number,
+export const boundByOutages = (
+  { hasOutages }: { readonly hasOutages: boolean },
+  violatedRps: number,
   rateRps: number,
-): number => (stalls ? Math.min(missedRps, rateRps) : 0)
+): number => (hasOutages ? Math.min(violatedRps, rateRps) : 0)
 
-/**
- * Between a rate that an open window held, 0 for none, and one that bounds it, Infinity for none.
- */
-export function between(heldRps: number, boundRps: number, capacityRps = heldRps): Capacity {
+/** A capacity between a met rate, 0 for none, and an upper bound, Infinity for none. */
+export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
   const known =
-    heldRps > 0
+    metRps > 0
       ? Number.isFinite(boundRps)
         ? 'held'
         : 'bound below'
       : Number.isFinite(boundRps)
         ? 'bound above'
         : 'nothing'
-  return { capacityRps, capacityCi90Rps: [heldRps, boundRps], known }
+  return { capacityRps, capacityCi90Rps: [metRps, boundRps], known }
 }
 
-/** What is known where the lowest rate that was tried violated the SLO. */
-export const violatedAt = (rateRps: number): string =>
+/** Detail for a search whose lowest rate violated the SLO. */
+export const describeViolation = (rateRps: number): string =>
   `the SLO was violated at ${rateRps.toFixed(1)} requests per second; lower rates were not tried`
 
-/** Half the width of an interval, as a share of the capacity. */
-export const halfWidthOf = ({
+/** Half the width of the interval relative to the capacity. */
+export const computeHalfWidth = ({
   capacityRps,
   capacityCi90Rps: [low, high],
 }: Omit<Capacity, 'known'>): number => (high - low) / 2 / capacityRps
 
-/**
- * The capacity of a measurement. Stores older than `known` tell it by their outcome and interval.
- */
-export function capacityOf(measurement: Measurement): Capacity {
+/** Capacity of a measurement. Stores older than `known` imply it by outcome and interval. */
+export function resolveCapacity(measurement: Measurement): Capacity {
   const { capacityRps, capacityCi90Rps, outcome } = measurement
   const known =
     measurement.known ??
@@ -107,8 +108,8 @@ export function capacityOf(measurement: Measurement): Capacity {
 }
 
 /**
- * No figure came of it, not even that of a server that serves nothing: the machine, the generator
- * or the server's end spoilt it.
+ * Whether no capacity was determined, not even 0, because of the host, the generator or the end of
+ * the server.
  */
-export const saysNothing = (measurement: Measurement): boolean =>
-  measurement.outcome === 'disturbed' || capacityOf(measurement).known === 'nothing'
+export const hasNoResult = (measurement: Measurement): boolean =>
+  measurement.outcome === 'disturbed' || resolveCapacity(measurement).known === 'nothing'

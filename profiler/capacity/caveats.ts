@@ -1,37 +1,37 @@
-/** What the reader of a capacity must know of the machine, the generator and the connections. */
+/** Caveats on a capacity from the host, the generator and the connections. */
 import { availableParallelism, loadavg } from 'node:os'
 import type { Target } from '../model/target.ts'
 import { serverAddress } from '../server-address.ts'
 import type { Session } from './session.ts'
 
-/** Load average per core above which more waits for a core than the server and its load would. */
-const crowded = 1.5
+/** Load average per core beyond that of the server and its load. */
+const maxLoadPerCore = 1.5
 
-/** Closed connections beyond this share of the requests are told of. */
+/** Share of requests with a closed connection from which it is reported. */
 const closingShare = 0.05
 
-/** Unloaded latency, ms, where Linux's delayed acknowledgement of 40 ms shows. */
+/** Unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms. */
 const delayedAckMs = [39.5, 45] as const
-/** Such answers all take the same: p90 over p50 at most. */
+/** Delayed answers all take the same time: largest p90 over p50. */
 const maxDelayedAckSpread = 1.15
 
 /**
- * Latency of one request at a time that delayed TCP acknowledgements explain: the server sends the
- * head of an answer, and Nagle's algorithm holds its body back until the client acknowledges.
+ * Caveat where delayed TCP acknowledgements explain the unloaded latency: the server sends the head
+ * of an answer, and Nagle's algorithm delays its body until the client acknowledges.
  */
-function delayedAckCaveat({ points }: Session): string[] {
-  const alone = points.find(
+function describeDelayedAck({ points }: Session): string[] {
+  const unloaded = points.find(
     ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
   )
   const [min, max] = delayedAckMs
-  if (alone === undefined || !(alone.p50Ms >= min && alone.p50Ms <= max)) return []
-  if (alone.p90Ms > maxDelayedAckSpread * alone.p50Ms) return []
+  if (unloaded === undefined || !(unloaded.p50Ms >= min && unloaded.p50Ms <= max)) return []
+  if (unloaded.p90Ms > maxDelayedAckSpread * unloaded.p50Ms) return []
   return [
-    `the unloaded latency of ${alone.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
+    `the unloaded latency of ${unloaded.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
   ]
 }
 
-export function caveatsOf(target: Target, session: Session): string[] {
+export function collectCaveats(target: Target, session: Session): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]
   const { host } = serverAddress(target.url)!
@@ -41,20 +41,20 @@ export function caveatsOf(target: Target, session: Session): string[] {
       `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
     )
     const [load = 0] = loadavg()
-    if (load > crowded * cores)
+    if (load > maxLoadPerCore * cores)
       found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
   }
   if (session.closedConnections > closingShare * session.requests)
     found.push(
       `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
     )
-  found.push(...delayedAckCaveat(session))
+  found.push(...describeDelayedAck(session))
   const streams = session.points.flatMap(({ stream }) => stream ?? [])
   const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
-  const silent = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
-  if (silent > 0)
+  const unobservable = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
+  if (unobservable > 0)
     found.push(
-      `${silent} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
+      `${unobservable} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
     )
   if (session.points.some((point) => point.generatorSaturated))
     found.push('the load generator could not hold some of the load points; they are marked')

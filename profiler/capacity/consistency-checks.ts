@@ -1,12 +1,9 @@
-/**
- * Doubts about a measurement that its reader must know of: windows that disagree, a server that
- * changed while it was measured.
- */
-import { momentsOf, type OverShare, overShare } from '../statistics/dependence.ts'
+/** Caveats on a measurement whose windows disagree, or whose server changed. */
+import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
 import type { LoadRun } from '../model/load-run.ts'
 
-const sameRate = 0.05
-const certain = 3
+const rateTolerance = 0.05
+const minStandardErrors = 3
 
 type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
 
@@ -15,11 +12,11 @@ export function sharesDiffer(a: Share, b: Share): boolean {
   const [p, q] = [a.over / a.n, b.over / b.n]
   const pooled = (a.over + b.over) / (a.n + b.n)
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-  return Math.abs(p - q) > certain * error
+  return Math.abs(p - q) > minStandardErrors * error
 }
 
-/** Pairs of steady windows at about the same rate whose shares of slow requests differ. */
-export function disagreements(runs: readonly LoadRun[], limitMs: number): string[] {
+/** Finds steady windows at about the same rate whose shares of slow requests differ. */
+export function findDisagreements(runs: readonly LoadRun[], limitMs: number): string[] {
   const windows = runs.flatMap((run) =>
     run.load.kind === 'open' &&
     run.load.arrivals.kind !== 'sweep' &&
@@ -31,7 +28,7 @@ export function disagreements(runs: readonly LoadRun[], limitMs: number): string
   const found: string[] = []
   for (const [i, a] of windows.entries()) {
     for (const b of windows.slice(i + 1)) {
-      if (Math.abs(a.rateRps / b.rateRps - 1) > sameRate) continue
+      if (Math.abs(a.rateRps / b.rateRps - 1) > rateTolerance) continue
       if (!sharesDiffer(a, b)) continue
       const share = ({ over, n }: Share) => `${((100 * over) / n).toFixed(1)} %`
       found.push(
@@ -42,14 +39,11 @@ export function disagreements(runs: readonly LoadRun[], limitMs: number): string
   return found.slice(0, 1)
 }
 
-/**
- * What to say of a server whose unloaded latency changed by more than chance and a quarter between
- * two runs.
- */
-export function changeOfSpeed(before: LoadRun, after: LoadRun): string[] {
-  const [a, b] = [momentsOf(before.latencyMs), momentsOf(after.latencyMs)]
-  const apart = Math.abs(a.mean - b.mean)
-  if (!(apart > certain * Math.hypot(a.standardError, b.standardError) && apart > 0.25 * a.mean))
+/** Describes an unloaded latency that changed significantly, by more than a quarter. */
+export function describeSpeedChange(before: LoadRun, after: LoadRun): string[] {
+  const [a, b] = [computeLatencyMoments(before.latencyMs), computeLatencyMoments(after.latencyMs)]
+  const difference = Math.abs(a.mean - b.mean)
+  if (!(difference > minStandardErrors * Math.hypot(a.standardError, b.standardError) && difference > 0.25 * a.mean))
     return []
   const how = b.mean > a.mean ? 'slower' : 'faster'
   return [

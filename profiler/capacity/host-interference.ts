@@ -1,57 +1,58 @@
 import type { LoadRun } from '../model/load-run.ts'
 
-/** Spans of time in which the machine disturbed a run, ms, ascending and apart. */
-export type Spans = readonly (readonly [fromMs: number, toMs: number])[]
+/** Spans of host interference within a run, ms, ascending and disjoint. */
+export type TimeSpans = readonly (readonly [fromMs: number, toMs: number])[]
 
-/** A run, and when the machine disturbed it. */
-export interface WatchedRun {
+/** A run, and the spans in which other work on the host disturbed it. */
+export interface RunWithInterference {
   readonly run: LoadRun
-  readonly disturbed: Spans
+  readonly disturbed: TimeSpans
 }
 
-/** What is said of a measurement that the machine left nothing of. */
-export const disturbedThroughout =
+/** Detail of an outcome whose windows, repeated ones included, were all invalid. */
+export const allWindowsDisturbed =
   'the machine was too busy in every window, also in the repeated ones'
 
-/** The same of its closed loops, and no window missed. */
-export const spoiltLoops = (loopsRps: number): string =>
+/** Detail of an outcome whose closed loops were disturbed and whose windows all met the SLO. */
+export const describeDisturbedLoops = (loopsRps: number): string =>
   `the machine was too busy in the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
 
-/** The same of one request at a time. */
-export const disturbedAlone =
+/** Detail of an outcome whose unloaded latency was disturbed twice. */
+export const unloadedDisturbed =
   'one request at a time violates the SLO, but the machine was too busy for much of that time, twice'
 
 /**
- * Share of a window in which others had the server's cores, from which on its latency is not its
- * own: threads that wait for one another lose more than their share.
+ * Share of a window for which others may hold the server's cores before its latency is not its own.
+ * Threads that wait for one another lose more than their share.
  */
-const mostKept = 0.25
+const minStarvedShare = 0.25
 
 /**
- * Whether others had the cores of the server for so long that a window that misses says nothing of
- * it.
+ * Whether others held the server's cores for so long that a violated SLO says nothing about the
+ * server.
  */
-export const keptFromCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean =>
-  Math.max(server, stolen) >= mostKept
+export const isStarvedOfCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean =>
+  Math.max(server, stolen) >= minStarvedShare
 
-/** A stall's queue takes about twice as long again to drain. */
-const aftermath = 2
+/** The queue of a paused generator takes about twice the pause to drain. */
+const drainFactor = 2
 
 /**
- * Stalls of the generator's process of at least this long, with their aftermath. None where the
- * server had the cores meanwhile: a configuration that takes those of its load slows itself.
+ * Finds pauses of the generator process of at least `minMs`, each extended by the time to drain its
+ * queue. Empty where the server held the cores meanwhile: a configuration that takes the cores of
+ * its own load slows itself down.
  */
-export function disturbances(
+export function findInterference(
   { stallsMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
-  leastMs: number,
-): Spans {
-  const stalledMs = stallsMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
-  if (behindServerMs >= stalledMs) return []
+  minMs: number,
+): TimeSpans {
+  const pausedMs = stallsMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
+  if (behindServerMs >= pausedMs) return []
   const spans: [number, number][] = []
   for (let i = 0; i < stallsMs.length; i += 2) {
     const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]
-    if (to - from < leastMs) continue
-    const until = to + aftermath * (to - from)
+    if (to - from < minMs) continue
+    const until = to + drainFactor * (to - from)
     const last = spans.at(-1)
     if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], until)
     else spans.push([from, until])
@@ -59,10 +60,10 @@ export function disturbances(
   return spans
 }
 
-/** Whether [fromMs, toMs] meets any of the spans. */
-export const meets = (spans: Spans, fromMs: number, toMs: number): boolean =>
+/** Whether [fromMs, toMs] overlaps any of the spans. */
+export const overlapsAny = (spans: TimeSpans, fromMs: number, toMs: number): boolean =>
   spans.some(([from, to]) => fromMs <= to && from <= toMs)
 
-/** Milliseconds of a run that were disturbed. */
-export const disturbedMs = (spans: Spans): number =>
+/** Total length of the spans, ms. */
+export const sumSpansMs = (spans: TimeSpans): number =>
   spans.reduce((sum, [from, to]) => sum + to - from, 0)

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { pausesOf } from './outage-spans.ts'
+import { findOutageSpans } from './outage-spans.ts'
 
 /** Requests by when they were sent and when they were answered, ms; NaN: never. */
 const pausesIn = (
@@ -9,7 +9,7 @@ const pausesIn = (
   leastMs: number,
   more: Partial<LoadRun> = {},
 ) =>
-  pausesOf(
+  findOutageSpans(
     runOf(
       { kind: 'open', rateRps: 1, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 },
       requests.map(([sent, answered]) => answered - sent),

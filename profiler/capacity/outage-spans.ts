@@ -1,16 +1,16 @@
-/** Times in which a server that had something to do answered nothing. */
+/** Outages within a run: spans in which a server with requests in the system answered none. */
 import type { LoadRun } from '../model/load-run.ts'
 
-export interface Pause {
+export interface OutageSpan {
   readonly fromMs: number
   readonly untilMs: number
 }
 
 /**
- * Pauses of at least `leastMs`: no request was answered, though one had waited as long. One that a
- * cut window ended in counts up to there.
+ * Finds outages of at least `minMs`. The last outage of a window that was cut short ends at the
+ * cut.
  */
-export function pausesOf(run: LoadRun, leastMs: number): Pause[] {
+export function findOutageSpans(run: LoadRun, minMs: number): OutageSpan[] {
   const endedMs: number[] = []
   for (let i = 0; i < run.sentMs.length; i++) {
     const at = run.sentMs[i]! + run.latencyMs[i]!
@@ -19,19 +19,19 @@ export function pausesOf(run: LoadRun, leastMs: number): Pause[] {
   }
   endedMs.sort((a, b) => a - b)
   if (run.cutMs !== undefined) endedMs.push(run.cutMs)
-  const pauses: Pause[] = []
+  const outages: OutageSpan[] = []
   let oldest = 0
   for (const [i, untilMs] of endedMs.entries()) {
     const answeredMs = endedMs[i - 1] ?? 0
-    if (untilMs - answeredMs < leastMs) continue
-    // Nobody waits for an idle server: a pause begins with the first request that is there.
+    if (untilMs - answeredMs < minMs) continue
+    // An idle server has no outage: it begins with the first request that waits.
     while (
       oldest < run.sentMs.length &&
       !(run.sentMs[oldest]! + run.latencyMs[oldest]! > answeredMs + 1e-6)
     )
       oldest++
     const fromMs = Math.max(answeredMs, run.sentMs[oldest] ?? untilMs)
-    if (untilMs - fromMs >= leastMs) pauses.push({ fromMs, untilMs })
+    if (untilMs - fromMs >= minMs) outages.push({ fromMs, untilMs })
   }
-  return pauses
+  return outages
 }

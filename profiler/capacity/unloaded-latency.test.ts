@@ -4,7 +4,7 @@ import { runOf } from '../testing/scripted-generator.ts'
 import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { aloneIn, contradictAlone, medianOf } from './unloaded-latency.ts'
+import { extractUnloadedLatencies, areMediansContradictory, medianWithError } from './unloaded-latency.ts'
 import { measureCapacity } from './measure.ts'
 
 const load: Load = {
@@ -19,17 +19,17 @@ const run = (sentMs: number[], latencyMs: number[], more = {}) =>
 
 describe('requests that met nobody', () => {
   test('found the server empty and left before the next came', () => {
-    expect(aloneIn(run([0, 10, 20, 24, 40], [5, 10, 6, 9, 7]))).toEqual([5, 10, 7])
+    expect(extractUnloadedLatencies(run([0, 10, 20, 24, 40], [5, 10, 6, 9, 7]))).toEqual([5, 10, 7])
     // One that stays long is met by all until it leaves.
-    expect(aloneIn(run([0, 10, 20, 40], [30, 5, 5, 6]))).toEqual([6])
+    expect(extractUnloadedLatencies(run([0, 10, 20, 40], [30, 5, 5, 6]))).toEqual([6])
   })
 
   test('are timed from when they were sent, and end with the window or the first failure', () => {
-    expect(aloneIn(run([0, 10, 20], [6, 7, 8], { lateMs: Float64Array.of(1, 2, 0) }))).toEqual([
+    expect(extractUnloadedLatencies(run([0, 10, 20], [6, 7, 8], { lateMs: Float64Array.of(1, 2, 0) }))).toEqual([
       5, 5, 8,
     ])
-    expect(aloneIn(run([0, 10, 20], [5, 5, 5], { cutMs: 25 }))).toEqual([5, 5])
-    expect(aloneIn(run([0, 10, 20], [5, Number.NaN, 5]))).toEqual([5])
+    expect(extractUnloadedLatencies(run([0, 10, 20], [5, 5, 5], { cutMs: 25 }))).toEqual([5, 5])
+    expect(extractUnloadedLatencies(run([0, 10, 20], [5, Number.NaN, 5]))).toEqual([5])
   })
 })
 
@@ -38,26 +38,26 @@ describe('two lots of them', () => {
     Array.from({ length: n }, (_, i) => ms * (i % 3 === 0 ? 0.99 : i % 3 === 1 ? 1 : 1.01))
 
   test('contradict each other beyond a quarter, a fiftieth of the limit and half a millisecond', () => {
-    expect([contradictAlone(lot(8), lot(9.9), 60), contradictAlone(lot(8), lot(10.3), 60)]).toEqual(
+    expect([areMediansContradictory(lot(8), lot(9.9), 60), areMediansContradictory(lot(8), lot(10.3), 60)]).toEqual(
       [false, true],
     )
     expect([
-      contradictAlone(lot(8), lot(10.9), 150),
-      contradictAlone(lot(8), lot(11.2), 150),
+      areMediansContradictory(lot(8), lot(10.9), 150),
+      areMediansContradictory(lot(8), lot(11.2), 150),
     ]).toEqual([false, true])
     expect([
-      contradictAlone(lot(0.3), lot(0.75), 10),
-      contradictAlone(lot(0.3), lot(0.85), 10),
+      areMediansContradictory(lot(0.3), lot(0.75), 10),
+      areMediansContradictory(lot(0.3), lot(0.85), 10),
     ]).toEqual([false, true])
   })
 
   test('do not within chance, or where a dozen are too few', () => {
     const wide = (ms: number) => Array.from({ length: 16 }, (_, i) => ms * (0.2 + 0.1 * i))
-    expect(contradictAlone(wide(10), wide(13), 60)).toBe(false)
-    expect(medianOf(wide(10)).errorMs).toBeGreaterThan(1)
+    expect(areMediansContradictory(wide(10), wide(13), 60)).toBe(false)
+    expect(medianWithError(wide(10)).errorMs).toBeGreaterThan(1)
     expect([
-      contradictAlone(lot(8, 11), lot(20), 60),
-      contradictAlone(lot(8), lot(20, 11), 60),
+      areMediansContradictory(lot(8, 11), lot(20), 60),
+      areMediansContradictory(lot(8), lot(20, 11), 60),
     ]).toEqual([false, false])
   })
 })

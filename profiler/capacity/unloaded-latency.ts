@@ -1,68 +1,63 @@
 /**
- * The idle latency beside that of requests which met nobody under open load: both say how long one
- * request takes by itself.
+ * Unloaded latency: one request at a time, compared with requests that met no other under open
+ * load.
  */
 import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { LoadRun } from '../model/load-run.ts'
 
-const fewest = 12
+const minSamples = 12
 /**
- * Standard errors of both medians, share of the smaller and of the limit, and ms, beyond which they
- * contradict each other: a server that rests between requests wakes up for each.
+ * Medians contradict each other beyond all of these: standard errors, a share of the smaller one, a
+ * share of the limit, and ms. A server that rests between requests has to wake up for each.
  */
-const certain = 4
-const apart = 0.25
-const ofLimit = 0.02
-const leastMs = 0.5
+const minStandardErrors = 4
+const minRelativeDifference = 0.25
+const minLimitShare = 0.02
+const minDifferenceMs = 0.5
 
 /**
- * Latencies of the requests of a run that found the server empty and left before the next one came,
- * ms. Those cut short are left out, and all from the first that failed on.
+ * Extracts latencies of requests that found the server empty and departed before the next arrival,
+ * ms. Requests that were cut short, and all from the first failure on, are left out.
  */
-export function aloneIn({
+export function extractUnloadedLatencies({
   sentMs,
   latencyMs,
   lateMs,
   cutMs = Number.POSITIVE_INFINITY,
 }: LoadRun): number[] {
-  const alone: number[] = []
+  const unloaded: number[] = []
   let emptyFromMs = 0
   for (const [i, plannedMs] of sentMs.entries()) {
     const late = lateMs?.[i] ?? 0
     const ms = latencyMs[i]! - late
     const endedMs = plannedMs + latencyMs[i]!
-    // When a failed one left nobody knows.
-    if (Number.isNaN(ms)) return alone
+    // It is unknown when a failed request left.
+    if (Number.isNaN(ms)) return unloaded
     if (
       plannedMs + late >= emptyFromMs &&
       endedMs < cutMs &&
       endedMs <= (sentMs[i + 1] ?? Number.POSITIVE_INFINITY)
     )
-      alone.push(ms)
+      unloaded.push(ms)
     emptyFromMs = Math.max(emptyFromMs, endedMs)
   }
-  return alone
+  return unloaded
 }
 
-/**
- * Whether latencies of requests that met nobody lie apart from one another, by their medians:
- * beyond chance, a quarter, a fiftieth of the limit and half a millisecond.
- */
-export function contradictAlone(
+/** Whether the medians of unloaded latencies contradict each other. */
+export function areMediansContradictory(
   a: readonly number[],
   b: readonly number[],
   limitMs: number,
 ): boolean {
-  if (Math.min(a.length, b.length) < fewest) return false
-  const [x, y] = [medianOf(a), medianOf(b)]
-  const least = Math.max(apart * Math.min(x.ms, y.ms), ofLimit * limitMs, leastMs)
-  return Math.abs(x.ms - y.ms) > Math.max(least, certain * Math.hypot(x.errorMs, y.errorMs))
+  if (Math.min(a.length, b.length) < minSamples) return false
+  const [x, y] = [medianWithError(a), medianWithError(b)]
+  const minMs = Math.max(minRelativeDifference * Math.min(x.ms, y.ms), minLimitShare * limitMs, minDifferenceMs)
+  return Math.abs(x.ms - y.ms) > Math.max(minMs, minStandardErrors * Math.hypot(x.errorMs, y.errorMs))
 }
 
-/**
- * The median, and its standard error by its order statistics (a binomial's spread to either side).
- */
-export function medianOf(values: readonly number[]): {
+/** Median and its standard error from order statistics (binomial spread to either side). */
+export function medianWithError(values: readonly number[]): {
   readonly ms: number
   readonly errorMs: number
 } {
@@ -74,20 +69,20 @@ export function medianOf(values: readonly number[]): {
   }
 }
 
-const shown = (values: readonly number[]) => `${medianOf(values).ms.toPrecision(3)} ms`
+const formatMedian = (values: readonly number[]) => `${medianWithError(values).ms.toPrecision(3)} ms`
 
 /**
- * What to say of idle latencies before and after the load, the former of which those of requests
- * that met nobody contradict.
+ * Describes unloaded latencies before and after the load, where those under load contradict the
+ * first.
  */
-export function idleContradiction(
+export function describeUnloadedContradiction(
   before: readonly number[],
   after: readonly number[],
-  alone: readonly number[],
+  unloaded: readonly number[],
   limitMs: number,
 ): string {
-  const told = `one request at a time took ${shown(before)} before the load and ${shown(after)} after it, those that met nobody under load ${shown(alone)}`
-  return contradictAlone(after, alone, limitMs)
-    ? `${told}: a request by itself takes another time under open load than after the last answer`
-    : `${told}: the server changed, and the idle latency is the later one`
+  const comparison = `one request at a time took ${formatMedian(before)} before the load and ${formatMedian(after)} after it, those that met nobody under load ${formatMedian(unloaded)}`
+  return areMediansContradictory(after, unloaded, limitMs)
+    ? `${comparison}: a request by itself takes another time under open load than after the last answer`
+    : `${comparison}: the server changed, and the idle latency is the later one`
 }

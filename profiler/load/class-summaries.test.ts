@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 
 const slo: Slo = {
@@ -61,7 +61,7 @@ const answer = fc.record({
 test('each class has the latencies of its own answers, and the share of its requests within the limits', () => {
   fc.assert(
     fc.property(fc.array(answer, { minLength: 1, maxLength: 200 }), (answers) => {
-      const { classes = {} } = loadPointOf(runOf(answers), slo).stream!
+      const { classes = {} } = summariseRun(runOf(answers), slo).stream!
       const names = ['chat', 'other', 'summary'].filter((name) =>
         answers.some(({ of }) => of === name),
       )
@@ -99,5 +99,5 @@ test('requests without classes have no figures of any', () => {
   const run = runOf([{ ttft: 1, tpot: 1, of: 'chat', fails: false }])
   const { classes, ...stream } = run.stream!
   expect(classes).toEqual(['chat'])
-  expect(loadPointOf({ ...run, stream }, slo).stream).not.toHaveProperty('classes')
+  expect(summariseRun({ ...run, stream }, slo).stream).not.toHaveProperty('classes')
 })

@@ -2,7 +2,7 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { forkEntry } from '../module-entry.ts'
 import { GeneratorError } from '../profiler-errors.ts'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -28,7 +28,7 @@ export class HttpLoadGenerator implements LoadGenerator {
   private busy = false
 
   async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
-    return loadPointOf(await this.play(target, load, signal), slo)
+    return summariseRun(await this.play(target, load, signal), slo)
   }
 
   async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import { testCertificate } from '../testing/certificate.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
@@ -60,7 +60,7 @@ describe('HTTP/2', () => {
       { kind: 'closed', connections: 3, durationS: 0.3 },
     ] satisfies Load[]) {
       const run = await generator.play(target, each, signal)
-      const point = loadPointOf(run, slo)
+      const point = summariseRun(run, slo)
       expect(point.errors).toBe(0)
       expect(point.p50Ms).toBeGreaterThan(50)
       skipIfDisturbed(run, skip)

@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { runOf as scriptedRun } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { dispersion } from '../statistics/dependence.ts'
-import { countWithin, recordedLatencies } from './latency-record.ts'
+import { countWithin, recordLatencies } from './latency-record.ts'
 
 const runOf = (latencyMs: readonly number[], stream?: LoadRun['stream']): LoadRun =>
   scriptedRun({ kind: 'closed', connections: 1, durationS: 1 }, latencyMs, { stream })
-const recordOf = (...latencyMs: number[]) => recordedLatencies(runOf(latencyMs)).e2e
+const recordOf = (...latencyMs: number[]) => recordLatencies(runOf(latencyMs)).e2e
 
 describe('a record', () => {
   test('has 16 bins a doubling from a microsecond, by rising bin, with their counts; failures are left out', () => {
@@ -39,7 +39,7 @@ describe('a record', () => {
       tokens: part(2, 2),
       gapsMs: part(),
     }
-    expect(recordedLatencies(runOf([1, 1], stream))).toEqual({
+    expect(recordLatencies(runOf([1, 1], stream))).toEqual({
       e2e: [48, 1, 64, 1],
       ttft: [16, 1, 32, 1],
       tpot: [0, 2],
@@ -54,12 +54,12 @@ describe('the dispersion of a record', () => {
 
   test('is the largest of the shares over the median and the 90th, 95th and 99th percentile', () => {
     // Half of them slow, all in a row: the share over the median.
-    expect(recordedLatencies(runOf(slowest(0.5))).dispersion).toBe(
+    expect(recordLatencies(runOf(slowest(0.5))).dispersion).toBe(
       Number(dispersion(slowest(0.5).map((ms) => (ms > 10 ? 1 : 0))).toPrecision(4)),
     )
     // One in twenty, in a row, which fill one of the twenty batches of 20: 20 (1 / 20) / (0.05
     // 0.95).
-    expect(recordedLatencies(runOf(slowest(0.05))).dispersion).toBe(21.05)
+    expect(recordLatencies(runOf(slowest(0.05))).dispersion).toBe(21.05)
     // Slow and slower ones: half of the requests, evenly, and within them the slowest tenth in a
     // row.
     const nested = Array.from({ length: 2000 }, (_, i) =>
@@ -67,17 +67,17 @@ describe('the dispersion of a record', () => {
     )
     const overNinety = Number(dispersion(nested.map((ms) => (ms > 40 ? 1 : 0))).toPrecision(4))
     expect(overNinety).toBeGreaterThan(10)
-    expect(recordedLatencies(runOf(nested)).dispersion).toBe(overNinety)
+    expect(recordLatencies(runOf(nested)).dispersion).toBe(overNinety)
   })
 
   test('does not hang on the order of speeds, but on what stands together, failures as the slowest', () => {
     const mirrored = slowest(0.3).toReversed()
-    expect(recordedLatencies(runOf(mirrored)).dispersion).toBe(
-      recordedLatencies(runOf(slowest(0.3))).dispersion,
+    expect(recordLatencies(runOf(mirrored)).dispersion).toBe(
+      recordLatencies(runOf(slowest(0.3))).dispersion,
     )
     const failing = slowest(0.3).map((ms) => (ms === 50 ? Number.NaN : ms))
-    expect(recordedLatencies(runOf(failing)).dispersion).toBe(
-      recordedLatencies(runOf(slowest(0.3))).dispersion,
+    expect(recordLatencies(runOf(failing)).dispersion).toBe(
+      recordLatencies(runOf(slowest(0.3))).dispersion,
     )
   })
 
@@ -90,10 +90,10 @@ describe('the dispersion of a record', () => {
       gapsMs: even,
     }
     const most = dispersion(Array.from(inARow, (ms) => (ms > 10 ? 1 : 0)))
-    const found = recordedLatencies(runOf([...even], stream)).dispersion
+    const found = recordLatencies(runOf([...even], stream)).dispersion
     expect(found).toBe(Number(most.toPrecision(4)))
     expect(found).not.toBe(most)
-    expect(recordedLatencies(runOf([])).dispersion).toBe(1)
+    expect(recordLatencies(runOf([])).dispersion).toBe(1)
   })
 })
 

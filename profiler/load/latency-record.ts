@@ -1,7 +1,7 @@
 /**
- * Latencies of a window in brief: counts by bins of equal ratio, those that are not empty alone.
- * Bounded (some hundred numbers for any window), made of JSON's own numbers, and good for bounds:
- * how many requests kept a limit is known but for those in the limit's bin.
+ * Histograms of the latencies of a window: counts in bins of equal ratio, without empty bins. They
+ * are bounded in size (some hundred numbers), plain JSON, and bound the number of requests within
+ * any limit to those of one bin.
  */
 import type { RecordedLatencies } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -10,20 +10,20 @@ import { quantileOfSorted } from '../statistics/percentile.ts'
 
 /** Bins per doubling: each is 4.4 % wide. */
 const perDoubling = 16
-const leastMs = 1e-3
-const mostMs = 3_600_000
+const minMs = 1e-3
+const maxMs = 3_600_000
 
 const binOf = (ms: number): number =>
-  Math.floor(perDoubling * Math.log2(Math.min(mostMs, Math.max(leastMs, ms)) / leastMs))
+  Math.floor(perDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
 
-/** Geometric middle of a bin, ms: no latency in it is more than 2.2 % away. */
-export const middleMs = (bin: number): number => leastMs * 2 ** ((bin + 0.5) / perDoubling)
+/** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
+export const middleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / perDoubling)
 
-/** Shares of requests beyond which the clustering of slow ones is looked at. */
+/** Quantiles beyond which the clustering of slow requests is measured. */
 const tails = [0.5, 0.9, 0.95, 0.99]
 
-/** Bin, count, bin, count, ... of the answered requests (NaN are left out), by rising bin. */
-function recordOf(latencyMs: Float64Array): number[] {
+/** Bin, count, bin, count, ... of the answered requests (NaN are left out), in ascending order. */
+function countBins(latencyMs: Float64Array): number[] {
   const counts = new Map<number, number>()
   for (const ms of latencyMs)
     if (!Number.isNaN(ms)) counts.set(binOf(ms), (counts.get(binOf(ms)) ?? 0) + 1)
@@ -31,14 +31,14 @@ function recordOf(latencyMs: Float64Array): number[] {
 }
 
 /**
- * A run's latencies, whole answers and parts of streams, and how alike neighbours are. `run` as
- * played, not as an SLO counts it.
+ * Records the latencies of a run, of whole answers and parts of streams, and their dispersion.
+ * `run` as played, not as an SLO counts it.
  */
-export function recordedLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
+export function recordLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
   const each = stream?.latenciesMs ?? { e2e: latencyMs }
   return {
-    e2e: recordOf(each.e2e),
-    ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, recordOf(ms)])),
+    e2e: countBins(each.e2e),
+    ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, countBins(ms)])),
     dispersion: Number(Math.max(...Object.values(each).map(largestDispersion)).toPrecision(4)),
   }
 }
@@ -55,16 +55,16 @@ function largestDispersion(latencyMs: Float64Array): number {
   )
 }
 
-/** How many of a record's answers took at most `limitMs`: at least, and at most. */
+/** Bounds the number of answers within `limitMs`. */
 export function countWithin(
   record: readonly number[],
   limitMs: number,
-): readonly [least: number, most: number] {
+): readonly [min: number, max: number] {
   const limitBin = binOf(limitMs)
-  let [least, most] = [0, 0]
+  let [min, max] = [0, 0]
   for (let i = 0; i < record.length; i += 2) {
-    if (record[i]! < limitBin) least += record[i + 1]!
-    if (record[i]! <= limitBin) most += record[i + 1]!
+    if (record[i]! < limitBin) min += record[i + 1]!
+    if (record[i]! <= limitBin) max += record[i + 1]!
   }
-  return [least, most]
+  return [min, max]
 }

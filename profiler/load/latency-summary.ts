@@ -1,17 +1,17 @@
-/** Latencies in a few figures. */
+/** Latency summaries. */
 import type { LatencySummary } from '../model/load-point.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 
-/** Percentiles that a summary keeps beside the mean and the maximum, rising, by their names. */
-export const keptPercentiles = [
+/** Percentiles of a summary beside the mean and the maximum, ascending, with their names. */
+export const storedPercentiles = [
   [0.5, 'p50Ms'],
   [0.9, 'p90Ms'],
   [0.95, 'p95Ms'],
   [0.99, 'p99Ms'],
 ] as const satisfies readonly (readonly [number, keyof LatencySummary])[]
 
-/** @param ascending ms; without any, all figures are NaN */
-export function summaryOfSorted(ascending: Float64Array): LatencySummary {
+/** @param ascending latencies, ms; all figures are NaN without any */
+export function summariseSorted(ascending: Float64Array): LatencySummary {
   return {
     requests: ascending.length,
     meanMs: ascending.reduce((sum, ms) => sum + ms, 0) / ascending.length,
@@ -23,5 +23,5 @@ export function summaryOfSorted(ascending: Float64Array): LatencySummary {
   }
 }
 
-/** Of no request. */
-export const noLatency: LatencySummary = summaryOfSorted(new Float64Array(0))
+/** Summary of no requests. */
+export const noLatency: LatencySummary = summariseSorted(new Float64Array(0))

@@ -1,5 +1,5 @@
 import { afterAll, expect, test } from 'vitest'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
@@ -67,7 +67,7 @@ export const httpServers = async (
 
 /** The percentiles of a run that are not those of its server. */
 function percentilesOff(run: LoadRun, server: KnownServer): string[] {
-  const point = loadPointOf(run, slo)
+  const point = summariseRun(run, slo)
   return (['p50Ms', 'p99Ms'] as const).flatMap((name) => {
     const truth = server[name]
     return truth === undefined || Math.abs(point[name] / truth - 1) <= most
@@ -104,7 +104,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
       for (const server of known) {
         const run = await generator.play(server.target, open(server.rateRps), signal)
         skipIfDisturbed(run, skip)
-        const { errors, requests, sloMs } = loadPointOf(run, slo)
+        const { errors, requests, sloMs } = summariseRun(run, slo)
         expect({ server: server.name, off: percentilesOff(run, server) }).toEqual({
           server: server.name,
           off: [],

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
-import { allWaitingRps } from './load-point.ts'
+import { computeRateWhileAllWait } from './load-point.ts'
 
 /**
  * A closed loop over a quarter of a second: its connections get their first answers from `firstMs`
@@ -30,16 +30,16 @@ describe('what all connections of a closed loop get together', () => {
     ['in batches of 64', 200, 6400, 60, 64],
   ])('is the rate once each had an answer, %s', (_, connections, rps, firstMs, batch) => {
     const run = loop(connections, rps, firstMs, batch)
-    expect(allWaitingRps(run, connections) / rps).toBeGreaterThan(0.95)
-    expect(allWaitingRps(run, connections) / rps).toBeLessThan(1.05)
+    expect(computeRateWhileAllWait(run, connections) / rps).toBeGreaterThan(0.95)
+    expect(computeRateWhileAllWait(run, connections) / rps).toBeLessThan(1.05)
   })
 
   test('is unknown where hardly any came after that, or all at one moment', () => {
-    expect(allWaitingRps(loop(200, 1000, 50), 200)).toBe(0)
+    expect(computeRateWhileAllWait(loop(200, 1000, 50), 200)).toBe(0)
     const atOnce = runOf({ kind: 'closed', connections: 2, durationS: 1 }, [8, 8, 8, 8, 8, 8], {
       sentMs: new Float64Array(6),
     })
-    expect(allWaitingRps(atOnce, 2)).toBe(0)
+    expect(computeRateWhileAllWait(atOnce, 2)).toBe(0)
   })
 
   test('is no more than what each connection waits allows, where a single batch came after that', () => {
@@ -51,7 +51,7 @@ describe('what all connections of a closed loop get together', () => {
       sentMs: run.sentMs.slice(0, 26),
       latencyMs: run.latencyMs.slice(0, 26),
     }
-    expect(allWaitingRps(oneSince, 13)).toBeCloseTo(162, 0)
+    expect(computeRateWhileAllWait(oneSince, 13)).toBeCloseTo(162, 0)
   })
 
   test('counts no request that failed, and no answer that came after the window', () => {
@@ -60,11 +60,11 @@ describe('what all connections of a closed loop get together', () => {
       ...run,
       latencyMs: run.latencyMs.map((ms, i) => (i % 2 === 0 ? Number.NaN : ms)),
     }
-    expect(allWaitingRps(failing, 20) / 1000).toBeCloseTo(1, 1)
+    expect(computeRateWhileAllWait(failing, 20) / 1000).toBeCloseTo(1, 1)
     const late = {
       ...run,
       latencyMs: run.latencyMs.map((ms, i) => (run.sentMs[i]! + ms > 100 ? ms + 1000 : ms)),
     }
-    expect(allWaitingRps(late, 20) / 2000).toBeCloseTo(1, 1)
+    expect(computeRateWhileAllWait(late, 20) / 2000).toBeCloseTo(1, 1)
   })
 })

@@ -1,44 +1,44 @@
 import { linearRegression, mean } from 'simple-statistics'
 import { byMetric, type LatencyMetric } from '../model/latency-metrics.ts'
 import {
-  apart,
-  countedRun,
+  splitByClass,
+  selectSloLatencies,
   countWithin,
-  keeps,
-  limitsFor,
+  meetsSlo,
+  selectLimits,
   type Slo,
   type SloLimit,
 } from '../model/slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, StreamSummary } from '../model/load-point.ts'
 import type { LoadRun, MachineWait, StreamRun } from '../model/load-run.ts'
-import { recordedLatencies } from './latency-record.ts'
-import { summaryOfSorted } from './latency-summary.ts'
+import { recordLatencies } from './latency-record.ts'
+import { summariseSorted } from './latency-summary.ts'
 import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
 
 /**
  * Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile,
- * and not at all in the latency summary.
+ * and are left out of the latency summary.
  */
-export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
-  const run = countedRun(played, slo)
+export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
+  const run = selectSloLatencies(played, slo)
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  // A closed loop sends when it is answered: what it did is what it finished within the window. An
-  // open loop's answers all count, as all were asked for. Of a streamed answer what counts may be
-  // over long before its end.
+  // A closed loop sends after an answer, so its throughput is what it finished within the window.
+  // In an open loop all answers count. The counted part of a streamed answer may end long before
+  // the answer.
   const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished =
     run.load.kind === 'closed'
       ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000)
       : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
-  const { sloMs, sloCi95Ms } = percentileOfWorst(run, slo)
-  // What keeps up with its load answers at the rate of the load, however long the last answers
-  // take; else more was asked than is done by the window's end.
-  const keptUp = run.load.kind === 'open' && keeps({ requests: n, errors, sloMs }, slo)
+  const { sloMs, sloCi95Ms } = computeWorstPercentile(run, slo)
+  // A server that keeps up answers at the rate of the load, however long the last answers take.
+  // Else the time until the last answer counts.
+  const keptUp = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
   return {
-    ...summaryOfSorted(answered),
+    ...summariseSorted(answered),
     requests: n,
     load: run.load,
     offeredRps: perSecond(run.load.kind === 'closed' ? finished.length + errors : run.planned),
@@ -48,27 +48,24 @@ export function loadPointOf(played: LoadRun, slo: Slo): LoadPoint {
     errorKinds: run.errorKinds,
     sloMs,
     sloCi95Ms,
-    generatorSaturated: generatorSaturated(run, slo),
+    isGeneratorSaturated: isGeneratorSaturated(run, slo),
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
-    latencies: recordedLatencies(run),
-    ...(disturbedByMachine(run.machineWait ?? {}, slo) && { disturbed: true }),
+    latencies: recordLatencies(run),
+    ...(isDisturbed(run.machineWait ?? {}, slo) && { disturbed: true }),
     ...(run.stream && {
-      stream: streamSummaryOf(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS),
+      stream: summariseStream(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS),
     }),
     ...(run.stream &&
       slo.limits &&
-      n > 0 && { joint: jointSummaryOf(run.latencyMs, run.stream, slo, slo.limits) }),
+      n > 0 && { joint: summariseJoint(run.latencyMs, run.stream, slo, slo.limits) }),
   }
 }
 
-/**
- * The SLO's percentile and its interval over the requests that must keep it by themselves; of
- * several such, of those where each is highest.
- */
-function percentileOfWorst(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
-  const each = apart(run, slo).map(({ latencyMs }) => {
+/** SLO percentile and its interval; with classes, the highest of each class. */
+function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
+  const each = splitByClass(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
     const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
     withFailures.set(answeredSorted(latencyMs))
@@ -81,26 +78,26 @@ function percentileOfWorst(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 's
   return { sloMs: Math.max(...each.map(({ sloMs }) => sloMs)), sloCi95Ms: [highest(0), highest(1)] }
 }
 
-function jointSummaryOf(
+function summariseJoint(
   countedMs: Float64Array,
   stream: StreamRun,
   slo: Slo,
   limits: readonly SloLimit[],
 ): JointSummary {
   const metrics = [...new Set(limits.map(({ metric }) => metric))]
-  const keptBy = (metric: LatencyMetric) =>
+  const countWithinLimits = (metric: LatencyMetric) =>
     stream.latenciesMs[metric].filter((ms, i) =>
-      limitsFor(limits, stream.classes?.[i]).every((limit) =>
+      selectLimits(limits, stream.classes?.[i]).every((limit) =>
         limit.metric === metric ? ms <= limit.limitMs : !Number.isNaN(ms),
       ),
     ).length
   return {
     good: countWithin(countedMs, slo.limitMs) / countedMs.length,
-    kept: Object.fromEntries(metrics.map((metric) => [metric, keptBy(metric) / countedMs.length])),
+    kept: Object.fromEntries(metrics.map((metric) => [metric, countWithinLimits(metric) / countedMs.length])),
   }
 }
 
-function streamSummaryOf(
+function summariseStream(
   { latencyMs }: LoadRun,
   stream: StreamRun,
   slo: Slo,
@@ -114,12 +111,12 @@ function streamSummaryOf(
     outputTokensPerSecond: overS > 0 ? output.sum / overS : 0,
     ...(output.answers > 0 && { outputTokens: output.sum / output.answers }),
     ...(input.answers > 0 && { inputTokens: input.sum / input.answers }),
-    ...(stream.classes && { classes: classSummaries(latencyMs, stream, stream.classes, slo) }),
+    ...(stream.classes && { classes: summariseClasses(latencyMs, stream, stream.classes, slo) }),
   }
 }
 
-/** @param countedMs latencies as the SLO counts them */
-function classSummaries(
+/** @param countedMs latencies that the SLO counts */
+function summariseClasses(
   countedMs: Float64Array,
   { latenciesMs }: StreamRun,
   classes: NonNullable<StreamRun['classes']>,
@@ -144,9 +141,9 @@ function countedTokens(tokens: Float64Array): { readonly sum: number; readonly a
   return { sum: known.reduce((sum, n) => sum + n, 0), answers: known.length }
 }
 
-/** Percentiles of answered requests, in ms. All NaN when there are none. */
+/** Percentiles of answered requests, ms; all NaN without one. */
 export function summarise(latencyMs: Float64Array): LatencySummary {
-  return summaryOfSorted(answeredSorted(latencyMs))
+  return summariseSorted(answeredSorted(latencyMs))
 }
 
 function answeredSorted(latencyMs: Float64Array): Float64Array {
@@ -157,50 +154,49 @@ function answeredSorted(latencyMs: Float64Array): Float64Array {
   return answered.subarray(0, n).sort()
 }
 
-/** Sends later than this (p99) spoil a window: latencies then measure the generator. */
-const tolerableLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
+/** Largest p99 lateness of sends; beyond it latencies measure the generator. */
+const maxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
-/** Share of a window beyond which waiting for a core spoils it. */
-const mostWait = 0.05
-
-/**
- * Of the SLO's limit: a shorter mean wait of the generator moves no latency that matters, however
- * often it waits.
- */
-const harmlessWait = 0.01
+/** Share of a window beyond which waiting for a core makes it invalid. */
+const maxWaitShare = 0.05
 
 /**
- * Whether the server or the generator waited for a core for more than 5 % of a window, or its host
- * took so much of the machine's time. A server's waits are capacity that is lost; the generator's
- * are latency that is added, and count where they are long beside the SLO. (On a node of a cluster
- * others always run.)
+ * Share of the SLO limit below which the mean wait of the generator does not matter, however often
+ * it waits.
  */
-function disturbedByMachine(
+const harmlessWaitShare = 0.01
+
+/**
+ * Whether the server or the generator waited for a core for more than 5 % of a window, or the
+ * hypervisor withheld so much CPU time. Waits of the server are lost capacity. Waits of the
+ * generator are added latency, and count only where they are long compared with the SLO, as other
+ * processes always run on a cluster node.
+ */
+function isDisturbed(
   { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: MachineWait,
   slo: Slo,
 ): boolean {
-  const ofGenerator = generatorMs > harmlessWait * slo.limitMs ? generator : 0
-  return Math.max(server, ofGenerator, stolen) > mostWait
+  const ofGenerator = generatorMs > harmlessWaitShare * slo.limitMs ? generator : 0
+  return Math.max(server, ofGenerator, stolen) > maxWaitShare
 }
 
 /**
- * Answers per second up to the last one: of requests that take longer than a window few are
- * finished in it, all that it sent are by then.
+ * Answers per second until the last one. Few requests longer than a window finish within it, but
+ * all of them do by then.
  */
-export const untilLastRps = ({ latencyMs, elapsedS }: LoadRun): number =>
+export const computeRateUntilLast = ({ latencyMs, elapsedS }: LoadRun): number =>
   elapsedS > 0
     ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS
     : 0
 
 /**
- * Answers per second of a closed loop while all its connections wait: the slope of the count of
- * answers over time, by least squares, from when each connection had one to the end of sending. A
- * window starts with an empty server and its first answers take as long as any: a short one of many
- * connections is mostly that. A batch is answered in one moment, and the slope over one is no rate:
- * no loop gets more than its connections over the mean of their latencies (Little's law).
- * @returns 0 where too few came since to tell
+ * Throughput of a closed loop while all its connections wait: the least-squares slope of the answer
+ * count over time, from when each connection had one answer to the end of sending. Before that, the
+ * server fills, which makes up most of a short window with many connections. The slope over a
+ * single batch is no rate, so it is bounded by Little's law: connections over their mean latency.
+ * @returns 0 with too few answers
  */
-export function allWaitingRps(
+export function computeRateWhileAllWait(
   { sentMs, latencyMs, stream, seconds }: LoadRun,
   connections: number,
 ): number {
@@ -216,10 +212,12 @@ export function allWaitingRps(
     : 0
 }
 
-/** Whether so many of the planned sends were left out (1 %) that the rate was not that rate. */
-export const leftOut = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned
+/**
+ * Whether 1 % of the planned sends or more are missing, so that the rate was not the intended one.
+ */
+export const hasMissingSends = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned
 
-function generatorSaturated(run: LoadRun, slo: Slo): boolean {
+function isGeneratorSaturated(run: LoadRun, slo: Slo): boolean {
   if (run.load.kind === 'closed') return run.generatorCores > 0.9
-  return leftOut(run) || run.latenessP99Ms > tolerableLatenessMs(slo)
+  return hasMissingSends(run) || run.latenessP99Ms > maxLatenessMs(slo)
 }

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 import { watchMachine } from './machine-watch.ts'
@@ -166,7 +166,7 @@ describe.skipIf(process.platform !== 'linux')(
       await server.stop()
       expect(Math.max(run.machineWait!.server!, run.machineWait!.generator!)).toBeGreaterThan(0.05)
       expect(
-        loadPointOf(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).disturbed,
+        summariseRun(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).disturbed,
       ).toBe(true)
     })
   },

@@ -4,8 +4,7 @@ import { HttpLoadGenerator } from './http-generator.ts'
 import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 /**
- * The given generator, or one of one's own for the target; targets in virtual time always get
- * theirs.
+ * The given generator, or a new one for the target. Targets in virtual time always get their own.
  */
 export function resolveGenerator(target: Target, given: LoadGenerator | undefined): LoadGenerator {
   if (target.kind === 'virtual') return new VirtualLoadGenerator()

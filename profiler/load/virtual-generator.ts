@@ -1,6 +1,6 @@
 import { checkLoad } from './play-load.ts'
 import { GeneratorError } from '../profiler-errors.ts'
-import { loadPointOf } from './load-point.ts'
+import { summariseRun } from './load-point.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -17,7 +17,7 @@ export class VirtualLoadGenerator implements LoadGenerator {
   readonly name = 'virtual'
 
   async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
-    return loadPointOf(await this.play(target, load, signal), slo)
+    return summariseRun(await this.play(target, load, signal), slo)
   }
 
   async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {

@@ -1,7 +1,7 @@
 /**
- * The latencies of an answer that an SLO may bound, in the order in which limits are told. A
- * further one is an entry here, with what measures it (load/recorder.ts) and what models it
- * (the simulated language models); files, flags, schemas, texts and tables follow.
+ * Latencies of an answer that an SLO may bound, in the order in which limits are listed. A new one
+ * is an entry here, plus its measurement (load/recorder.ts) and its model (the simulated language
+ * models). Files, flags, schemas, texts and tables follow.
  */
 export const latencyMetrics = {
   ttft: {
@@ -34,14 +34,14 @@ export const latencyMetrics = {
   >
 >
 
-/** Those that are streamed are of answers that come in parts. */
+/** Streamed metrics apply to answers that arrive in parts. */
 export type LatencyMetric = keyof typeof latencyMetrics
 
 export const latencyMetricNames = Object.keys(latencyMetrics) as [LatencyMetric, ...LatencyMetric[]]
 
 /**
- * Every latency that a window of streamed answers is told by: those of `latencyMetrics`, and the
- * gaps between tokens, which no SLO bounds. In the order of an answer.
+ * All latencies reported for a window of streamed answers, in the order of an answer:
+ * `latencyMetrics`, and the gaps between tokens, which no SLO bounds.
  */
 export const streamLatencies = {
   ttft: latencyMetrics.ttft,
@@ -55,7 +55,7 @@ export const streamLatencyNames = Object.keys(streamLatencies) as [
   ...StreamLatency[],
 ]
 
-/** One value for each metric. */
+/** Builds a record with one value for each metric. */
 export const byMetric = <T>(value: (metric: LatencyMetric) => T): Record<LatencyMetric, T> =>
   Object.fromEntries(latencyMetricNames.map((metric) => [metric, value(metric)])) as Record<
     LatencyMetric,

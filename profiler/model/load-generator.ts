@@ -5,17 +5,17 @@ import type { Slo } from './slo.ts'
 import type { Target } from './target.ts'
 
 /**
- * Applies loads and reports. Rejects only when the signal aborts or the load is unusable; a bad
- * server is a load point with errors.
+ * Applies loads and reports their runs. Rejects only when the signal aborts or the load is
+ * unusable; a bad server is a load point with errors.
  */
 export interface LoadGenerator {
   readonly name: string
-  /** One load, request by request. One at a time per generator. */
+  /** Plays one load, request by request. One at a time per generator. */
   play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun>
-  /** One load, summarised against an SLO. */
+  /** Plays one load and summarises it against an SLO. */
   run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint>
-  /** Lets time pass without load. Absent: by the machine's clock. */
+  /** Lets time pass without load. Absent: by the clock of this machine. */
   rest?(target: Target, seconds: number, signal: AbortSignal): Promise<void>
-  /** Ends the generator's process and sockets. Idempotent. */
+  /** Ends the process and sockets of the generator. Idempotent. */
   close(): Promise<void>
 }

@@ -1,10 +1,10 @@
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { Load } from './load.ts'
 
-/** What one load did: the row of a load curve. */
+/** Summary of one load: a row of the load curve. */
 export interface LoadPoint extends LatencySummary {
   readonly load: Load
-  /** Intended rate. For a closed loop the rate it settled at. */
+  /** Intended rate; for a closed loop, the rate at which it settled. */
   readonly offeredRps: number
   /** Good answers per second. */
   readonly achievedRps: number
@@ -14,33 +14,37 @@ export interface LoadPoint extends LatencySummary {
   /** Error class ('timeout', 'status 503', 'reset', 'bad answer', ...) → count. */
   readonly errorKinds: Readonly<Record<string, number>>
   /**
-   * The SLO percentile over all requests (under an SLO with classes: over those of the worst
-   * class), failed ones counted as infinitely slow (Infinity when too many failed), and its
-   * distribution-free 95 % interval.
+   * SLO percentile over all requests, with classes over those of the worst class, and its
+   * distribution-free 95 % interval. Failed requests count as infinitely slow; Infinity when too
+   * many failed.
    */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
-  /** The generator could not hold the intended load: says nothing of the server's limit. */
+  /**
+   * The generator could not sustain the intended load, so the point says nothing about the limit of
+   * the server.
+   */
   readonly generatorSaturated: boolean
-  /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
+  /** Lateness of sends against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   readonly seconds: number
   /**
-   * The window was ended early because it had already missed the SLO: its percentiles are lower
+   * The window ended early because it had already violated the SLO; its percentiles are lower
    * bounds.
    */
   readonly cut?: boolean
-  /** Of streamed answers: all their latencies, whichever the SLO is about. */
+  /** All latencies of streamed answers, whichever the SLO counts. */
   readonly stream?: StreamSummary
-  /** Under a joint SLO: which share of all requests was good, and which kept each of its limits. */
+  /** Shares of good requests under a joint SLO. */
   readonly joint?: JointSummary
   /**
-   * All latencies in brief, for another SLO to be judged by (capacity/kept-under.ts). Absent in old
-   * stores.
+   * Histograms of all latencies, to judge the window under another SLO
+   * (capacity/rederive/window-under-slo.ts). Absent in old stores.
    */
   readonly latencies?: RecordedLatencies
   /**
-   * The machine kept the server or the generator waiting for a core: says nothing of the server.
+   * Host interference kept the server or the generator waiting for a core, so the window is
+   * invalid.
    */
   readonly disturbed?: boolean
 }
@@ -59,37 +63,43 @@ export interface LatencySummary {
 /** Histograms of a window's answers (load/latency-record.ts). */
 export interface RecordedLatencies
   extends Readonly<Partial<Record<LatencyMetric, readonly number[]>>> {
-  /** Bin, count, bin, count, ...; the others are of streamed answers. */
+  /** Bin, count, bin, count, ...; the others exist for streamed answers. */
   readonly e2e: readonly number[]
   /**
-   * Requests that say as much as one independent one, at most: the largest dispersion of the share
-   * over any limit.
+   * Largest dispersion of the share over any limit: at most this many requests count as one
+   * independent request.
    */
   readonly dispersion: number
 }
 
-/** Streamed answers of a window: their latencies and their tokens. */
+/** Latencies and tokens of the streamed answers of a window. */
 export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySummary>> {
-  /** Of an open window that keeps the SLO at the rate of its load; else until its last answer. */
+  /**
+   * Over the time of the load for an open window that meets the SLO; else until the last answer.
+   */
   readonly outputTokensPerSecond: number
   /**
-   * Means of an answered request. Absent in old stores, and where neither server nor prompts tell.
+   * Mean per answered request. Absent in old stores, and where neither server nor prompts report
+   * it.
    */
   readonly outputTokens?: number
   readonly inputTokens?: number
-  /** Each class of requests, by its name. */
+  /** Summaries of the classes of requests, by name. */
   readonly classes?: Readonly<Record<string, ClassSummary>>
 }
 
 /** Latencies of the answers to one class of requests. */
 export interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
-  /** Share of its requests that kept the SLO's limits, 0-1. */
+  /** Share of its requests within the limits of the SLO, 0-1. */
   readonly good: number
-  /** Requests that failed. Absent in old stores, where `good` is of the answers alone. */
+  /** Failed requests. Absent in old stores, where `good` is a share of the answers only. */
   readonly errors?: number
 }
 
-/** Shares of all requests, failed ones among them, 0-1. */
+/**
+ * Shares of all requests, failed ones included, 0-1: those within all limits, and those within the
+ * limits of each metric.
+ */
 export interface JointSummary {
   readonly good: number
   readonly kept: Readonly<Partial<Record<LatencyMetric, number>>>

@@ -1,45 +1,44 @@
 import type { LatencyMetric } from './latency-metrics.ts'
 import type { Load } from './load.ts'
 
-/** What one load did, request by request, in the order of intended sends. */
+/** Record of one load, request by request, in the order of intended sends. */
 export interface LoadRun {
   readonly load: Load
   /**
-   * Intended send times from the run's start, ms, ascending; of a closed loop the actual ones.
+   * Intended send times from the start of the run, ms, ascending; actual ones for a closed loop.
    * Length n.
    */
   readonly sentMs: Float64Array
   /**
-   * Latency from the intended send to the answer's last byte, ms; NaN = failed. Of a stream, once
-   * seen through an SLO (slo.ts), what that counts. Length n.
+   * Latency from the intended send to the last byte of the answer, ms; NaN for a failure. Of a
+   * stream, once selected for an SLO (slo.ts), the latency that counts. Length n.
    */
   readonly latencyMs: Float64Array
-  /** Error class → count over the failed ones. */
+  /** Error class → count of failed requests. */
   readonly errorKinds: Readonly<Record<string, number>>
-  /** Requests of the schedule, sent or not. A closed loop has none beyond those it sent. */
+  /** Requests of the schedule, sent or not; for a closed loop those it sent. */
   readonly planned: number
   /**
-   * How much later than intended each request left, ms. Undefined where sends are exact: closed
-   * loops, virtual time. Length n.
+   * Delay of each send after its intended time, ms. Undefined where sends are exact: closed loops,
+   * virtual time. Length n.
    */
   readonly lateMs?: Float64Array
   /**
-   * When the generator's process did not run though it should have, ms from the run's start: start,
-   * end, start, end, ...
+   * Pauses of the generator's process, ms from the start of the run: start, end, start, end, ...
    */
   readonly stallsMs?: Float64Array
-  /** How late sends were against their intended time, p99 in ms; 0 for a closed loop. */
+  /** Lateness of sends against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   /** From the first intended send to the end of the sending window, seconds. */
   readonly seconds: number
-  /** The whole of it, until the last answer, seconds. */
+  /** Until the last answer, seconds. */
   readonly elapsedS: number
-  /** Cores the generator was busy, 1 = one whole core; 0 in virtual time. */
+  /** Busy cores of the generator, 1 = one whole core; 0 in virtual time. */
   readonly generatorCores: number
   readonly machineWait?: MachineWait
   /**
-   * Of HTTP/1.1: connections opened, those that the server closed, and requests sent once more
-   * because it was closing theirs.
+   * HTTP/1.1 connections opened, connections closed by the server, and requests sent again because
+   * it was closing theirs.
    */
   readonly connections?: {
     readonly opened: number
@@ -47,49 +46,49 @@ export interface LoadRun {
     readonly retried: number
   }
   /**
-   * When the load's `cut` ended it early, ms from its start: requests still under way count with
+   * Time at which `cut` ended the load early, ms from its start. Requests in progress count with
    * the age they had reached.
    */
   readonly cutMs?: number
-  /** Of streamed answers. */
+  /** Present for streamed answers. */
   readonly stream?: StreamRun
-  /** Answers that the target asks to be looked into, until they are handed over. */
+  /** Sampled answers that the target requested, until they are passed on. */
   readonly sampled?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }
 
 /**
- * Streamed answers, in the order of intended sends; NaN where there was none. Length n, but for the
+ * Streamed answers, in the order of intended sends; NaN for those without one. Length n, except the
  * gaps.
  */
 export interface StreamRun {
   /**
-   * Each from the intended send; the time per output token is the answer's mean, 0 for one token,
-   * and NaN for an answer whose tokens came all at once.
+   * Measured from the intended send. The time per output token is the mean of an answer: 0 for one
+   * token, and NaN for an answer whose tokens arrived all at once.
    */
   readonly latenciesMs: Readonly<Record<LatencyMetric, Float64Array>>
   /** Output tokens. */
   readonly tokens: Float64Array
-  /** Tokens of the prompts; NaN where neither server nor prompts tell. */
+  /** Prompt tokens; NaN where neither server nor prompts report them. */
   readonly inputTokens?: Float64Array
-  /** Names of their classes, where requests have some; undefined where one was never sent. */
+  /** Class names, where requests have classes; undefined for requests that were never sent. */
   readonly classes?: readonly (string | undefined)[]
-  /** Gaps between tokens, of all answers. */
+  /** Gaps between tokens, over all answers. */
   readonly gapsMs: Float64Array
 }
 
-/** What the machine did to a window: shares of its time, 0-1, where the system tells. */
+/** Host interference in a window, as shares of its time, 0-1, where the system reports it. */
 export interface MachineWait {
   /**
-   * That the server's processes could have run and others had the core; of a server with more
-   * threads than cores, on average over its cores.
+   * Share of time in which processes of the server were runnable while others held the core; for a
+   * server with more threads than cores, the mean over its cores.
    */
   readonly server?: number
-  /** The same of the load generator. */
+  /** The same for the load generator. */
   readonly generator?: number
-  /** Its mean wait, ms, each time that it was given a core: what it adds to a latency. */
+  /** Mean wait of the generator each time it got a core, ms: its addition to a latency. */
   readonly generatorMs?: number
-  /** What the generator waited for cores that the server, or it itself, had, ms. */
+  /** Wait of the generator for cores that the server, or the generator itself, held, ms. */
   readonly behindServerMs?: number
-  /** Taken from the machine's cores by its host. */
+  /** Share of CPU time that the hypervisor withheld (steal time). */
   readonly stolen?: number
 }

@@ -4,7 +4,7 @@ export type Load =
       readonly kind: 'closed'
       readonly connections: number
       readonly durationS: number
-      /** Over the connections that open load uses, which stay open for it. */
+      /** Uses the connections of the open load, which stay open for it. */
       readonly forOpen?: true
     }
   | {
@@ -14,8 +14,8 @@ export type Load =
       readonly durationS: number
       readonly seed: number
       /**
-       * Ends the window early once more than this many requests failed or took longer than
-       * `overMs`: its outcome is then certain.
+       * Ends the window early once more than this many requests failed or exceeded `overMs`, as its
+       * outcome is then certain.
        */
       readonly cut?: { readonly overMs: number; readonly requests: number }
     }
@@ -26,12 +26,11 @@ export type Arrivals =
   | { readonly kind: 'gamma'; readonly cv: number }
   | { readonly kind: 'on-off'; readonly onS: number; readonly offS: number }
   /**
-   * Poisson, its rate rising or falling evenly over the window; the load's rateRps is the mean of
-   * both.
+   * Poisson with a rate that rises or falls linearly over the window; `rateRps` is the mean rate.
    */
   | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
-  /** `readAs`: the unit of the times in the file, and where it comes from. */
+  /** `readAs`: unit of the times in the file, and its origin. */
   | { readonly kind: 'trace'; readonly atMs: readonly number[]; readonly readAs?: string }
 
-/** What a load is for: shown with its progress. */
+/** Purpose of a load, shown as progress. */
 export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'

@@ -1,18 +1,18 @@
-/** A metric that is asked for. */
+/** A metric of the server that a user requests. */
 export interface AskedMetric {
   readonly name: string
-  /** Series that have all of these. */
+  /** Labels that a series must have. */
   readonly labels?: Readonly<Record<string, string>>
-  /** Above this the configuration is no use. */
+  /** A higher value makes the configuration unusable. */
   readonly max?: number
-  /** Path on the server, another of its ports with a path (`ownPort`), or a URL of its own. */
+  /** Path on the server, another of its ports with a path (`ownPort`), or a separate URL. */
   readonly from: string
 }
 
 export interface MetricReading extends Pick<AskedMetric, 'name' | 'labels' | 'max'> {
   /**
-   * A gauge's mean over the window, a counter's increase per second, a histogram's or summary's
-   * mean of what was observed in it. NaN: the server's page does not say.
+   * Mean of a gauge over the window, increase per second of a counter, or mean of the observations
+   * of a histogram or summary. NaN where the server does not report it.
    */
   readonly value: number
 }

@@ -2,17 +2,17 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { Recorder } from '../load/recorder.ts'
 import {
-  apart,
-  countedMs,
-  cutAfter,
-  failsTooOften,
-  keeps,
-  keepsCounts,
-  keepsSurely,
-  limitsFor,
-  limitsOf,
-  mostOver,
-  sameSlo,
+  splitByClass,
+  computeSloLatency,
+  planEarlyCut,
+  exceedsErrorRate,
+  meetsSlo,
+  countsMeetSlo,
+  surelyMeetsSlo,
+  selectLimits,
+  resolveLimits,
+  maxRequestsOver,
+  areSameSlo,
   type Slo,
   sloAxis,
   sloFlag,
@@ -20,9 +20,9 @@ import {
   sloName,
   sloText,
   sloValue,
-  withLimit,
+  replaceLimit,
 } from './slo.ts'
-import { loadPointOf } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 
 const slo: Slo = {
@@ -47,7 +47,7 @@ test('a request is within the joint SLO exactly where it keeps every limit, howe
       (ttft, tpot, e2e, limits) => {
         const of = { ttft, tpot, e2e }
         const good = limits.every((limit) => of[limit.metric] <= limit.limitMs)
-        expect(countedMs(of, { limits }) <= limits[0]!.limitMs * (1 + 1e-12)).toBe(good)
+        expect(computeSloLatency(of, { limits }) <= limits[0]!.limitMs * (1 + 1e-12)).toBe(good)
       },
     ),
   )
@@ -56,9 +56,9 @@ test('a request is within the joint SLO exactly where it keeps every limit, howe
 test('one metric counts as it is, the whole answer where none is said', () => {
   const of = { ttft: 1, tpot: 2, e2e: 3 }
   expect([
-    countedMs(of, {}),
-    countedMs(of, { metric: 'ttft' }),
-    countedMs(of, { metric: 'tpot' }),
+    computeSloLatency(of, {}),
+    computeSloLatency(of, { metric: 'ttft' }),
+    computeSloLatency(of, { metric: 'tpot' }),
   ]).toEqual([3, 1, 2])
 })
 
@@ -84,7 +84,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
     durationS: 1,
     seed: 1,
   } as const
-  const point = loadPointOf(
+  const point = summariseRun(
     recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
     slo,
   )
@@ -113,15 +113,15 @@ test('the time per token is of those from the first that was seen: thoughts that
 
 test('a window keeps the SLO by its percentile and its failures, of which chance explains a few', () => {
   const of = { ...slo, limits: undefined, percentile: 0.9, limitMs: 50, maxErrorRate: 0.001 }
-  expect(keeps({ requests: 1000, errors: 0, sloMs: 50 }, of)).toBe(true)
-  expect(keeps({ requests: 1000, errors: 0, sloMs: 50.001 }, of)).toBe(false)
-  expect(keeps({ requests: 30, errors: 1, sloMs: 40 }, of)).toBe(true)
-  expect(keeps({ requests: 1000, errors: 3, sloMs: 40 }, of)).toBe(true)
-  expect(keeps({ requests: 1000, errors: 7, sloMs: 40 }, of)).toBe(false)
-  expect(keeps({ requests: 0, errors: 0, sloMs: 40 }, of)).toBe(false)
+  expect(meetsSlo({ requests: 1000, errors: 0, sloMs: 50 }, of)).toBe(true)
+  expect(meetsSlo({ requests: 1000, errors: 0, sloMs: 50.001 }, of)).toBe(false)
+  expect(meetsSlo({ requests: 30, errors: 1, sloMs: 40 }, of)).toBe(true)
+  expect(meetsSlo({ requests: 1000, errors: 3, sloMs: 40 }, of)).toBe(true)
+  expect(meetsSlo({ requests: 1000, errors: 7, sloMs: 40 }, of)).toBe(false)
+  expect(meetsSlo({ requests: 0, errors: 0, sloMs: 40 }, of)).toBe(false)
   // P(Binomial(1000, 0.001) >= 4) = 0.0189, >= 5: 0.0036 (Python's decimal): once in a hundred
   // windows lies between.
-  expect([4, 5].map((errors) => keeps({ requests: 1000, errors, sloMs: 40 }, of))).toEqual([
+  expect([4, 5].map((errors) => meetsSlo({ requests: 1000, errors, sloMs: 40 }, of))).toEqual([
     true,
     false,
   ])
@@ -129,17 +129,17 @@ test('a window keeps the SLO by its percentile and its failures, of which chance
 
 test('as many requests may be over the limit as leave the percentile under it: the percentile itself is one of those that keep it', () => {
   const over = (percentile: number) =>
-    [0, 1, 2, 10, 29, 30, 100].map((requests) => mostOver({ percentile }, requests))
+    [0, 1, 2, 10, 29, 30, 100].map((requests) => maxRequestsOver({ percentile }, requests))
   expect(over(0.9)).toEqual([0, 0, 0, 1, 2, 3, 10])
   expect(over(0.5)).toEqual([0, 0, 1, 5, 14, 15, 50])
   // 0.99 of 700 is 693 but for rounding: seven may be over.
-  expect([0.95, 0.99].map((percentile) => mostOver({ percentile }, 700))).toEqual([35, 7])
+  expect([0.95, 0.99].map((percentile) => maxRequestsOver({ percentile }, 700))).toEqual([35, 7])
   fc.assert(
     fc.property(
       fc.integer({ min: 2, max: 400 }),
       fc.constantFrom(0.5, 0.75, 0.9, 0.95, 0.99),
       (requests, percentile) => {
-        const most = mostOver({ percentile }, requests)
+        const most = maxRequestsOver({ percentile }, requests)
         const sloMs = (slow: number) =>
           quantileOfSorted(
             Float64Array.from({ length: requests }, (_, i) => (i < requests - slow ? 1 : 100)),
@@ -154,15 +154,15 @@ test('as many requests may be over the limit as leave the percentile under it: t
 
 test('two SLOs are the same where percentile, limit, errors and latency are', () => {
   const one = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 } as const
-  expect(sameSlo(one, { ...one, metric: 'e2e' })).toBe(true)
+  expect(areSameSlo(one, { ...one, metric: 'e2e' })).toBe(true)
   for (const other of [
     { percentile: 0.95 },
     { limitMs: 51 },
     { maxErrorRate: 0.01 },
     { metric: 'ttft' },
   ] as const) {
-    expect([other, sameSlo(one, { ...one, ...other })]).toEqual([other, false])
-    expect([other, sameSlo({ ...one, ...other }, one)]).toEqual([other, false])
+    expect([other, areSameSlo(one, { ...one, ...other })]).toEqual([other, false])
+    expect([other, areSameSlo({ ...one, ...other }, one)]).toEqual([other, false])
   }
 })
 
@@ -173,23 +173,23 @@ test('as many failures as are tolerated are never too many, and all of them alwa
       fc.double({ min: 0, max: 1, noNaN: true }),
       (requests, maxErrorRate) => {
         expect(
-          failsTooOften(
+          exceedsErrorRate(
             { requests, errors: Math.floor(maxErrorRate * requests) },
             { maxErrorRate },
           ),
         ).toBe(false)
-        expect(failsTooOften({ requests, errors: 0 }, { maxErrorRate })).toBe(false)
+        expect(exceedsErrorRate({ requests, errors: 0 }, { maxErrorRate })).toBe(false)
         if (maxErrorRate ** requests < 0.0099)
-          expect(failsTooOften({ requests, errors: requests }, { maxErrorRate })).toBe(true)
+          expect(exceedsErrorRate({ requests, errors: requests }, { maxErrorRate })).toBe(true)
       },
     ),
   )
-  expect(failsTooOften({ requests: 8, errors: 8 }, { maxErrorRate: 1 })).toBe(false)
+  expect(exceedsErrorRate({ requests: 8, errors: 8 }, { maxErrorRate: 1 })).toBe(false)
 })
 
 test('counts whose percentile keeps the limit miss the SLO by their failures', () => {
   const of = { ...slo, limits: undefined, percentile: 0.5, limitMs: 50, maxErrorRate: 0.001 }
-  expect([100, 1].map((errors) => keepsCounts({ requests: 1000, errors, over: 200 }, of))).toEqual([
+  expect([100, 1].map((errors) => countsMeetSlo({ requests: 1000, errors, over: 200 }, of))).toEqual([
     false,
     true,
   ])
@@ -206,8 +206,8 @@ test('counts keep the SLO exactly where the percentile of the same requests does
         const over = Math.round(part * n)
         const ascending = Array.from({ length: n }, (_, i) => (i < n - over ? 40 : 60))
         const window = { requests: n, errors: 0, sloMs: quantileOfSorted(ascending, percentile) }
-        expect(keepsCounts({ ...window, over }, { ...of, percentile })).toBe(
-          keeps(window, { ...of, percentile }),
+        expect(countsMeetSlo({ ...window, over }, { ...of, percentile })).toBe(
+          meetsSlo(window, { ...of, percentile }),
         )
       },
     ),
@@ -223,18 +223,18 @@ test('an interval on one side of the limit is certain, one across it is not', ()
     sloCi95Ms: [low, high] as const,
   })
   expect([
-    keepsSurely(window(40, 50), of),
-    keepsSurely(window(40, 60), of),
-    keepsSurely(window(51, 60), of),
+    surelyMeetsSlo(window(40, 50), of),
+    surelyMeetsSlo(window(40, 60), of),
+    surelyMeetsSlo(window(51, 60), of),
   ]).toEqual([true, undefined, false])
-  expect(keepsSurely(window(40, 50, 1), of)).toBe(false)
-  expect(keepsSurely(window(50, 60), of)).toBeUndefined()
+  expect(surelyMeetsSlo(window(40, 50, 1), of)).toBe(false)
+  expect(surelyMeetsSlo(window(50, 60), of)).toBeUndefined()
 })
 
 test('only an SLO on whole answers can cut a window short', () => {
-  expect(cutAfter({ ...slo, limits: undefined }, 9)).toEqual({ overMs: 200, requests: 9 })
-  expect(cutAfter({ ...slo, limits: undefined, metric: 'ttft' }, 9)).toBeUndefined()
-  expect(cutAfter(slo, 9)).toBeUndefined()
+  expect(planEarlyCut({ ...slo, limits: undefined }, 9)).toEqual({ overMs: 200, requests: 9 })
+  expect(planEarlyCut({ ...slo, limits: undefined, metric: 'ttft' }, 9)).toBeUndefined()
+  expect(planEarlyCut(slo, 9)).toBeUndefined()
 })
 
 test('a limit is written as it was asked for, a latency as short as it reads', () => {
@@ -292,7 +292,7 @@ test('a closed loop has done what came to its end in the window, whatever the SL
     })
   const load = { kind: 'closed', connections: 3, durationS: 1 } as const
   const ttft: Slo = { percentile: 0.9, limitMs: 50, maxErrorRate: 0.1, metric: 'ttft' }
-  const point = loadPointOf(
+  const point = summariseRun(
     recorder.finish(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }),
     ttft,
   )
@@ -342,11 +342,11 @@ describe('classes of requests', () => {
   }
 
   test('have their own limits, else those of no class; one whose class is not known has all', () => {
-    const of = (name?: string) => limitsFor(own.limits!, name).map(({ limitMs }) => limitMs)
+    const of = (name?: string) => selectLimits(own.limits!, name).map(({ limitMs }) => limitMs)
     expect([of('chat'), of('summary'), of()]).toEqual([[300, 30], [2000], [300, 30, 2000]])
     const late = { ttft: 600, tpot: 10, e2e: 2000 }
-    expect(['chat', 'summary'].map((name) => countedMs(late, own, name))).toEqual([600, 90])
-    expect(countedMs({ ...late, ttft: 3000 }, own, 'summary')).toBe(450)
+    expect(['chat', 'summary'].map((name) => computeSloLatency(late, own, name))).toEqual([600, 90])
+    expect(computeSloLatency({ ...late, ttft: 3000 }, own, 'summary')).toBe(450)
   })
 
   test('keep the percentile by themselves: the worst of them is what a window comes to', () => {
@@ -389,7 +389,7 @@ describe('classes of requests', () => {
             durationS: 1,
             seed: 1,
           } as const
-          const point = loadPointOf(
+          const point = summariseRun(
             recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
             own,
           )
@@ -399,7 +399,7 @@ describe('classes of requests', () => {
             !fails && (of === 'chat' ? ttft <= 300 && ttft + tpot - ttft <= 30 : ttft <= 2000)
           const keepsEach = ['chat', 'summary', 'batch'].every((name) => {
             const own = all.filter(({ of }) => of === name)
-            return own.length - own.filter(good).length <= mostOver({ percentile: 0.9 }, own.length)
+            return own.length - own.filter(good).length <= maxRequestsOver({ percentile: 0.9 }, own.length)
           })
           expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)
           expect(point.joint!.good).toBeCloseTo(all.filter(good).length / all.length, 12)
@@ -429,7 +429,7 @@ describe('classes of requests', () => {
       },
     }
     const groups = (slo: Pick<Slo, 'classes'>) =>
-      apart(run, slo).map(({ requestClass, sentMs }) => [requestClass, ...sentMs])
+      splitByClass(run, slo).map(({ requestClass, sentMs }) => [requestClass, ...sentMs])
     expect(groups(own)).toEqual([
       ['chat', 0, 2],
       ['batch', 1, 2],
@@ -440,9 +440,9 @@ describe('classes of requests', () => {
 
   test('make another SLO: of the same requests apart, and of no early end', () => {
     const { classes: _, ...together } = shared
-    expect([sameSlo(shared, together), sameSlo(shared, { ...shared })]).toEqual([false, true])
+    expect([areSameSlo(shared, together), areSameSlo(shared, { ...shared })]).toEqual([false, true])
     expect(
-      cutAfter({ percentile: 0.9, limitMs: 9, maxErrorRate: 0, classes: ['a'] }, 3),
+      planEarlyCut({ percentile: 0.9, limitMs: 9, maxErrorRate: 0, classes: ['a'] }, 3),
     ).toBeUndefined()
   })
 
@@ -461,8 +461,8 @@ describe('classes of requests', () => {
   })
 
   test('one of their limits moves alone', () => {
-    const moved = withLimit(own, 2, 500)
-    expect(limitsOf(moved).map(({ limitMs, requestClass }) => [limitMs, requestClass])).toEqual([
+    const moved = replaceLimit(own, 2, 500)
+    expect(resolveLimits(moved).map(({ limitMs, requestClass }) => [limitMs, requestClass])).toEqual([
       [300, 'chat'],
       [30, 'chat'],
       [500, undefined],

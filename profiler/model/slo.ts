@@ -1,74 +1,73 @@
 /**
- * What an SLO is about, what keeping it means for a window of requests, and what it is called. The
- * one place that knows.
+ * SLOs: which latency they count, when a window meets them, and how they are written. The only
+ * module that knows.
  */
 import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import { binomialCdf } from '../statistics/percentile.ts'
 import type { LatencySummary, LoadPoint } from './load-point.ts'
 import type { LoadRun } from './load-run.ts'
 
-/** The latency a percentile of requests must keep, and the share of requests that may fail. */
+/** A percentile of requests within a latency limit, and the tolerated error rate. */
 export interface Slo {
   /** 0.99 for p99. */
   readonly percentile: number
   readonly limitMs: number
   /**
    * Highest tolerated share of failed requests, e.g. 0.001. Failed requests also count as over the
-   * SLO.
+   * limit.
    */
   readonly maxErrorRate: number
-  /** Which latency of a streamed answer: default 'e2e'. */
+  /** Latency of a streamed answer that counts; default 'e2e'. */
   readonly metric?: LatencyMetric
   /**
-   * A joint SLO on streamed answers, two limits or more: a request is good when it keeps every one
-   * of them, and `percentile` is the share of all requests that must be good (goodput: Zhong et
-   * al., DistServe, OSDI 2024, section 2). A request's latency is then its greatest part of a
-   * limit, in units of the first one, whose limit `limitMs` is: at most `limitMs` exactly where
-   * every limit is kept. `metric` is absent. One limit may be all where it is of a class.
+   * Limits of a joint SLO on streamed answers, two or more. A request is good when it is within all
+   * of them, and `percentile` is the required share of good requests (goodput: Zhong et al.,
+   * DistServe, OSDI 2024, section 2). The latency of a request is then its largest fraction of a
+   * limit, in units of the first limit, `limitMs`: at most `limitMs` exactly where all limits are
+   * met. `metric` is absent. A single limit is allowed where it belongs to a class.
    */
   readonly limits?: readonly SloLimit[]
-  /**
-   * Names of the classes of requests, where there are some: each of them must keep the percentile
-   * by itself.
-   */
+  /** Names of request classes; each class has to meet the percentile on its own. */
   readonly classes?: readonly string[]
 }
 
-/** One of a joint SLO's limits. */
+/** One limit of a joint SLO. */
 export interface SloLimit {
   readonly metric: LatencyMetric
   readonly limitMs: number
-  /** Of requests of this class alone. Absent: of all classes that have no limits of their own. */
+  /**
+   * Class of requests to which the limit applies. Absent: all classes without limits of their own.
+   */
   readonly requestClass?: string
 }
 
 /** Latencies of one streamed answer, ms. */
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 
-/** What an SLO counts of a request. */
-export type Counted = Pick<Slo, 'metric' | 'limits' | 'classes'>
+/** Part of an SLO that determines which latency counts. */
+export type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
- * The latency that counts: of one metric, or under a joint SLO the greatest part of a limit that
- * the request has, in units of the first of all.
+ * Latency that an SLO counts: that of its metric, or under a joint SLO the largest fraction of a
+ * limit, in units of the first limit.
  */
-export function countedMs(
+export function computeSloLatency(
   of: StreamLatencies,
-  { metric = 'e2e', limits }: Counted,
+  { metric = 'e2e', limits }: CountedLatency,
   requestClass?: string,
 ): number {
   if (limits === undefined) return of[metric]
   return (
     limits[0]!.limitMs *
-    Math.max(...limitsFor(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
+    Math.max(...selectLimits(limits, requestClass).map((limit) => of[limit.metric] / limit.limitMs))
   )
 }
 
 /**
- * The limits that hold for requests of a class: its own, else those of no class. All of them for
- * one whose class is not known.
+ * Limits for requests of a class: its own, else those without a class. All limits for a request of
+ * unknown class.
  */
-export function limitsFor(
+export function selectLimits(
   limits: readonly SloLimit[],
   requestClass: string | undefined,
 ): readonly SloLimit[] {
@@ -77,24 +76,23 @@ export function limitsFor(
   return own.length > 0 ? own : limits.filter((limit) => limit.requestClass === undefined)
 }
 
-/** Requests that have to keep the percentile by themselves. */
-export interface Apart {
-  /** Absent: they are all requests. */
+/** Requests that have to meet the percentile on their own. */
+export interface RequestGroup {
+  /** Absent: all requests. */
   readonly requestClass?: string
   readonly sentMs: Float64Array
-  /** As the SLO counts them. */
+  /** Latencies that the SLO counts. */
   readonly latencyMs: Float64Array
 }
 
 /**
- * The requests of a run that have to keep the percentile by themselves: under an SLO with classes
- * those of each class that was sent any, else all of them. One that was never sent is of no class,
- * and counts to each.
+ * Splits a run into the requests of each class under an SLO with classes, else returns all
+ * requests. Requests that were never sent have no class and count in each.
  */
-export function apart(
+export function splitByClass(
   { sentMs, latencyMs, stream }: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream'>,
   { classes = [] }: Pick<Slo, 'classes'>,
-): Apart[] {
+): RequestGroup[] {
   const of = stream?.classes
   const found = classes.filter((name) => of?.includes(name))
   if (of === undefined || found.length === 0) return [{ sentMs, latencyMs }]
@@ -105,24 +103,24 @@ export function apart(
   })
 }
 
-/** Error class of a good answer of which a latency that the SLO counts was not to be seen. */
+/** Error class of a good answer without an observable latency that the SLO counts. */
 const notObservable = 'TPOT not observable: the answer came in one piece'
 
 /**
- * The run with the latencies that the SLO counts, of streamed answers; others have but one. An
- * answer without one of them has failed: silence keeps no limit.
+ * Replaces the latencies of streamed answers by those that the SLO counts. An answer without a
+ * counted latency has failed, as it meets no limit.
  */
-export function countedRun<
+export function selectSloLatencies<
   T extends Pick<LoadRun, 'latencyMs' | 'stream'> & { readonly errorKinds?: LoadRun['errorKinds'] },
->(run: T, slo: Counted): T {
+>(run: T, slo: CountedLatency): T {
   const { stream } = run
   if (stream === undefined) return run
   const { latenciesMs, classes } = stream
-  // A request that was cut short has no stream: the age it had reached is all that is known.
+  // For a request that was cut, only its age is known.
   const latencyMs = run.latencyMs.map((ms, i) =>
     Number.isNaN(latenciesMs.e2e[i]!)
       ? ms
-      : countedMs(
+      : computeSloLatency(
           byMetric((metric) => latenciesMs[metric][i]!),
           slo,
           classes?.[i],
@@ -138,29 +136,29 @@ export function countedRun<
   }
 }
 
-/** Requests of a window that failed, whichever latency an SLO is about. */
+/** Counts failed requests of a window, whatever latency the SLO counts. */
 export const countFailed = ({
   errors,
   errorKinds,
 }: Pick<LoadPoint, 'errors' | 'errorKinds'>): number => errors - (errorKinds[notObservable] ?? 0)
 
-/** Good answers of which a latency that is bounded was not to be seen; none where nothing tells. */
+/** Counts good answers without an observable latency that is limited; 0 where nothing shows it. */
 export const countNotObservable = (
   { e2e, ...of }: Readonly<Partial<Record<LatencyMetric, Pick<LatencySummary, 'requests'>>>>,
   limits: readonly Pick<SloLimit, 'metric'>[],
 ): number =>
   Math.max(
     ...limits.map(({ metric }) => {
-      const seen = metric === 'e2e' ? e2e : of[metric]
-      return e2e && seen ? e2e.requests - seen.requests : 0
+      const observed = metric === 'e2e' ? e2e : of[metric]
+      return e2e && observed ? e2e.requests - observed.requests : 0
     }),
   )
 
 /**
- * In units of the first limit: one name for SLOs that count the same latency, and of the same
- * requests together.
+ * Key that is equal for SLOs that count the same latency, in units of the first limit, for the same
+ * groups of requests.
  */
-const countedBy = ({ metric = 'e2e', limits, classes = [] }: Counted): string =>
+const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatency): string =>
   JSON.stringify([
     limits === undefined
       ? metric
@@ -172,24 +170,21 @@ const countedBy = ({ metric = 'e2e', limits, classes = [] }: Counted): string =>
     ...classes,
   ])
 
-/**
- * Whether two SLOs count the same latency of a request, and ask for the percentile of the same
- * requests.
- */
-export const countsTheSame = (a: Counted, b: Counted): boolean => countedBy(a) === countedBy(b)
+/** Whether two SLOs count the same latency for the same groups of requests. */
+export const haveSameLatency = (a: CountedLatency, b: CountedLatency): boolean => describeLatency(a) === describeLatency(b)
 
-/** Whether what kept the one keeps the other, and the reverse. */
-export const sameSlo = (a: Slo, b: Slo): boolean =>
+/** Whether two SLOs are met by the same windows. */
+export const areSameSlo = (a: Slo, b: Slo): boolean =>
   a.percentile === b.percentile &&
   a.limitMs === b.limitMs &&
   a.maxErrorRate === b.maxErrorRate &&
-  countsTheSame(a, b)
+  haveSameLatency(a, b)
 
 /**
- * The limits of an SLO, each with its metric: one, or those of a joint SLO in the proportion that
- * `limitMs` sets.
+ * Resolves the limits of an SLO, each with its metric. Those of a joint SLO are scaled with
+ * `limitMs`.
  */
-export function limitsOf({
+export function resolveLimits({
   metric = 'e2e',
   limits,
   limitMs,
@@ -199,33 +194,28 @@ export function limitsOf({
   return limits.map((limit) => ({ ...limit, limitMs: limit.limitMs * scale }))
 }
 
-/** Of all its limits, as `limitsOf` has them. */
-export const longestLimitMs = (slo: Slo): number =>
-  Math.max(...limitsOf(slo).map(({ limitMs }) => limitMs))
+/** The largest of the resolved limits. */
+export const maxLimitMs = (slo: Slo): number =>
+  Math.max(...resolveLimits(slo).map(({ limitMs }) => limitMs))
 
-/**
- * The SLO with another limit in the place of one of its `limitsOf`; of a joint one the others stay.
- */
-export function withLimit(slo: Slo, place: number, limitMs: number): Slo {
+/** Replaces one of the resolved limits; the others of a joint SLO stay. */
+export function replaceLimit(slo: Slo, index: number, limitMs: number): Slo {
   if (slo.limits === undefined) return { ...slo, limitMs }
-  const limits = limitsOf(slo).map((limit, i) => (i === place ? { ...limit, limitMs } : limit))
+  const limits = resolveLimits(slo).map((limit, i) => (i === index ? { ...limit, limitMs } : limit))
   return { ...slo, limits, limitMs: limits[0]!.limitMs }
 }
 
-/** How many requests took no longer than a limit; one that has no latency failed, and did not. */
+/** Counts latencies within a limit. A failed request has none and is not within. */
 export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
-/**
- * How many of so many requests may be over the limit: as many as leave the percentile at or under
- * it.
- */
-export const mostOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
+/** Largest number of requests over the limit that keeps the percentile within it. */
+export const maxRequestsOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
   requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
- * What a window comes to: requests, those of them that failed, and its percentile, that of the
- * worst class, with failed ones as infinitely slow.
+ * Result of a window: its requests, its failures, and its percentile, that of the worst class with
+ * failures as infinitely slow.
  */
 export interface Window {
   readonly requests: number
@@ -233,89 +223,90 @@ export interface Window {
   readonly sloMs: number
 }
 
-/** Failures that the tolerated share explains once in so many windows are no verdict. */
-const byChance = 0.01
+/** Probability below which failures are not explained by the tolerated error rate. */
+const maxChanceOfFailures = 0.01
 
 /**
- * Whether more requests failed than the SLO tolerates, beyond chance: were the true share the
- * tolerated one, so many would fail once in a hundred windows. One lost request of thirty is no
- * verdict. True without any request.
+ * Whether significantly more requests failed than the SLO tolerates: so many would fail in one of a
+ * hundred windows at the tolerated rate. A single failure among thirty requests is not significant.
+ * True without any request.
  */
-export function failsTooOften(
+export function exceedsErrorRate(
   { requests, errors }: Omit<Window, 'sloMs'>,
   { maxErrorRate }: Pick<Slo, 'maxErrorRate'>,
 ): boolean {
   if (requests === 0) return true
-  return 1 - binomialCdf(errors - 1, requests, maxErrorRate) < byChance
+  return 1 - binomialCdf(errors - 1, requests, maxErrorRate) < maxChanceOfFailures
 }
 
-/** Whether a window keeps the SLO: its percentile and its failures. */
-export const keeps = (window: Window, slo: Slo): boolean =>
-  window.sloMs <= slo.limitMs && !failsTooOften(window, slo)
+/** Whether a window meets the SLO, by its percentile and its error rate. */
+export const meetsSlo = (window: Window, slo: Slo): boolean =>
+  window.sloMs <= slo.limitMs && !exceedsErrorRate(window, slo)
 
 /**
- * A request that timed out was slow, and counts as such; only others tell of a server that refuses.
+ * Excludes timeouts from the errors: they are slow requests, and only other errors show a server
+ * that refuses.
  */
-export const withoutTimeouts = (point: LoadPoint): LoadPoint => ({
+export const excludeTimeouts = (point: LoadPoint): LoadPoint => ({
   ...point,
   errors: point.errors - (point.errorKinds.timeout ?? 0),
 })
 
 /**
- * Whether late sends explain all by which a search's window missed the SLO. Failures are no
- * lateness.
+ * Whether late sends alone explain that a window violated the SLO. Errors are not explained by
+ * them.
  */
-export const missedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
+export const isViolatedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
   point.generatorSaturated &&
   point.sloMs - point.latenessP99Ms <= slo.limitMs &&
-  !failsTooOften(point, slo)
+  !exceedsErrorRate(point, slo)
 
 /**
- * Whether a window that missed the SLO says nothing of the server: the machine kept it waiting, or
- * its load generator was saturated. Such a generator sends and reads late, so neither its latencies
- * nor its timeouts refute a rate; what the server refused does.
+ * Whether a window that violated the SLO is invalid: disturbed by host interference, or with a
+ * saturated generator. Such a generator sends and reads late, so neither latencies nor timeouts
+ * refute the rate; refusals do.
  */
-export const saysNothing = (point: LoadPoint, slo: Slo): boolean =>
+export const isInvalidWindow = (point: LoadPoint, slo: Slo): boolean =>
   point.disturbed === true ||
-  (point.generatorSaturated && !failsTooOften(withoutTimeouts(point), slo))
+  (point.generatorSaturated && !exceedsErrorRate(excludeTimeouts(point), slo))
 
 /**
- * As `keeps`, of a window of which only counts are known: `over` failed or took longer than the
- * limit.
+ * As `meetsSlo`, for a window of which only counts are known. `over` requests failed or exceeded
+ * the limit.
  */
-export const keepsCounts = (
+export const countsMeetSlo = (
   { over, ...window }: Omit<Window, 'sloMs'> & { readonly over: number },
   slo: Slo,
-): boolean => over <= mostOver(slo, window.requests) && !failsTooOften(window, slo)
+): boolean => over <= maxRequestsOver(slo, window.requests) && !exceedsErrorRate(window, slo)
 
 /**
- * What the interval of a window's percentile says beyond its figure: it keeps the SLO for certain
- * (true), misses it for certain (false), or could be either (undefined). Of independent requests:
- * neighbours in a queue are alike, and say less.
+ * Whether a window surely meets the SLO by its interval (true), surely violates it (false), or
+ * neither (undefined). The interval assumes independent requests; those in a queue are correlated
+ * and show less.
  */
-export function keepsSurely(
+export function surelyMeetsSlo(
   window: Window & { readonly sloCi95Ms: readonly [number, number] },
   slo: Slo,
 ): boolean | undefined {
-  if (failsTooOften(window, slo) || window.sloCi95Ms[0] > slo.limitMs) return false
+  if (exceedsErrorRate(window, slo) || window.sloCi95Ms[0] > slo.limitMs) return false
   return window.sloCi95Ms[1] <= slo.limitMs ? true : undefined
 }
 
 /**
- * When a window may be ended early: once so many requests are over the limit. None where the SLO is
- * about parts of a stream, of which the age of a request under way says nothing.
+ * When a window may end early: after this many requests over the limit. Never for limits on parts
+ * of a stream, which the age of a request does not show.
  */
-export const cutAfter = (
+export const planEarlyCut = (
   slo: Slo,
   requests: number,
 ): { readonly overMs: number; readonly requests: number } | undefined =>
-  countsTheSame(slo, {}) ? { overMs: slo.limitMs, requests } : undefined
+  haveSameLatency(slo, {}) ? { overMs: slo.limitMs, requests } : undefined
 
-/** 43 ms, 4.3 ms; 'no answer' where there was none. */
+/** Formats a latency: 43 ms, 4.3 ms; 'no answer' without one. */
 export const latency = (ms: number): string =>
   Number.isFinite(ms) ? `${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms` : 'no answer'
 
-/** A limit as it was asked for, in full: 12.5 ms. */
+/** Formats a limit as configured: 12.5 ms. */
 const limitText = (ms: number): string => `${Number(ms.toPrecision(6))} ms`
 
 /** p99, p99.9. */
@@ -323,20 +314,20 @@ export const percentileName = (percentile: number): string =>
   `p${Number((percentile * 100).toFixed(4))}`
 
 /**
- * What an SLO bounds: 'p99', 'TTFT p99'; of a joint one 'p99 of TTFT and TPOT'; with classes 'p99
+ * Bounded percentile: 'p99', 'TTFT p99'; of a joint SLO 'p99 of TTFT and TPOT'; with classes 'p99
  * of each class'.
  */
 export function sloName({ percentile, metric, limits, classes }: Slo): string {
   const p = percentileName(percentile)
   const each = classes ? ' of each class' : ''
-  if (limits !== undefined) return `${p}${each || ` of ${titlesOf(limits)}`}`
+  if (limits !== undefined) return `${p}${each || ` of ${joinTitles(limits)}`}`
   return metric === undefined ? `${p}${each}` : `${latencyMetrics[metric].title} ${p}${each}`
 }
 
-const titlesOf = (limits: readonly SloLimit[]): string =>
+const joinTitles = (limits: readonly SloLimit[]): string =>
   [...new Set(limits.map(({ metric }) => latencyMetrics[metric].title))].join(' and ')
 
-/** 'TTFT', 'chat TTFT': a limit among others. */
+/** One limit among others: 'TTFT', 'chat TTFT'. */
 export const limitTitle = ({
   metric,
   requestClass,
@@ -348,14 +339,14 @@ export const sloLimit = (slo: Slo): string =>
   slo.limits === undefined ? limitText(slo.limitMs) : sloText(slo)
 
 /**
- * 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint one 'TTFT <= 200 ms and TPOT <= 30 ms for 99 %
- * of requests'; of classes with limits of their own 'chat: TTFT <= 200 ms, other: E2E <= 9000 ms,
- * each for 99 % of its requests'. Under another `limitMs` all limits of a joint SLO stand in the
- * proportion of the first (DistServe's "SLO scale").
+ * The whole SLO: 'p99 <= 50 ms', 'TTFT p99 <= 200 ms'; of a joint SLO 'TTFT <= 200 ms and TPOT <=
+ * 30 ms for 99 % of requests'; with limits of classes 'chat: TTFT <= 200 ms, other: E2E <= 9000 ms,
+ * each for 99 % of its requests'. Another `limitMs` scales all limits of a joint SLO (DistServe's
+ * "SLO scale").
  */
 export function sloText(slo: Slo): string {
   if (slo.limits === undefined) return `${sloName(slo)} <= ${limitText(slo.limitMs)}`
-  const all = limitsOf(slo)
+  const all = resolveLimits(slo)
   const text = (limits: readonly SloLimit[]) =>
     limits
       .map(({ metric, limitMs }) => `${latencyMetrics[metric].title} <= ${limitText(limitMs)}`)
@@ -363,21 +354,21 @@ export function sloText(slo: Slo): string {
   const share = `${Number((slo.percentile * 100).toFixed(4))} %`
   if (all.every(({ requestClass }) => requestClass === undefined))
     return `${text(all)} for ${share} of requests${slo.classes ? ' of each class' : ''}`
-  const each = slo.classes?.map((name) => `${name}: ${text(limitsFor(all, name))}`) ?? []
+  const each = slo.classes?.map((name) => `${name}: ${text(selectLimits(all, name))}`) ?? []
   return `${each.join(', ')}, each for ${share} of its requests`
 }
 
 const flagMs = (ms: number): string => `${Number(ms.toPrecision(12))}ms`
 
 /**
- * As the command line takes it: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'. It knows
- * no classes: of limits of theirs the strictest of each latency.
+ * The SLO as a flag of the command line: 'p99<50ms', 'ttft p90<500ms', 'p90 ttft<200ms tpot<30ms'.
+ * Flags have no classes, so it has the strictest limit of each latency.
  */
 export function sloFlag(slo: Slo): string {
   const p = percentileName(slo.percentile)
   if (slo.limits === undefined)
     return `${slo.metric === undefined ? '' : `${slo.metric} `}${p}<${flagMs(slo.limitMs)}`
-  const all = limitsOf(slo)
+  const all = resolveLimits(slo)
   const metrics = [...new Set(all.map(({ metric }) => metric))]
   const strictest = (of: LatencyMetric) =>
     Math.min(...all.flatMap(({ metric, limitMs }) => (metric === of ? [limitMs] : [])))
@@ -385,26 +376,26 @@ export function sloFlag(slo: Slo): string {
 }
 
 /**
- * Decimals, from `least` on, with which a value reads on the side of a limit that it is on: 50.3
- * over 50 is not '50'. Three at most.
+ * Decimals, at least `min` and at most three, that show on which side of a limit a value is: 50.3
+ * over 50 is not '50'.
  */
-function decimalsThatTell(value: number, limit: number, least: number): number {
+function countDecimals(value: number, limit: number, min: number): number {
   const over = value > limit
-  let decimals = least
+  let decimals = min
   while (decimals < 3 && Number(value.toFixed(decimals)) > limit !== over) decimals++
   return decimals
 }
 
 /**
- * A latency at the SLO percentile: '43 ms'; of a joint SLO '82 % of the limits'. What is over the
- * limit reads so.
+ * A latency at the SLO percentile: '43 ms'; for a joint SLO '82 % of the limits'. A value over the
+ * limit is shown as such.
  */
 export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   if (!Number.isFinite(ms)) return latency(ms)
   if (limits === undefined)
-    return `${ms.toFixed(decimalsThatTell(ms, limitMs, ms < 10 ? 1 : 0))} ms`
+    return `${ms.toFixed(countDecimals(ms, limitMs, ms < 10 ? 1 : 0))} ms`
   const percent = (100 * ms) / limitMs
-  return `${percent.toFixed(decimalsThatTell(percent, 100, 0))} % of the limits`
+  return `${percent.toFixed(countDecimals(percent, 100, 0))} % of the limits`
 }
 
 /** 'TTFT p99 180 ms', 'p99 of TTFT and TPOT at 82 % of the limits'. */
@@ -412,13 +403,13 @@ export const sloFigure = (slo: Slo, ms: number): string =>
   `${sloName(slo)}${slo.limits ? ' at' : ''} ${sloValue(slo, ms)}`
 
 /**
- * An axis of latencies under an SLO: its titles, what it shows of a latency, and where the limit
- * stands. Of a joint SLO parts of the limits.
+ * Axis of latencies under an SLO: titles, displayed value of a latency, and position of the limit.
+ * For a joint SLO in percent of the limits.
  */
 export interface SloAxis {
-  /** Of the SLO percentile: 'TTFT p99 latency, ms', 'p99 of TTFT and TPOT, % of the limits'. */
+  /** For the SLO percentile: 'TTFT p99 latency, ms', 'p99 of TTFT and TPOT, % of the limits'. */
   readonly name: string
-  /** Of whatever percentile: 'TTFT, ms', 'TTFT and TPOT, % of the limits'. */
+  /** For any percentile: 'TTFT, ms', 'TTFT and TPOT, % of the limits'. */
   readonly latencyName: string
   readonly unit: 'ms' | '%'
   readonly limit: number
@@ -440,7 +431,7 @@ export function sloAxis(slo: Slo): SloAxis {
   const of = (ms: number) => (100 * ms) / limitMs
   return {
     name: `${sloName(slo)}, % of the limits`,
-    latencyName: `${titlesOf(limits)}, % of the limits`,
+    latencyName: `${joinTitles(limits)}, % of the limits`,
     unit: '%',
     limit: 100,
     of,

@@ -1,7 +1,7 @@
 import type { TlsOptions } from './tls-options.ts'
 import type { VirtualServer } from './virtual-server.ts'
 
-/** Where requests go: a real HTTP endpoint, or a server that exists in virtual time only. */
+/** Destination of requests: an HTTP endpoint, or a server in virtual time. */
 export type Target =
   | {
       readonly kind: 'http'
@@ -13,65 +13,58 @@ export type Target =
       readonly bodies: readonly RequestBody[]
       readonly timeoutMs: number
       /**
-       * Of streams that were heard before: where no byte of any comes for so long, ms, and thrice
-       * as long as one was ever waited for, all have timed out.
+       * Time without a byte on any stream, ms, and three times the longest wait so far, after which
+       * all streams time out. Only once streams have been received.
        */
       readonly silentMs?: number
       /**
-       * Most connections of an open loop, default 512. Requests beyond wait for one, and their wait
-       * counts.
+       * Largest number of connections of an open loop, default 512. Further requests wait for one,
+       * and their wait counts.
        */
       readonly connections?: number
       /**
-       * HTTP/2: over TLS by ALPN, else by prior knowledge. Requests to a server without it fail as
+       * HTTP/2: by ALPN over TLS, else by prior knowledge. Requests to a server without it fail as
        * 'no HTTP/2'.
        */
       readonly http2?: boolean
-      /**
-       * Cheap test of an answer's shape beyond its 2xx status: a string that a good answer
-       * contains.
-       */
+      /** String that a good answer contains: a cheap test of its shape, beyond the 2xx status. */
       readonly expect?: string
       /**
        * 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers
        * stream as server-sent events. Default: plain HTTP.
        */
       readonly transport?: 'grpc' | 'sse'
-      /** Over https. */
+      /** Options of https. */
       readonly tls?: TlsOptions
-      /**
-       * Several servers of the same, `url` the first of them: each gets its share of the requests
-       * by its weight.
-       */
+      /** Several equal servers, `url` the first of them, which share the requests by weight. */
       readonly spread?: readonly SpreadServer[]
       /**
-       * Answers of open loads that are to be looked into: a few of those to these bodies, by
-       * number; `take` is called in the process that asks for the load.
+       * Sampled answers of open loads, a few for each of these bodies; `take` is called in the
+       * process that requests the load.
        */
       readonly sample?: {
         readonly bodies: readonly number[]
         take?(body: number, answer: Uint8Array): void
       }
       /**
-       * What is wrong with an answer as one to a body, in words that follow 'answered, but';
-       * undefined where nothing is. Not for other processes.
+       * Describes what is wrong with an answer to a body, to follow 'answered, but'; undefined for
+       * a good one. Not passed to other processes.
        */
       readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
-      /** What a reader of the figures must know of these requests, a sentence each. */
+      /** Remarks on these requests for the reader of the results, a sentence each. */
       readonly remarks?: readonly string[]
       /**
-       * The server's processes, where they run on this machine: loads then tell how long they were
-       * kept from a core.
+       * Processes of the server on this machine; loads then report how long they waited for a core.
        */
       readonly serverPids?: () => readonly number[]
     }
   | { readonly kind: 'virtual'; readonly server: VirtualServer }
 
-/** One prepared request body, and how many items it carries. */
+/** One prepared request body. */
 export interface RequestBody {
   readonly contentType: string
   readonly body: string | Uint8Array
-  /** Tokens of a prompt, as far as its maker knows. */
+  /** Tokens of a prompt, as far as known. */
   readonly inputTokens?: number
   /** Name of its class. */
   readonly requestClass?: string
@@ -82,6 +75,6 @@ export interface SpreadServer {
   readonly url: string
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** Of all weights together its share of the requests. */
+  /** Its share of the requests is its share of all weights. */
   readonly weight: number
 }

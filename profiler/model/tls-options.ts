@@ -1,10 +1,10 @@
-/** How the certificate of a server is checked, and which one it is shown. */
+/** TLS options of a client. */
 export interface TlsOptions {
-  /** Authorities to trust in place of the usual ones, PEM. */
+  /** Certificate authorities that replace the default ones, PEM. */
   readonly ca?: string
-  /** Any certificate is taken for good. */
+  /** Accepts any certificate. */
   readonly insecureSkipVerify?: boolean
-  /** The client's own certificate, and its key, PEM. */
+  /** Client certificate and its key, PEM. */
   readonly cert?: string
   readonly key?: string
 }

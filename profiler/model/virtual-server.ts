@@ -2,31 +2,31 @@ import type { StreamRun } from './load-run.ts'
 import type { Load } from './load.ts'
 import type { Slo } from './slo.ts'
 
-/** A server in virtual time. State (queues, warm-up) lasts from one call to the next. */
+/** A server in virtual time. Its state (queues, warm-up) lasts from one call to the next. */
 export interface VirtualServer {
-  /** Plays a load from the server's current virtual time on, to its last answer. */
+  /** Plays a load from the current virtual time to its last answer. */
   play(load: Load): VirtualRun
   /**
-   * What the server's own model expects, where it has one: where a search for the capacity may
-   * begin.
+   * Expectation of the server's own model, if it has one: where a search for the capacity may
+   * start.
    */
   expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
   /**
-   * Plays a load for nothing but the number of requests that fail or take longer than the limit; it
-   * may end once they are more than `most`.
+   * Plays a load only to count the requests that fail or exceed the limit. It may end once there
+   * are more than `most`.
    */
   countOver?(load: Load, limitMs: number, most: number): OverCount
 }
 
 export interface VirtualExpectation {
   readonly capacityRps: number
-  /** Rate at which the busiest stage is busy all the time. */
+  /** Rate that keeps the busiest stage always busy. */
   readonly saturationRps: number
-  /** The SLO percentile of requests that come one at a time, ms. */
+  /** Unloaded SLO percentile, ms. */
   readonly idleMs: number
 }
 
-/** Requests played, those that failed or took longer, and the failed of them. */
+/** Requests played, those that failed or exceeded the limit, and those that failed. */
 export interface OverCount {
   readonly requests: number
   readonly over: number
@@ -34,12 +34,12 @@ export interface OverCount {
 }
 
 export interface VirtualRun {
-  /** Intended send times from the run's start, ms, ascending. Length n. */
+  /** Intended send times from the start of the run, ms, ascending. Length n. */
   readonly sentMs: Float64Array
-  /** Latency of each request, ms; NaN = failed. Length n. */
+  /** Latency of each request, ms; NaN for a failure. Length n. */
   readonly latencyMs: Float64Array
-  /** Failure class of the failed ones. */
+  /** Error class of failed requests. */
   readonly failure: string
-  /** Of streamed answers. */
+  /** Present for streamed answers. */
   readonly stream?: StreamRun
 }

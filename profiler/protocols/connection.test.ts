@@ -14,7 +14,7 @@ import {
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { loadPointOf } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
 import { testCertificate, testKey } from '../testing/certificate.ts'
 import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
@@ -284,7 +284,7 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
       signal,
     )
     skipIfDisturbed(run, skip)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(point.errorKinds).toEqual({})
     const { ttft, tpot, e2e, interToken } = point.stream!
     const late = 2 * point.latenessP99Ms

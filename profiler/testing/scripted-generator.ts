@@ -1,4 +1,4 @@
-import { loadPointOf } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
@@ -41,7 +41,7 @@ export function scriptedGenerator(
     rest: async (_, seconds) => {
       rests.push(seconds)
     },
-    run: async (target, load, slo) => loadPointOf(await play(target, load), slo),
+    run: async (target, load, slo) => summariseRun(await play(target, load), slo),
     close: async () => {},
   }
 }

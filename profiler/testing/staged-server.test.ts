@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { stepsOf } from '../capacity/service-log/service-log.ts'
+import { extractServiceLog } from '../capacity/service-log/service-log.ts'
 import type { Load } from '../model/load.ts'
 import type { Target } from '../model/target.ts'
 import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
@@ -44,7 +44,7 @@ test.each([
 })
 
 test('the steps of a server that writes its answers one by one are its batches', async () => {
-  const steps = stepsOf(await play(open(2300)), 0.5)
+  const steps = extractServiceLog(await play(open(2300)), 0.5)
   expect(Math.max(...steps.departed)).toBeGreaterThanOrEqual(30)
   expect(steps.departed.filter((d) => d === 1).length).toBeLessThan(0.05 * steps.departed.length)
 })

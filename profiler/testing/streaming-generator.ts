@@ -1,4 +1,4 @@
-import { loadPointOf } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
@@ -36,7 +36,7 @@ export class StreamingGenerator implements LoadGenerator {
   }
 
   async run(target: Target, load: Load, slo: Slo) {
-    return loadPointOf(await this.play(target, load), slo)
+    return summariseRun(await this.play(target, load), slo)
   }
 
   async close() {}

@@ -25,10 +25,10 @@ const queue = (
   maxBatch: number,
   serviceMs: Service,
   maxDelayMs = 0,
-  besideMs = 0,
+  overheadMs = 0,
 ) => {
   return (seed: number) =>
-    new QueueServer({ seed, servers, maxBatch, maxDelayMs, besideMs, serviceMs })
+    new QueueServer({ seed, servers, maxBatch, maxDelayMs, overheadMs, serviceMs })
 }
 const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
 const gpuWithStalls = (stallMs: number) =>

@@ -4,8 +4,8 @@
  */
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { loadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
-import { countsTheSame, type Slo } from '../../profiler/model/slo.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
@@ -158,12 +158,12 @@ export class Ranker {
     const known = this.#curves.get(measurement)
     if (
       known &&
-      countsTheSame(known.slo, slo) &&
+      haveSameLatency(known.slo, slo) &&
       known.slo.percentile === slo.percentile &&
       known.slo.maxErrorRate === slo.maxErrorRate
     )
       return known.curve
-    const curve = loadCurve(measurement, slo)
+    const curve = buildLoadCurve(measurement, slo)
     this.#curves.set(measurement, { slo, curve })
     return curve
   }

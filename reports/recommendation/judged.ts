@@ -1,9 +1,9 @@
 /** Trials seen through an SLO, an objective and prices. */
 
-import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { latencyAt, percentileOf } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
-import { seenUnder } from '../../profiler/capacity/rederive/stream-points.ts'
-import { countsTheSame, type Slo } from '../../profiler/model/slo.ts'
+import type { DerivedCapacity, CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { interpolateLatency, interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
@@ -144,7 +144,7 @@ function at(
   const there = findWindowAt(windows, rateRps)
   return there
     ? { sloMs: there.sloMs, sloMsFrom: 'measured' }
-    : { sloMs: Math.min(latencyAt(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
+    : { sloMs: Math.min(interpolateLatency(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
 }
 
 const intervalAt = (rateRps: number, windows: readonly Window[]): Pick<Candidate, 'sloCi95Ms'> => {
@@ -170,7 +170,7 @@ const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
  */
 export function operatingPoint(
   { trial, second, measurement, candidate }: Judged,
-  capacity: CapacityUnder,
+  capacity: DerivedCapacity,
   safeRps: number,
   view: View,
 ): Candidate {
@@ -198,7 +198,7 @@ type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>
 function figuresAt(
   trials: readonly [FinishedTrial, ...FinishedTrial[]],
   measurement: Measurement,
-  capacity: CapacityUnder,
+  capacity: DerivedCapacity,
   safeRps: number,
   view: View,
 ): Figures {
@@ -206,10 +206,10 @@ function figuresAt(
   const { configuration } = trial
   const price = priceOf(view.pricePerHour, configuration)
   const { pricePerHour } = price
-  const { idle } = countsTheSame(measurement.slo, view.slo)
+  const { idle } = haveSameLatency(measurement.slo, view.slo)
     ? measurement
-    : seenUnder(measurement, view.slo)
-  const idleMs = percentileOf(idle, view.slo.percentile)
+    : viewUnderSlo(measurement, view.slo)
+  const idleMs = interpolatePercentile(idle, view.slo.percentile)
   const metrics = metricsAt(trials, capacity.capacityRps)
   const demand = demandOf(view.objective)
   const replicas = demand && replicasFor(demand, safeRps)
@@ -246,7 +246,7 @@ const predictedBefore = (
   predicted && learnsPlainly(objective) ? { predictedRps: [predicted.low, predicted.high] } : {}
 
 /** Whether a capacity is only a bound of the true one. */
-export const boundOf = ({ known }: Pick<CapacityUnder, 'known'>): Pick<Candidate, 'bound'> =>
+export const boundOf = ({ known }: Pick<DerivedCapacity, 'known'>): Pick<Candidate, 'bound'> =>
   known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}
 
 function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {

@@ -1,6 +1,6 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { capacityOf } from '../../profiler/capacity/capacity-bounds.ts'
+import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { costText, demandOf, joulesPerRequest, shownCost, wordsOf } from '../../search/objective.ts'
@@ -399,7 +399,7 @@ const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {
 
 /** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
 function measuredCapacity(measurement: Measurement): string {
-  const capacity = capacityOf(measurement)
+  const capacity = resolveCapacity(measurement)
   return capacity.known === 'nothing'
     ? 'not known'
     : capacityText({ ...capacity, ...boundOf(capacity) })

@@ -8,10 +8,10 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
 import { efforts } from '../effort.ts'
-import { halfWidthOf } from '../capacity-bounds.ts'
+import { computeHalfWidth } from '../capacity-bounds.ts'
 import { measureCapacity } from '../measure.ts'
 import type { CapacityPosterior } from '../queue-model/posterior.ts'
-import { besideQuota, waitingShare } from './cpu-quota.ts'
+import { widenForQuota, detectQuotaWait } from './cpu-quota.ts'
 
 const throttled = furtherCases.filter(({ name }) =>
   name.includes('of each 100 ms of computing time'),
@@ -32,7 +32,7 @@ describe.each(throttled)('$name', ({ name, slo, server }) => {
         name.includes(`${word} workers`),
       )?.[1] ?? 1
     const waits = 1 - Number(quotaMs) / 100 / workers
-    const share = waitingShare(loopsOf(server(1)))
+    const share = detectQuotaWait(loopsOf(server(1)))
     // From the last answer before to the first one after it.
     expect(share).toBeGreaterThan(waits - 0.01)
     expect(share).toBeLessThan(waits + 0.25)
@@ -57,7 +57,7 @@ describe.each(throttled)('$name', ({ name, slo, server }) => {
       expect(found.capacityRps / truth).toBeLessThan(1.3)
       expect(found.caveats.filter((caveat) => caveat.includes('CPU limit'))).toHaveLength(1)
       if (found.outcome === 'converged')
-        expect(halfWidthOf(found)).toBeLessThan(2 * efforts.quick.precision)
+        expect(computeHalfWidth(found)).toBeLessThan(2 * efforts.quick.precision)
     }
   })
 })
@@ -83,7 +83,7 @@ test('open windows begin below what closed loops got in whole periods, and are o
   expect(loads.map(({ seed }) => seed)).toEqual([7, 8, 9])
   expect(found.saturationRps).toBeCloseTo(150, -1)
   expect(found.capacityCi90Rps[1]).toBeLessThan(160)
-  expect(halfWidthOf(found)).toBeGreaterThan(2 * efforts.quick.precision)
+  expect(computeHalfWidth(found)).toBeGreaterThan(2 * efforts.quick.precision)
   expect(found).toMatchObject({
     outcome: 'budget',
     detail: 'windows of open load alone tell it no more closely',
@@ -115,7 +115,7 @@ test('a server that ends by the time has that said', async () => {
 })
 
 test.each(simpleCases)('$name does not wait', ({ server }) => {
-  expect(waitingShare(loopsOf(server(1)))).toBe(0)
+  expect(detectQuotaWait(loopsOf(server(1)))).toBe(0)
 })
 
 // 106 ms a batch, in step with one another for some batches.
@@ -155,10 +155,10 @@ test('batches that take nearly a period do not wait', () => {
     } as LoadRun
   }
   const loops = (of: (n: number) => LoadRun) => Array.from({ length: 12 }, () => of(4))
-  expect(waitingShare(loops(batch((i) => 97.5 + (i % 2))))).toBe(0)
-  expect(waitingShare(loops(batch((i) => 101.5 + (i % 2))))).toBe(0)
+  expect(detectQuotaWait(loops(batch((i) => 97.5 + (i % 2))))).toBe(0)
+  expect(detectQuotaWait(loops(batch((i) => 101.5 + (i % 2))))).toBe(0)
   // By the clock.
-  expect(waitingShare(loops(batch((i) => 100 + 3 * (-1) ** i)))).toBeCloseTo(0.83, 1)
+  expect(detectQuotaWait(loops(batch((i) => 100 + 3 * (-1) ** i)))).toBeCloseTo(0.83, 1)
 })
 
 test('answers count in the order in which they came, and failed requests not at all', () => {
@@ -168,30 +168,30 @@ test('answers count in the order in which they came, and failed requests not at 
     latencyMs: Float64Array.from([...loop.latencyMs.toReversed(), Number.NaN]),
     sentMs: Float64Array.from([...loop.sentMs.toReversed(), 0]),
   }))
-  expect(waitingShare(changed)).toBe(waitingShare(loops))
+  expect(detectQuotaWait(changed)).toBe(detectQuotaWait(loops))
 })
 
 test('nothing is told by few waits, by loops over few connections, or of periods of other lengths', () => {
-  expect(waitingShare([])).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(60), 1))).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(60), 2))).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(60), 12, 2))).toBe(0)
+  expect(detectQuotaWait([])).toBe(0)
+  expect(detectQuotaWait(loopsOf(fourMs(60), 1))).toBe(0)
+  expect(detectQuotaWait(loopsOf(fourMs(60), 2))).toBe(0)
+  expect(detectQuotaWait(loopsOf(fourMs(60), 12, 2))).toBe(0)
   expect(
-    waitingShare(
+    detectQuotaWait(
       loopsOf(fourMs(60)).map(
         (loop) => ({ ...loop, load: { ...loop.load, forOpen: true } }) as LoadRun,
       ),
     ),
   ).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(60), 12, 8))).toBeGreaterThan(0.4)
-  expect(waitingShare(loopsOf(fourMs(96)))).toBe(0)
-  expect(waitingShare(loopsOf(fourMs(125, 250)))).toBe(0)
+  expect(detectQuotaWait(loopsOf(fourMs(60), 12, 8))).toBeGreaterThan(0.4)
+  expect(detectQuotaWait(loopsOf(fourMs(96)))).toBe(0)
+  expect(detectQuotaWait(loopsOf(fourMs(125, 250)))).toBe(0)
 })
 
 test('a quarter of the share is what the twin may be wrong by', () => {
   const of = { capacityRps: 100, capacityCi90Rps: [90, 110] } as unknown as CapacityPosterior
-  expect(besideQuota(of, 0)).toEqual(of)
-  expect(besideQuota(of, 0.2)).toEqual({
+  expect(widenForQuota(of, 0)).toEqual(of)
+  expect(widenForQuota(of, 0.2)).toEqual({
     capacityRps: 100,
     capacityCi90Rps: [90 * 0.95, 110 * 1.05],
   })

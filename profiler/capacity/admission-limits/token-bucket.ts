@@ -1,99 +1,93 @@
 /**
- * Servers that refuse by a rate limit: a token bucket (Turner 1986), which lets so many requests a
- * second in, and some more after a rest.
+ * Rate limits by token bucket (Turner 1986): a number of requests per second, and a burst after a
+ * rest.
  *
- * A short window begins with a full bucket, and holds at rates far above what the limit stands for
- * long. So where refusals tell of a limit, the capacity is that of the bucket under arrivals at
- * random: the rate at which it refuses as large a share as may fail.
+ * A short window begins with a full bucket, and so meets the SLO far above the sustained limit.
+ * Where refusals show a limit, the capacity is that of the bucket under random arrivals: the rate
+ * at which it refuses the tolerated share.
  */
 import { seeded } from '../../seeded-random.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { placesBetween } from '../service-log/service-log.ts'
+import { boundSystemCapacity } from '../service-log/service-log.ts'
 
-interface RateLimit {
+interface TokenBucket {
   readonly perSecond: number
-  /** Requests let in at once after a rest. */
+  /** Requests admitted at once after a rest. */
   readonly burst: number
-  /** Requests that were let in while the bucket was empty: what `perSecond` rests on. */
-  readonly seen: number
+  /** Requests admitted while the bucket was empty, on which `perSecond` rests. */
+  readonly admitted: number
 }
 
-const fewestRefused = 5
-const fewestSeen = 8
-/**
- * With less than that at once nothing that comes at random gets through: then refusals are no
- * bucket's.
- */
-const leastBurst = 2
+const minRefusals = 5
+const minAdmitted = 8
+/** A smaller burst admits nothing that arrives at random, so the refusals have another cause. */
+const minBurst = 2
 
 /**
- * The limit that refusals of runs tell of: while some are refused the bucket is empty, and what is
- * let in is what flows into it. Undefined where few were refused, or a run was refused less than
- * such a limit would.
- * @param runs of open or closed load, in order of time
+ * Fits a token bucket to refusals: while some requests are refused the bucket is empty, and the
+ * admitted rate is its refill rate. Undefined with few refusals, or where a run was refused less
+ * than the bucket would.
+ * @param runs open and closed loads in time order
  */
-export function rateLimitOf(runs: readonly LoadRun[]): RateLimit | undefined {
-  let [seen, ms] = [0, 0]
-  const first: { inMs: number; letIn: number }[] = []
+export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefined {
+  let [admitted, ms] = [0, 0]
+  const first: { inMs: number; admittedCount: number }[] = []
   for (const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } of runs) {
     const order = [...sentMs.keys()]
       .filter((i) => sentMs[i]! < cutMs)
       .sort((a, b) => sentMs[a]! - sentMs[b]!)
     const refused = order.filter((i) => Number.isNaN(latencyMs[i]!))
-    // What the first runs got of a full bucket is gone when others begin, with what has flowed in
+    // The first runs emptied the full bucket, so later ones begin with what has been refilled
     // since.
     if (refused.length === 0 && order.length > 0 && ms === 0)
-      first.push({ inMs: sentMs[order.at(-1)!]!, letIn: order.length })
-    if (refused.length < fewestRefused) continue
+      first.push({ inMs: sentMs[order.at(-1)!]!, admittedCount: order.length })
+    if (refused.length < minRefusals) continue
     const [fromMs, toMs] = [sentMs[refused[0]!]!, sentMs[refused.at(-1)!]!]
-    const letIn = order.filter((i) => !Number.isNaN(latencyMs[i]!))
-    seen += letIn.filter((i) => sentMs[i]! > fromMs && sentMs[i]! <= toMs).length
+    const admittedCount = order.filter((i) => !Number.isNaN(latencyMs[i]!))
+    admitted += admittedCount.filter((i) => sentMs[i]! > fromMs && sentMs[i]! <= toMs).length
     ms += toMs - fromMs
-    first.push({ inMs: fromMs, letIn: letIn.filter((i) => sentMs[i]! < fromMs).length })
+    first.push({ inMs: fromMs, admittedCount: admittedCount.filter((i) => sentMs[i]! < fromMs).length })
   }
-  if (seen < fewestSeen || placesBetween(runs)![0] >= 2) return undefined
-  const perSecond = (1000 * seen) / ms
+  if (admitted < minAdmitted || boundSystemCapacity(runs)![0] >= 2) return undefined
+  const perSecond = (1000 * admitted) / ms
   const burst = first.reduce(
-    (most, { inMs, letIn }) => Math.max(most, letIn - (perSecond * inMs) / 1000),
+    (max, { inMs, admittedCount }) => Math.max(max, admittedCount - (perSecond * inMs) / 1000),
     1,
   )
-  const limit = { perSecond, burst, seen }
-  return burst >= leastBurst && !runs.some((run) => refusesFewer(run, limit)) ? limit : undefined
+  const limit = { perSecond, burst, admitted }
+  return burst >= minBurst && !runs.some((run) => refusesLess(run, limit)) ? limit : undefined
 }
 
-/**
- * Whether a run was refused far less than the bucket would have, had it been full when the run
- * began.
- */
-function refusesFewer({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: RateLimit): boolean {
-  let [tokens, lastMs, wouldBe, was] = [burst, 0, 0, 0]
+/** Whether a run was refused significantly less than by a bucket that was full at its start. */
+function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: TokenBucket): boolean {
+  let [tokens, lastMs, expected, observed] = [burst, 0, 0, 0]
   for (const [i, atMs] of sentMs.entries()) {
     tokens = Math.min(burst, tokens + ((atMs - lastMs) * perSecond) / 1000)
     lastMs = atMs
-    if (tokens < 1) wouldBe++
+    if (tokens < 1) expected++
     else tokens--
-    if (Number.isNaN(latencyMs[i]!)) was++
+    if (Number.isNaN(latencyMs[i]!)) observed++
   }
-  return wouldBe - was > fewer * (1 + Math.sqrt(wouldBe))
+  return expected - observed > maxMissingDeviations * (1 + Math.sqrt(expected))
 }
-const fewer = 3
+const maxMissingDeviations = 3
 
-const requests = 50_000
+const simulatedRequests = 50_000
 
-/** The highest rate at which a bucket refuses at most this share of Poisson arrivals. */
-export function rateWithin(
-  { perSecond, burst }: Pick<RateLimit, 'perSecond' | 'burst'>,
+/** Highest rate of Poisson arrivals at which the bucket refuses at most this share. */
+export function findBucketRate(
+  { perSecond, burst }: Pick<TokenBucket, 'perSecond' | 'burst'>,
   share: number,
 ): number {
   const refuses = (rateRps: number): boolean => {
     const uniform = seeded(1)
     let [tokens, refused] = [burst, 0]
-    for (let i = 0; i < requests; i++) {
+    for (let i = 0; i < simulatedRequests; i++) {
       tokens = Math.min(Math.max(1, burst), tokens - (Math.log(uniform()) * perSecond) / rateRps)
       if (tokens < 1) refused++
       else tokens--
     }
-    return refused > share * requests
+    return refused > share * simulatedRequests
   }
   let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
   for (let i = 0; i < 16; i++) {
@@ -105,19 +99,19 @@ export function rateWithin(
 }
 
 /**
- * Ninety in a hundred, were what was let in a matter of chance; as it is mostly regular, half of
- * that.
+ * Factor for a 90 % interval: 1.645 for Poisson admissions, half of that as they are mostly
+ * regular.
  */
-const errors = 0.8
+const intervalFactor = 0.8
 
-/** That rate, and its 90 % interval. */
-export function capacityWithin(
-  limit: RateLimit,
+/** That rate, with its 90 % interval. */
+export function estimateBucketCapacity(
+  limit: TokenBucket,
   share: number,
 ): { rateRps: number; ci90Rps: readonly [number, number] } {
-  const error = errors / Math.sqrt(limit.seen)
+  const error = intervalFactor / Math.sqrt(limit.admitted)
   const under = (factor: number, more: number) =>
-    rateWithin(
+    findBucketRate(
       { perSecond: limit.perSecond * factor, burst: Math.max(1, limit.burst + more) },
       share,
     )

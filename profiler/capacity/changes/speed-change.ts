@@ -1,39 +1,39 @@
 /**
- * Whether a server got faster or slower from one window to another, by its steps: what the load
- * does to its queue does not matter.
+ * Compares the speed of a server between two windows by its service steps, which queueing does not
+ * change.
  */
 import { quantileOfSorted } from '../../statistics/percentile.ts'
-import { servedBy, usualTimes } from '../service-log/typical-durations.ts'
-import { joinSteps, type Steps } from '../service-log/service-log.ts'
+import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
+import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
 
-const fewest = 12
-const certain = 4
-const least = 0.05
+const minSteps = 12
+const minStandardErrors = 4
+const minChange = 0.05
 
 /**
- * Speed of the later steps over that of the earlier, by the median step of as many requests: 1.12 =
- * 12 % faster. 1 unless they differ by more than 5 % and chance.
+ * Speed of the later steps over that of the earlier ones, by median durations for the same number
+ * served: 1.12 is 12 % faster. 1 unless the difference exceeds 5 % and four standard errors.
  */
-export function changeOfSteps(before: Steps, after: Steps): number {
-  if (before.tookMs.length < fewest || after.tookMs.length < fewest) return 1
-  const usualMs = usualTimes([joinSteps([before, after])])
-  const logs = (steps: Steps) =>
-    Float64Array.from(steps.tookMs, (ms, i) =>
-      Math.log(Math.max(1e-6, ms) / Math.max(1e-6, usualMs[servedBy(steps, i)]!)),
+export function compareSpeeds(before: ServiceLog, after: ServiceLog): number {
+  if (before.tookMs.length < minSteps || after.tookMs.length < minSteps) return 1
+  const typicalMs = typicalDurations([joinServiceLogs([before, after])])
+  const logs = (log: ServiceLog) =>
+    Float64Array.from(log.tookMs, (ms, i) =>
+      Math.log(Math.max(1e-6, ms) / Math.max(1e-6, typicalMs[countServed(log, i)]!)),
     ).sort()
-  const [a, b] = [robust(logs(before)), robust(logs(after))]
+  const [a, b] = [medianWithError(logs(before)), medianWithError(logs(after))]
   const faster = a.middle - b.middle
-  return Math.abs(faster) > Math.max(least, certain * Math.hypot(a.error, b.error))
+  return Math.abs(faster) > Math.max(minChange, minStandardErrors * Math.hypot(a.error, b.error))
     ? Math.exp(faster)
     : 1
 }
 
 /**
- * Median of ascending values, and its standard error by their median deviation, were they normal
- * and independent.
+ * Median of ascending values and its standard error by the median absolute deviation, for
+ * independent normal values.
  */
-function robust(ascending: Float64Array): { middle: number; error: number } {
-  const middle = quantileOfSorted(ascending, 0.5)
-  const deviation = quantileOfSorted(ascending.map((x) => Math.abs(x - middle)).sort(), 0.5)
-  return { middle, error: (1.2533 * 1.4826 * deviation) / Math.sqrt(ascending.length) }
+function medianWithError(ascending: Float64Array): { median: number; error: number } {
+  const median = quantileOfSorted(ascending, 0.5)
+  const deviation = quantileOfSorted(ascending.map((x) => Math.abs(x - median)).sort(), 0.5)
+  return { median, error: (1.2533 * 1.4826 * deviation) / Math.sqrt(ascending.length) }
 }

@@ -3,13 +3,13 @@
  * the server's speed did not move.
  */
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { confirmed, open, slo } from '../../testing/scripted-confirmation.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement } from '../../model/measurement.ts'
-import { earlierMeasurementOf } from './agreement.ts'
+import { extractEarlierMeasurement } from './agreement.ts'
 import { confirmCapacity } from './confirm.ts'
 
 const sum = (values: readonly number[]) => values.reduce((total, value) => total + value, 0)
@@ -20,7 +20,7 @@ const pointAt = (rateRps: number, over: number, durationS = 1, more: Partial<Loa
   const n = rateRps * durationS
   const each = Math.floor(n / Math.max(1, over))
   const took = (i: number) => (over > 0 && i % each === 0 && i < over * each ? 90 : 5)
-  return loadPointOf(
+  return summariseRun(
     runOf(
       load,
       Array.from({ length: n }, (_, i) => took(i)),
@@ -32,7 +32,7 @@ const pointAt = (rateRps: number, over: number, durationS = 1, more: Partial<Loa
 const earlier = (points: ReturnType<typeof pointAt>[], idleMs = 5) => {
   const idle = { requests: 100, meanMs: idleMs, p50Ms: idleMs, p90Ms: idleMs + 0.1 }
   const measurement = { points, slo, idle } as unknown as Measurement
-  return [earlierMeasurementOf(measurement)]
+  return [extractEarlierMeasurement(measurement)]
 }
 const six = Array.from({ length: 6 }, () => pointAt(109, 0))
 
@@ -133,7 +133,7 @@ describe('a confirmation', () => {
   test('that once disagreed is spread at lower rates too', async () => {
     const { found, asked, rests } = await confirmed(
       (load, window) => open(load, () => (load.rateRps > 99 ? (window < 1 ? 5 : 70) : 5)),
-      { leastRps: 80 },
+      { minRps: 80 },
     )
     expect(found).toMatchObject({ held: false, capacityRps: expect.closeTo(93.3, 1) })
     const lower = asked.filter(({ rateRps }) => rateRps < 100)

@@ -1,27 +1,27 @@
 /**
- * Whether the measurements of one configuration agree: the windows of a confirmation with one
- * another, and with those of earlier trials. Where they do not, a few seconds prove nothing of the
- * next minute.
+ * Whether the measurements of one configuration agree: the windows of a confirmation with each
+ * other and with those of earlier trials. Where they disagree, a few seconds prove nothing about
+ * the next minute.
  */
-import { keeps, saysNothing, type Slo } from '../../model/slo.ts'
+import { meetsSlo, isInvalidWindow, type Slo } from '../../model/slo.ts'
 import { overShare } from '../../statistics/dependence.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
-import { changeOfSteps } from '../changes/speed-change.ts'
+import { compareSpeeds } from '../changes/speed-change.ts'
 import { sharesDiffer } from '../consistency-checks.ts'
 import type { Played } from '../session.ts'
-import { departuresTogetherMs, type Steps, stepsOf } from '../service-log/service-log.ts'
+import { departureCoalescingMs, type ServiceLog, extractServiceLog } from '../service-log/service-log.ts'
 
-/** What a window of open load showed. JSON-safe. */
+/** Violations in a window of open load. JSON-safe. */
 interface WindowShare {
   readonly rateRps: number
   readonly seconds: number
   readonly n: number
-  /** Requests that failed or took longer than the limit. */
+  /** Requests that failed or exceeded the limit. */
   readonly over: number
-  /** Independent requests that would say as much. */
+  /** Effective sample size. */
   readonly nEff: number
   readonly met: boolean
 }
@@ -29,43 +29,49 @@ interface WindowShare {
 type OpenLoad = Extract<Load, { kind: 'open' }>
 type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
 
-/** What an earlier measurement of the same configuration showed. JSON-safe. */
+/** An earlier measurement of the same configuration. JSON-safe. */
 export interface EarlierMeasurement {
   readonly windows: readonly WindowShare[]
   /** One request at a time. */
   readonly unloaded: Unloaded
 }
 
-/** Speeds within this share of one another are one speed: half of what a confirmed rate has spare. */
+/** Speeds within this share count as equal: half the margin of a confirmed rate. */
 const speedTolerance = 0.1
-/** Of medians of unloaded latencies, ms: less is the jitter of clocks and schedulers. */
+/** Smallest change of the median unloaded latency, ms; less is jitter of clocks and schedulers. */
 const minUnloadedChangeMs = 0.5
-/** Standard errors beyond which medians differ. */
+/** Standard errors from which medians differ. */
 const minStandardErrors = 4
-/** The standard error of a normal sample's median, by its 90th percentile. */
+/**
+ * Factor from the distance of the 90th percentile to the standard error of a normal sample's
+ * median.
+ */
 const errorByP90 = 1.2533 / 1.2816
-/** A violation counts up to this part of the confirmed rate: 0.9 of the estimated capacity is asked. */
+/**
+ * A violation counts up to this factor on the confirmed rate, which is 0.9 of the estimated
+ * capacity.
+ */
 const maxViolatedShare = 1.1
-/** Of the violated window's length, the shortest that is compared with it. */
+/** Shortest window, relative to the violated one, that is compared with it. */
 const minComparedShare = 0.5
-/** Planned rates differ by rounding alone. */
+/** Tolerance for the rounding of planned rates. */
 const rateRounding = 0.001
 
-/** What a stored measurement contributes to the confirmation of its configuration. */
-export function earlierMeasurementOf({ points, idle, slo }: Measurement): EarlierMeasurement {
+/** Extracts what a stored measurement contributes to the confirmation of its configuration. */
+export function extractEarlierMeasurement({ points, idle, slo }: Measurement): EarlierMeasurement {
   const { requests, p50Ms, p90Ms } = idle
   const windows = points.flatMap((point): WindowShare[] => {
     const { load, latencies } = point
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
-    // Answers within the limit come back from their rate.
+    // The goodput gives back the number of answers within the limit.
     const over = point.requests - Math.round(point.goodputRps * point.seconds)
-    return windowOf(point, slo, { load, over, nEff: point.requests / latencies.dispersion })
+    return makeWindowShare(point, slo, { load, over, nEff: point.requests / latencies.dispersion })
   })
   return { windows, unloaded: { requests, p50Ms, p90Ms } }
 }
 
-/** None of a window that says nothing of the server. */
-function windowOf(
+/** Empty for an invalid window. */
+function makeWindowShare(
   point: LoadPoint,
   slo: Slo,
   {
@@ -73,26 +79,28 @@ function windowOf(
     ...counts
   }: { readonly load: OpenLoad } & Pick<WindowShare, 'over' | 'nEff'>,
 ): WindowShare[] {
-  const met = !point.cut && keeps(point, slo)
-  if (point.requests === 0 || (!met && saysNothing(point, slo))) return []
+  const met = !point.cut && meetsSlo(point, slo)
+  if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
   return [{ rateRps, seconds: durationS, n: point.requests, ...counts, met }]
 }
 
 interface AgreementOptions {
   readonly slo: Slo
-  /** The rate that is to be confirmed. */
+  /** Rate to be confirmed. */
   readonly rateRps: number
-  /** One request at a time, before the windows; warm where it differed from earlier ones. */
+  /**
+   * Unloaded latency before the windows; measured again, warm, where it differed from earlier ones.
+   */
   readonly unloaded: Unloaded
   readonly earlier: readonly EarlierMeasurement[]
 }
 
 export class Agreement {
   private readonly windows: WindowShare[]
-  /** Of this confirmation, in order. */
+  /** Windows of this confirmation, in time order. */
   private readonly own: { readonly rateRps: number; readonly sloMs: number; speed: number }[] = []
-  /** Of the first window at each rate. */
-  private readonly firstSteps = new Map<number, Steps>()
+  /** Service log of the first window at each rate. */
+  private readonly firstLogs = new Map<number, ServiceLog>()
   private readonly unloadedBefore: Unloaded | undefined
   private disturbed = 0
   private disagreement: string | undefined
@@ -100,23 +108,23 @@ export class Agreement {
   constructor(private readonly options: AgreementOptions) {
     const { earlier, unloaded } = options
     this.windows = earlier.flatMap(({ windows }) => windows)
-    this.unloadedBefore = otherUnloaded(earlier, unloaded)
+    this.unloadedBefore = findOtherUnloaded(earlier, unloaded)
     this.compare()
   }
 
-  /** A window that counts. */
+  /** Adds a window that counts. */
   add({ run, point }: Played): void {
     const { slo } = this.options
     const { load } = run
     if (load.kind !== 'open') return
     const { rateRps } = load
     const { over, nEff } = overShare(run.latencyMs, slo.limitMs)
-    this.windows.push(...windowOf(point, slo, { load, over, nEff }))
-    this.own.push({ rateRps, sloMs: point.sloMs, speed: this.speedOf(run, rateRps) })
+    this.windows.push(...makeWindowShare(point, slo, { load, over, nEff }))
+    this.own.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
     this.compare()
   }
 
-  /** A window that the machine made invalid. */
+  /** Adds a window that host interference made invalid. */
   addDisturbed(): void {
     this.disturbed++
   }
@@ -125,7 +133,9 @@ export class Agreement {
     return this.found.length === 0
   }
 
-  /** How the windows at a rate varied. Undefined where all measurements agree, or there are none. */
+  /**
+   * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   */
   variation(rateRps: number, spanS: number): Variation | undefined {
     const own = this.own.filter((window) => window.rateRps === rateRps)
     const { found } = this
@@ -134,21 +144,21 @@ export class Agreement {
       found,
       windows: own.length,
       spanS,
-      sloMs: rangeOf(own.map(({ sloMs }) => sloMs)),
-      speed: rangeOf(own.map(({ speed }) => speed)),
+      sloMs: computeRange(own.map(({ sloMs }) => sloMs)),
+      speed: computeRange(own.map(({ speed }) => speed)),
     }
   }
 
-  /** What shows that measurements disagree, a sentence each. */
+  /** Disagreements found, a sentence each. */
   private get found(): string[] {
     const found: string[] = []
     if (this.disagreement !== undefined) found.push(this.disagreement)
-    const moved = [...this.firstSteps.keys()]
-      .map((rate) => rangeOf(this.own.filter((w) => w.rateRps === rate).map((w) => w.speed)))
+    const movedRange = [...this.firstLogs.keys()]
+      .map((rate) => computeRange(this.own.filter((w) => w.rateRps === rate).map((w) => w.speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
-    if (moved !== undefined)
+    if (movedRange !== undefined)
       found.push(
-        `the server ran at ${moved[0].toFixed(2)} to ${moved[1].toFixed(2)} times the speed of its first window`,
+        `the server ran at ${movedRange[0].toFixed(2)} to ${movedRange[1].toFixed(2)} times the speed of its first window`,
       )
     if (this.unloadedBefore !== undefined) {
       const [before, now] = [this.unloadedBefore, this.options.unloaded]
@@ -163,18 +173,21 @@ export class Agreement {
     return found
   }
 
-  /** Speed in a window over that in the first one at its rate. Streams serve many at once: 1. */
-  private speedOf(run: LoadRun, rateRps: number): number {
+  /**
+   * Speed of a window relative to the first one at its rate; 1 for streams, which serve many
+   * requests at once.
+   */
+  private measureSpeed(run: LoadRun, rateRps: number): number {
     if (run.stream !== undefined) return 1
-    const steps = stepsOf(run, departuresTogetherMs(this.options.unloaded.p50Ms))
-    const first = this.firstSteps.get(rateRps)
-    if (first === undefined) this.firstSteps.set(rateRps, steps)
-    return first === undefined ? 1 : changeOfSteps(first, steps)
+    const log = extractServiceLog(run, departureCoalescingMs(this.options.unloaded.p50Ms))
+    const first = this.firstLogs.get(rateRps)
+    if (first === undefined) this.firstLogs.set(rateRps, log)
+    return first === undefined ? 1 : compareSpeeds(first, log)
   }
 
   /**
-   * A window that violated the SLO where others met it, at the same rate or a higher one. Each
-   * begins with an empty server, so that a much shorter one that met it contradicts nothing.
+   * Finds a window that violated the SLO where others met it at the same or a higher rate. A much
+   * shorter window that met it contradicts nothing, as each window begins with an empty server.
    */
   private compare(): void {
     if (this.disagreement !== undefined) return
@@ -188,34 +201,34 @@ export class Agreement {
           other.rateRps >= (1 - rateRounding) * window.rateRps &&
           other.seconds >= minComparedShare * window.seconds,
       )
-      if (met.length === 0 || !sharesDiffer(window, pooled(met))) continue
+      if (met.length === 0 || !sharesDiffer(window, poolShares(met))) continue
       const percent = ({ over, n }: { over: number; n: number }) =>
         `${((100 * over) / n).toFixed(1)} %`
-      this.disagreement = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${percent(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${percent(pooled(met))})`
+      this.disagreement = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${percent(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${percent(poolShares(met))})`
       return
     }
   }
 }
 
-/** The first of earlier unloaded latencies that differs from the present one. */
-export const otherUnloaded = (
+/** First earlier unloaded latency that differs from the present one. */
+export const findOtherUnloaded = (
   earlier: readonly EarlierMeasurement[],
   now: Unloaded,
 ): Unloaded | undefined =>
   earlier.map(({ unloaded }) => unloaded).find((before) => mediansDiffer(before, now))
 
-const pooled = (windows: readonly WindowShare[]) => ({
+const poolShares = (windows: readonly WindowShare[]) => ({
   n: windows.reduce((sum, { n }) => sum + n, 0),
   over: windows.reduce((sum, { over }) => sum + over, 0),
   nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),
 })
 
-const rangeOf = (values: readonly number[]): readonly [number, number] => [
+const computeRange = (values: readonly number[]): readonly [number, number] => [
   Math.min(...values),
   Math.max(...values),
 ]
 
-/** Whether medians of unloaded latencies differ by more than the tolerance, jitter and chance. */
+/** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
 function mediansDiffer(before: Unloaded, now: Unloaded): boolean {
   const error = ({ requests, p50Ms, p90Ms }: Unloaded) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { byMetric } from '../../model/latency-metrics.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun, StreamRun } from '../../model/load-run.ts'
-import { inARow } from './concatenate-runs.ts'
+import { concatenateRuns } from './concatenate-runs.ts'
 
 const load = (durationS: number) =>
   ({ kind: 'open', rateRps: 10, durationS, arrivals: { kind: 'poisson' }, seed: 1 }) as const
@@ -63,7 +63,7 @@ test('the parts of a window, joined, are the window', () => {
         cutMs: cut ? 3900 : undefined,
         stream: streams ? streamOf(latencyMs) : undefined,
       })
-      expect(inARow({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4))).toEqual(
+      expect(concatenateRuns({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4))).toEqual(
         whole,
       )
     }),
@@ -94,13 +94,13 @@ test('failures add up by kind, and the generator is as late and as busy as it wa
     elapsedS: 4,
     load: load(3),
   }
-  expect(inARow(a, b)).toMatchObject(wanted)
-  expect(inARow(b, a)).toMatchObject(wanted)
+  expect(concatenateRuns(a, b)).toMatchObject(wanted)
+  expect(concatenateRuns(b, a)).toMatchObject(wanted)
   expect(a.errorKinds).toEqual({ timeout: 2, reset: 1 })
 })
 
 test('a stream beside a window that has none is none', () => {
   const stream = streamOf(Float64Array.of(5))
-  expect(inARow(runOf(load(1), [5], { stream }), runOf(load(1), [5])).stream).toBeUndefined()
-  expect(inARow(runOf(load(1), [5]), runOf(load(1), [5], { stream })).stream).toBeUndefined()
+  expect(concatenateRuns(runOf(load(1), [5], { stream }), runOf(load(1), [5])).stream).toBeUndefined()
+  expect(concatenateRuns(runOf(load(1), [5]), runOf(load(1), [5], { stream })).stream).toBeUndefined()
 })

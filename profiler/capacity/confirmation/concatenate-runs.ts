@@ -1,8 +1,8 @@
 import { byMetric } from '../../model/latency-metrics.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 
-/** Two runs of the same load, one after the other, as one. */
-export function inARow(a: LoadRun, b: LoadRun): LoadRun {
+/** Concatenates two runs of the same load. */
+export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
   const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) =>
     Float64Array.from([...x, ...y.map((value) => value + shiftMs)])
   const errorKinds = { ...a.errorKinds }

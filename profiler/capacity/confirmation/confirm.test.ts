@@ -40,7 +40,7 @@ describe('a confirmation', () => {
         target,
         slo,
         rateRps,
-        leastProvenRps: 0.8 * rateRps,
+        minProvenRps: 0.8 * rateRps,
         seed: 1000 * seed,
         signal,
       })
@@ -68,8 +68,8 @@ describe('a confirmation', () => {
           target: { kind: 'virtual', server },
           slo: within2s,
           rateRps,
-          leastRps: rateRps,
-          leastProvenRps: 0.8 * rateRps,
+          minRps: rateRps,
+          minProvenRps: 0.8 * rateRps,
           signal,
         },
         seed: 1000 * seed,
@@ -215,7 +215,7 @@ describe('a confirmation', () => {
       target: targetAt('http://127.0.0.1:1'),
       slo,
       rateRps: 100,
-      leastRps: 98,
+      minRps: 98,
       signal,
       generator,
     })

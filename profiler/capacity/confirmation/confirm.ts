@@ -1,4 +1,4 @@
-import { cutAfter, percentileName, type Slo } from '../../model/slo.ts'
+import { planEarlyCut, percentileName, type Slo } from '../../model/slo.ts'
 import { summarise } from '../../load/load-point.ts'
 import type { LoadGenerator } from '../../model/load-generator.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
@@ -6,43 +6,38 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Arrivals, Load, Phase } from '../../model/load.ts'
 import type { CapacityOutcome, Measurement } from '../../model/measurement.ts'
 import type { Target } from '../../model/target.ts'
-import { between, unprovenPart, violatedAt } from '../capacity-bounds.ts'
-import { caveatsOf } from '../caveats.ts'
+import { boundedBetween, unprovenShare, describeViolation } from '../capacity-bounds.ts'
+import { collectCaveats } from '../caveats.ts'
 import { resolveGenerator } from '../../load/resolve-generator.ts'
-import { failuresOf, type Played, Session } from '../session.ts'
-import { untilNoFaster } from '../warm-up.ts'
-import { Agreement, type EarlierMeasurement, otherUnloaded } from './agreement.ts'
-import { fillingS, RateEvidence, tooFewToProve } from './rate-evidence.ts'
-import { seedsOfWindow, usualArrivals } from './typical-arrivals.ts'
+import { describeErrors, type Played, Session } from '../session.ts'
+import { warmUntilSteady } from '../warm-up.ts'
+import { Agreement, type EarlierMeasurement, findOtherUnloaded } from './agreement.ts'
+import { computeFillS, RateEvidence, hasTooFewToProve } from './rate-evidence.ts'
+import { seedsPerWindow, chooseTypicalArrivals } from './typical-arrivals.ts'
 
 export interface ConfirmOptions {
   readonly target: Target
   readonly slo: Slo
-  /** The rate whose SLO is to be confirmed. */
+  /** Rate at which the SLO is to be confirmed. */
   readonly rateRps: number
+  /** Lowest useful rate, below which the caller has another configuration to try. Absent: any. */
+  readonly minRps?: number
+  /** Lowest rate that is worth more, once proven, than `rateRps` without proof. Absent: none. */
+  readonly minProvenRps?: number
   /**
-   * Lowest rate that is of use to the caller, who has something else to try below it. Absent: any.
-   */
-  readonly leastRps?: number
-  /**
-   * Where the SLO holds at the rate, or nearly, without proof: lowest rate that, proven, is worth
-   * more. Absent: none.
-   */
-  readonly leastProvenRps?: number
-  /**
-   * Requests after which servers of this kind were steady (`requestsUntilSteady`); absent: as many
-   * as may be needed.
+   * Requests after which servers of this type were steady (`estimateRequestsUntilSteady`). Absent:
+   * unknown.
    */
   readonly warmUpRequests?: number
   /**
-   * Of the same configuration: where they disagree, with one another or with the windows of this
-   * confirmation, there is no early end. Absent: there are none.
+   * Earlier measurements of the same configuration. Where measurements disagree, the confirmation
+   * does not end early. Absent: none.
    */
   readonly earlier?: readonly EarlierMeasurement[]
   /**
-   * Time at one rate after which it is decided by what was seen, default 30; a clear case takes a
-   * third of it, one that could still be proven up to twice. Where measurements disagree all of it
-   * is taken, spread over twice as much.
+   * Time at one rate after which the evidence decides, default 30. A clear case takes a third of
+   * it, one that may still be proven up to twice. Where measurements disagree, all of it is used,
+   * spread over twice the time.
    */
   readonly seconds?: number
   /** Default Poisson. */
@@ -50,164 +45,163 @@ export interface ConfirmOptions {
   readonly seed?: number
   readonly signal: AbortSignal
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
-  /** Default: one of its own, closed at the end. A given one is left open. */
+  /** Default: an own generator, closed at the end. A given one stays open. */
   readonly generator?: LoadGenerator
   /** Absent: an interrupted confirmation is lost. */
   readonly windows?: ConfirmationWindows
 }
 
-/** Windows that outlive the process: a confirmation that was interrupted goes on after them. */
+/** Windows that outlive the process: an interrupted confirmation resumes after them. */
 export interface ConfirmationWindows {
-  /** Those of the interrupted confirmation at the same rate, in the order they were played. */
+  /** Windows of the interrupted confirmation at the same rate, in time order. */
   readonly earlier: readonly LoadRun[]
-  /** Awaited after each window that was played. @param position its place among all, from 0 */
+  /**
+   * Awaited after each played window.
+   * @param position index among all windows, from 0
+   */
   keep(window: LoadRun, position: number): Promise<void>
 }
 
 /**
- * A measurement whose capacity is the highest rate tried that kept the SLO, 0 when none did. Its
- * points are the rates tried, all windows of one as one.
+ * A measurement whose capacity is the highest rate that met the SLO, 0 without one. Its points are
+ * the rates tried, with the windows of each concatenated.
  */
 export interface Confirmation extends Measurement {
-  /** Whether the rate that was asked for is the one that held. */
+  /** Whether `rateRps` itself met the SLO. */
   readonly held: boolean
   readonly rateRps: number
-  /** All windows at the highest rate that held, else at the last one. */
+  /** All windows at the highest rate that met the SLO, else at the last rate. */
   readonly point: LoadPoint
-  /** Independent requests that say as much as theirs. */
+  /** Effective sample size of these windows. */
   readonly nEff: number
-  /** They prove the percentile at 95 % by themselves. */
+  /** Whether the windows alone prove the percentile at 95 %. */
   readonly proven: boolean
 }
 
-/** The idle latency is that of so many requests, where they come within a second. */
-const idleRequests = 100
+/** Requests of the unloaded latency, where a second is enough for them. */
+const unloadedRequests = 100
 /**
- * Of the rate to be confirmed, as parts of the time at it: a server under load for the first time
- * compiles, allocates and fills its caches.
+ * Length of a warm-up window at the rate, as a share of its time: a server under its first load
+ * compiles, allocates and fills caches.
  */
 const warmUpShare = 1 / 30
-const mostWarmUps = 5
+const maxWarmUps = 5
 /**
- * A window of the warm-up is shorter where so many requests come sooner, down to a third: servers
- * get warm by their number.
+ * A warm-up window ends earlier, down to a third, with this many requests: servers warm by their
+ * number.
  */
-const warmingRequests = 2000
-const leastOfWarmUp = 1 / 3
-/** Parts of the rate that warm a server before all of it does. */
-const ramp = [0.25, 0.5, 0.75]
+const warmUpRequestTarget = 2000
+const minWarmUpShare = 1 / 3
+/** Shares of the rate that warm a server before the full rate. */
+const rampShares = [0.25, 0.5, 0.75]
 const warmUpSeeds = 9000
 /**
- * Looks at a rate in its time, twice as many once a window's end may decide; each window has at
- * least so many requests.
+ * Windows into which the time at a rate is split, twice as many once a window may end it; and the
+ * minimum number of requests of each.
  */
-const looks = 6
-const leastRequests = 250
-/** The part of its time that one usually takes. */
-const usualShare = 0.5
+const looksPerRate = 6
+const minRequestsPerLook = 250
+/** Share of its time that a confirmation typically takes. */
+const typicalTimeShare = 0.5
 /**
- * Rates tried one after the other, as parts of the first, until one holds. A window that misses the
+ * Rates tried in turn, as shares of the first, until one meets the SLO. A window that violates the
  * SLO is cut as soon as that is certain.
  */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
-/** A rate that did not hold says the same of those this near below it. */
-const nearest = 0.97
+/** A rate that violated the SLO decides for rates this close below it. */
+const nextLowerFactor = 0.97
 /**
- * What the machine spoils is tried next at so much of its rate: a machine that is too busy for one
- * is too busy for one just below.
+ * Factor to the next rate after an invalid one: a host too busy for one rate is too busy for one
+ * just below.
  */
-const calmer = 0.85
+const disturbedRetryFactor = 0.85
 /**
- * Rates in a row whose windows were all spoilt before the confirmation is given up: lower ones take
- * ever longer, and say no more.
+ * Consecutive rates without a valid window that end the confirmation: lower ones take ever longer
+ * and show no more.
  */
-const mostSpoiltRates = 3
-/** Of what a server was seen to serve while it fell behind: rates beyond it are passed over. */
+const maxInvalidRates = 3
+/** Factor on the throughput of a server that fell behind; higher rates are skipped. */
 const servedMargin = 1.1
 /**
- * At the first miss not below this part of the rate: a server and a generator that share a machine
- * serve far less while they fall behind than just before.
+ * After the first violation, rates are not lowered below this share: a server and a generator on
+ * one host serve far less while they fall behind than just before.
  */
-const leastAtFirst = 0.9
-/** Fewer answers than this tell no rate. */
-const leastServed = 20
-/** From a rate that holds without proof to the next that may be proven. */
-const stepToProof = 0.93
+const minFirstRetryShare = 0.9
+/** Answers that a throughput needs. */
+const minServedAnswers = 20
+/** Factor from a rate that met the SLO without proof to the next one that may be proven. */
+const proofStepFactor = 0.93
 /**
- * Where the rate that held lies further below the one that missed, those between are tried, up to
- * so many.
+ * A wider gap between the met and the violated rate is refined, by up to `maxRefinements` rates.
  */
-const wide = 1.15
-const mostBetween = 2
+const minGapToRefine = 1.15
+const maxRefinements = 2
 
 /**
- * Puts open load on a target at a rate it should keep, window after window until they prove that
- * the SLO holds there, or that it does not, or the time is up; where it does not, at lower rates
- * until one holds, and between that and the lowest that missed. Throws as `measureCapacity` does.
+ * Confirms a rate by open load, window after window, until they prove that the SLO is met or
+ * violated, or the time is up. After a violation it tries lower rates until one meets the SLO, then
+ * rates between that and the lowest violated one. Throws as `measureCapacity` does.
  */
 export async function confirmCapacity(options: ConfirmOptions): Promise<Confirmation> {
   const generator = resolveGenerator(options.target, options.generator)
   try {
-    return await new ConfirmationUnderWay(options, generator).run()
+    return await new ConfirmationRun(options, generator).run()
   } finally {
     if (options.generator === undefined) await generator.close()
   }
 }
 
 /**
- * What a confirmation usually takes at its rates, seconds (`npm run bench:confirmation`); where no
- * rate is known, as of one with requests enough.
+ * Estimates the duration of a confirmation in seconds (`npm run bench:confirmation`). Without a
+ * rate, requests are assumed to be enough.
  */
-export const usualConfirmationS = (
+export const estimateConfirmationS = (
   slo: Slo,
   seconds: number,
   rateRps: number | undefined,
 ): number =>
   Math.max(
-    usualShare * seconds,
-    rateRps !== undefined && tooFewToProve({ rateRps, seconds, slo }) ? fillingS(slo, seconds) : 0,
+    typicalTimeShare * seconds,
+    rateRps !== undefined && hasTooFewToProve({ rateRps, seconds, slo }) ? computeFillS(slo, seconds) : 0,
   )
 
-/** A rate that was tried, by what was seen of it. */
-interface Tried {
+/** A rate that was tried, with its evidence. */
+interface TriedRate {
   readonly rps: number
   readonly evidence: RateEvidence
   readonly played: Played
 }
 
-class ConfirmationUnderWay {
+class ConfirmationRun {
   private readonly session: Session
   private readonly seconds: number
   private readonly seed: number
   private readonly points: LoadPoint[] = []
-  /** Highest rate that held, by its proof. */
-  private found: Tried | undefined
-  /** Highest rate that held without proof. */
-  private unproven: Tried | undefined
-  /** The last rate at which a proof was given up. */
+  /** Highest rate that met the SLO. */
+  private found: TriedRate | undefined
+  /** Highest rate that met the SLO without proof. */
+  private unproven: TriedRate | undefined
+  /** Last rate whose proof was given up. */
   private givenUpRps = Number.POSITIVE_INFINITY
-  /** What was seen there, where it held and nothing is set aside. */
-  private heldHigher: RateEvidence | undefined
-  /** Lowest rate that the server missed. */
-  private missedRps = Number.POSITIVE_INFINITY
-  /** Lowest rate that was tried and did not hold for whatever reason. */
+  /** Evidence at that rate, where it met the SLO and no window is set aside. */
+  private metHigher: RateEvidence | undefined
+  /** Lowest rate that violated the SLO. */
+  private violatedRps = Number.POSITIVE_INFINITY
+  /** Lowest rate that was tried and not met, for whatever reason. */
   private lowestRps = Number.POSITIVE_INFINITY
-  /**
-   * Where the rate that was tried last did not hold: the one that should be proven, by how far it
-   * was over the limit.
-   */
-  private easierRps = Number.POSITIVE_INFINITY
-  /** What the server answered in the last window that missed: it holds none far beyond. */
+  /** Rate that should be provable, given how far the last tried rate was over the limit. */
+  private provableRps = Number.POSITIVE_INFINITY
+  /** Throughput in the last window that violated the SLO; far higher rates cannot be met. */
   private servedRps = Number.POSITIVE_INFINITY
-  private misses = 0
-  /** Rates in a row that the generator or the machine spoilt. */
-  private spoiltRates = 0
+  private violations = 0
+  /** Consecutive rates without a valid window. */
+  private invalidRates = 0
   private windows = 0
-  private betweens = 0
+  private refinements = 0
   private agreement: Agreement | undefined
-  private lastTried: Tried | undefined
-  private readonly pausedCaveats: string[] = []
-  /** Windows of before the interruption that have yet to count, and their rates. */
+  private lastTried: TriedRate | undefined
+  private readonly outageCaveats: string[] = []
+  /** Windows of the interrupted confirmation that have not counted yet, with their rates. */
   private readonly stored: { readonly rps: number; readonly run: LoadRun }[]
 
   constructor(
@@ -221,15 +215,15 @@ class ConfirmationUnderWay {
     const earlier = (options.windows?.earlier ?? []).flatMap((run) =>
       run.load.kind === 'open' ? [{ rps: run.load.rateRps, run }] : [],
     )
-    // Windows of another question begin at another rate.
+    // The windows of another confirmation begin at another rate.
     this.stored = earlier[0]?.rps === options.rateRps ? earlier : []
   }
 
   async run(): Promise<Confirmation> {
     const { session, seconds } = this
-    const mostS = Math.min(1, seconds / 10)
-    const warm = await session.closed(2, mostS / 3, 'warm-up', false)
-    const idleS = Math.min(mostS, Math.max(mostS / 3, (2 * idleRequests) / warm.point.achievedRps))
+    const maxUnloadedS = Math.min(1, seconds / 10)
+    const warm = await session.closed(2, maxUnloadedS / 3, 'warm-up', false)
+    const idleS = Math.min(maxUnloadedS, Math.max(maxUnloadedS / 3, (2 * unloadedRequests) / warm.point.achievedRps))
     const first = await session.closed(1, idleS, 'idle')
     this.points.push(first.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, first.run)
@@ -239,73 +233,75 @@ class ConfirmationUnderWay {
     this.agreement = new Agreement({ slo, rateRps, unloaded: idle.point, earlier })
     let last: Played = idle
     for (let next = this.nextRate(); next !== undefined; next = this.nextRate()) {
-      // The idle latency, read anew, would move the next rate off the one of those windows.
+      // A repeated unloaded latency would move the next rate off that of the stored windows.
       const rate = this.stored[0]?.rps ?? next
-      const tried = await this.tried(rate, idle.point)
+      const triedRate = await this.tryRate(rate, idle.point)
       while (this.stored[0]?.rps === rate) this.stored.shift()
-      last = tried.played
-      this.lastTried = tried
+      last = triedRate.played
+      this.lastTried = triedRate
       this.points.push(last.point)
       if (await session.died(last.point)) return this.result('server-died', last, idle.run)
-      this.learn(tried, idle.point)
+      this.record(triedRate, idle.point)
     }
     this.found ??= this.unproven
     if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
     const outcome =
-      this.spoiltRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
+      this.invalidRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
     return this.result(outcome, last, idle.run)
   }
 
-  /** One request at a time once more where earlier ones took otherwise: the server was cold. */
+  /**
+   * Measures the unloaded latency again where it differs from earlier ones, as the server was cold.
+   */
   private async warmUnloaded(first: Played, idleS: number): Promise<Played> {
     const { session, options } = this
-    if (otherUnloaded(options.earlier ?? [], first.point) === undefined) return first
+    if (findOtherUnloaded(options.earlier ?? [], first.point) === undefined) return first
     await session.settle(first.point)
     const again = await session.closed(1, idleS, 'idle')
     this.points.push(again.point)
     return again
   }
 
-  private learn(tried: Tried, unloaded: LoadPoint): void {
-    const { rps, evidence, played } = tried
-    this.easierRps = evidence.easierRps(unloaded.p50Ms)
-    this.spoiltRates = evidence.decision === 'spoilt' ? this.spoiltRates + 1 : 0
-    if (evidence.decision === 'holds') {
-      this.found = tried
-      this.pausedCaveats.push(...evidence.caveats())
+  private record(triedRate: TriedRate, unloaded: LoadPoint): void {
+    const { rps, evidence, played } = triedRate
+    this.provableRps = evidence.provableRps(unloaded.p50Ms)
+    this.invalidRates = evidence.decision === 'invalid' ? this.invalidRates + 1 : 0
+    if (evidence.decision === 'met') {
+      this.found = triedRate
+      this.outageCaveats.push(...evidence.caveats())
       return
     }
     if (evidence.decision === 'unproven') {
       this.givenUpRps = rps
-      if (evidence.holds) this.unproven ??= tried
-      this.heldHigher = evidence.holds && !evidence.hasPaused ? evidence : undefined
+      if (evidence.isMet) this.unproven ??= triedRate
+      this.metHigher = evidence.isMet && !evidence.hasOutage ? evidence : undefined
       return
     }
     this.lowestRps = rps
     this.unproven = undefined
-    this.heldHigher = undefined
-    if (evidence.decision === 'spoilt') return
-    this.missedRps = rps
-    this.misses++
-    this.servedRps = servedRps(played.run)
+    this.metHigher = undefined
+    if (evidence.decision === 'invalid') return
+    this.violatedRps = rps
+    this.violations++
+    this.servedRps = computeServedRps(played.run)
   }
 
   /**
-   * Parts of the rate first, where many are there at once, by Little's law: a cold server that gets
-   * all of it is overloaded, and what it heaped up slows it for long.
+   * Warms the server, by shares of the rate first where many requests are present at once (Little's
+   * law). The full rate overloads a cold server, and its queue slows it for long.
    */
   private async warmUp(unloaded: LoadPoint): Promise<void> {
     const { session, options, seconds, seed, arrivals } = this
     const { rateRps, slo } = options
     const atOnce = (rateRps * unloaded.p50Ms) / 1000
     const durationS =
-      Math.min(1, Math.max(leastOfWarmUp, warmingRequests / (rateRps * warmUpShare * seconds))) *
+      Math.min(1, Math.max(minWarmUpShare, warmUpRequestTarget / (rateRps * warmUpShare * seconds))) *
       warmUpShare *
       seconds
     let windows = 0
     const play = async (rps: number) => {
-      // A warm-up may miss the SLO for a while: that is what it is for.
-      const cut = cutAfter(slo, 0.3 * rps * durationS + 20)
+      // A warm-up may violate the SLO for a while.
+      const cut = planEarlyCut(slo, 0.3 * rps * durationS + 20)
       const load = {
         kind: 'open',
         rateRps: rps,
@@ -319,79 +315,79 @@ class ConfirmationUnderWay {
       return run
     }
     if (unloaded.stream === undefined && atOnce > 2)
-      for (const share of ramp) await play(share * rateRps)
+      for (const share of rampShares) await play(share * rateRps)
     const isSteady = () => session.requests >= (options.warmUpRequests ?? Number.POSITIVE_INFINITY)
-    await untilNoFaster(mostWarmUps, async (window) =>
+    await warmUntilSteady(maxWarmUps, async (window) =>
       window > 0 && isSteady() ? undefined : play(rateRps),
     )
   }
 
   /**
-   * While nothing holds, ever lower ones, as far as they are of use; then those between, up to the
-   * lowest that was tried and did not. After one that could not be proven, a little lower ones.
+   * Chooses the next rate: lower useful ones until one meets the SLO, then rates up to the lowest
+   * one that was not met. After a rate that could not be proven, slightly lower ones.
    */
   private nextRate(): number | undefined {
-    const { found, unproven, lowestRps, givenUpRps, servedRps, spoiltRates, easierRps, options } =
+    const { found, unproven, lowestRps, givenUpRps, servedRps, invalidRates, provableRps, options } =
       this
-    const { rateRps, leastRps = 0 } = options
+    const { rateRps, minRps = 0 } = options
     if (found === undefined && givenUpRps < lowestRps) {
-      const leastProvenRps = this.leastProvenRps(unproven?.rps ?? givenUpRps)
-      const nextRps = stepToProof * givenUpRps
-      if (nextRps >= leastProvenRps)
-        return Math.min(nextRps, Math.max(easierRps, leastProvenRps, leastRps))
+      const minProvenRps = this.scaleMinProvenRps(unproven?.rps ?? givenUpRps)
+      const nextRps = proofStepFactor * givenUpRps
+      if (nextRps >= minProvenRps)
+        return Math.min(nextRps, Math.max(provableRps, minProvenRps, minRps))
       if (unproven !== undefined) return undefined
     }
     if (found === undefined) {
-      if (spoiltRates === mostSpoiltRates) return undefined
-      const belowRps = Math.min(spoiltRates > 0 ? calmer * lowestRps : lowestRps, givenUpRps)
-      const nextRps = spoiltRates > 0 ? belowRps : nearest * belowRps
+      if (invalidRates === maxInvalidRates) return undefined
+      const belowRps = Math.min(invalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps, givenUpRps)
+      const nextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
       const lower = lowerRates
         .filter((part) => part * rateRps < belowRps)
         .map((part) => Math.min(part * rateRps, nextRps))
-      const atFirstRps = this.misses > 1 ? 0 : leastAtFirst * rateRps
+      const minFirstRps = this.violations > 1 ? 0 : minFirstRetryShare * rateRps
       const next =
-        lower.find((rate) => rate <= Math.max(servedMargin * servedRps, atFirstRps)) ?? lower.at(-1)
-      // A machine that is too busy for this one is too busy for another that would be better there.
-      if (next === undefined || !(next === rateRps || next >= leastRps || spoiltRates > 0))
+        lower.find((rate) => rate <= Math.max(servedMargin * servedRps, minFirstRps)) ?? lower.at(-1)
+      // A host too busy for this rate is too busy for another configuration that would win there.
+      if (next === undefined || !(next === rateRps || next >= minRps || invalidRates > 0))
         return undefined
-      return Math.min(next, Math.max(easierRps, atFirstRps, leastRps))
+      return Math.min(next, Math.max(provableRps, minFirstRps, minRps))
     }
     const highest = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
-    return highest / found.rps > wide && Number.isFinite(highest) && this.betweens++ < mostBetween
+    return highest / found.rps > minGapToRefine && Number.isFinite(highest) && this.refinements++ < maxRefinements
       ? Math.sqrt(found.rps * highest)
       : undefined
   }
 
-  /** Windows at a rate until they say enough of it. */
-  private async tried(rps: number, unloaded: LoadPoint): Promise<Tried> {
+  /** Plays windows at a rate until its evidence decides. */
+  private async tryRate(rps: number, unloaded: LoadPoint): Promise<TriedRate> {
     const { session, options, arrivals, seconds } = this
     const { slo } = options
-    // Recorded times, and bursts of some length, are whole in one window alone.
-    const parted = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
-    const fillsS = parted ? fillingS(slo, seconds) : 0
-    const leastProvenRps = this.leastProvenRps(this.unproven?.rps ?? rps)
+    // Traces and on-off bursts are only complete in a single window.
+    const canSplit = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
+    const fillsS = canSplit ? computeFillS(slo, seconds) : 0
+    const minProvenRps = this.scaleMinProvenRps(this.unproven?.rps ?? rps)
     const evidence = new RateEvidence({
-      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.heldHigher, agreement: this.agreement },
-      leastProvenRps: leastProvenRps <= stepToProof * rps ? leastProvenRps : undefined,
+      ...{ rateRps: rps, slo, seconds, fillsS, higher: this.metHigher, agreement: this.agreement },
+      minProvenRps: minProvenRps <= proofStepFactor * rps ? minProvenRps : undefined,
     })
     for (;;) {
-      const lookS = seconds / (evidence.mayEnd && evidence.played !== undefined ? 2 * looks : looks)
-      const usualS = Math.min(seconds, Math.max(lookS, leastRequests / rps))
-      const durationS = parted ? Math.max(usualS, evidence.wantsItFilled ? fillsS : 0) : seconds
-      const cut = cutAfter(slo, evidence.overForMiss)
+      const lookS = seconds / (evidence.canEnd && evidence.played !== undefined ? 2 * looksPerRate : looksPerRate)
+      const usualS = Math.min(seconds, Math.max(lookS, minRequestsPerLook / rps))
+      const durationS = canSplit ? Math.max(usualS, evidence.needsFilling ? fillsS : 0) : seconds
+      const cut = planEarlyCut(slo, evidence.overForViolation)
       const restS = evidence.restS(durationS)
-      const firstSeed = this.seed + seedsOfWindow * this.windows++
+      const firstSeed = this.seed + seedsPerWindow * this.windows++
       const load = { kind: 'open', rateRps: rps, durationS, arrivals, cut } as const
       const stored = this.takeStored(rps)
       if (!stored && restS > 0) await session.rest(restS)
-      const played = stored ?? (await this.playWindow(usualArrivals(load, firstSeed), unloaded))
+      const played = stored ?? (await this.playWindow(chooseTypicalArrivals(load, firstSeed), unloaded))
       evidence.add(played, restS)
       if (evidence.decision !== undefined || (await session.died(played.point)))
         return { rps, evidence, played: evidence.played ?? played }
     }
   }
 
-  /** The next window of before the interruption, where that is at this rate. */
+  /** Takes the next stored window, if it is at this rate. */
   private takeStored(rps: number): Played | undefined {
     const [next] = this.stored
     if (next?.rps !== rps) return undefined
@@ -408,12 +404,12 @@ class ConfirmationUnderWay {
   }
 
   /**
-   * What is worth a proof beside a rate that holds without: after a miss the rate that was asked
-   * for is no measure of that.
+   * Lowest rate worth a proof beside a rate met without one. After a violation, `rateRps` is no
+   * longer the reference.
    */
-  private leastProvenRps(holdsRps: number): number {
-    const { leastProvenRps = Number.POSITIVE_INFINITY, rateRps } = this.options
-    return this.missedRps > rateRps ? leastProvenRps : (leastProvenRps * holdsRps) / rateRps
+  private scaleMinProvenRps(metRps: number): number {
+    const { minProvenRps = Number.POSITIVE_INFINITY, rateRps } = this.options
+    return this.violatedRps > rateRps ? minProvenRps : (minProvenRps * metRps) / rateRps
   }
 
   private get arrivals(): Arrivals {
@@ -421,20 +417,20 @@ class ConfirmationUnderWay {
   }
 
   private result(outcome: CapacityOutcome, { point }: Played, idle: LoadRun): Confirmation {
-    const { session, found, missedRps, pausedCaveats, points } = this
+    const { session, found, violatedRps, outageCaveats, points } = this
     const { target, slo, rateRps } = this.options
-    const held = outcome === 'server-died' ? undefined : found
-    const heldRps = held?.rps ?? 0
-    const proven = held?.evidence.proven ?? false
-    const nEff = held?.evidence.nEff ?? 0
-    const shown = held ?? this.lastTried
+    const met = outcome === 'server-died' ? undefined : found
+    const metRps = met?.rps ?? 0
+    const proven = met?.evidence.proven ?? false
+    const nEff = met?.evidence.nEff ?? 0
+    const shown = met ?? this.lastTried
     const variation = shown && this.agreement?.variation(shown.rps, shown.evidence.spanS)
     return {
       outcome,
-      ...(heldRps > 0
-        ? between(heldRps * (proven ? 1 : unprovenPart), Math.max(heldRps, missedRps), heldRps)
-        : between(0, outcome === 'budget' ? missedRps : Number.POSITIVE_INFINITY)),
-      ...(held && { sure: held.evidence.sure }),
+      ...(metRps > 0
+        ? boundedBetween(metRps * (proven ? 1 : unprovenShare), Math.max(metRps, violatedRps), metRps)
+        : boundedBetween(0, outcome === 'budget' ? violatedRps : Number.POSITIVE_INFINITY)),
+      ...(met && { sure: met.evidence.confidence }),
       ...(variation && { variation }),
       slo,
       idle: summarise(idle.latencyMs),
@@ -442,13 +438,13 @@ class ConfirmationUnderWay {
       points,
       requests: session.requests,
       seconds: session.totalS,
-      detail: heldRps > 0 ? undefined : whyNot(outcome, point, missedRps),
+      detail: metRps > 0 ? undefined : explainFailure(outcome, point, violatedRps),
       caveats: [
-        ...caveatsOf(target, session),
-        ...pausedCaveats,
-        ...(heldRps > 0 && !proven ? [unproven(nEff, slo)] : []),
+        ...collectCaveats(target, session),
+        ...outageCaveats,
+        ...(metRps > 0 && !proven ? [describeUnproven(nEff, slo)] : []),
       ],
-      held: heldRps === rateRps,
+      held: metRps === rateRps,
       rateRps,
       point,
       nEff,
@@ -458,24 +454,23 @@ class ConfirmationUnderWay {
 }
 
 /**
- * Answers per second from the first to the end of a window; infinite where there are too few to
- * tell.
+ * Answers per second from the first answer to the end of a window; Infinity with too few answers.
  */
-function servedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
+function computeServedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }: LoadRun): number {
   const answeredMs = sentMs.map((sent, i) => sent + latencyMs[i]!).filter((ms) => ms < cutMs - 0.01)
-  if (answeredMs.length < leastServed) return Number.POSITIVE_INFINITY
+  if (answeredMs.length < minServedAnswers) return Number.POSITIVE_INFINITY
   const first = answeredMs.reduce((a, b) => Math.min(a, b))
   return (1000 * (answeredMs.length - 1)) / (cutMs - first)
 }
 
-/** Why no rate held. */
-function whyNot(outcome: CapacityOutcome, point: LoadPoint, missedRps: number): string {
-  if (point.errors > 0) return failuresOf(point)
+/** Explains why no rate met the SLO. */
+function explainFailure(outcome: CapacityOutcome, point: LoadPoint, violatedRps: number): string {
+  if (point.errors > 0) return describeErrors(point)
   if (outcome === 'generator-limit')
     return 'the load generator could not hold the rate: this machine was busy with something else'
   if (outcome === 'disturbed') return 'the machine was too busy in every window'
-  return violatedAt(missedRps)
+  return describeViolation(violatedRps)
 }
 
-const unproven = (nEff: number, { percentile, classes }: Slo) =>
+const describeUnproven = (nEff: number, { percentile, classes }: Slo) =>
   `the confirmation held, but its ${Math.round(nEff)} effective requests${classes ? ' of the class with the fewest' : ''} do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`

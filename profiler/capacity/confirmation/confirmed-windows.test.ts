@@ -126,7 +126,7 @@ describe('a confirmation', () => {
     ])
     // Eleven of a thousand.
     const missed = await confirmed((load, window) => open(load, over(window < 3 ? 3 : 2)), {
-      leastRps: 100,
+      minRps: 100,
     })
     expect(missed.each).toEqual([100, 100, 100, 100])
     expect(missed.found).toMatchObject({
@@ -244,7 +244,7 @@ describe('where the SLO does not hold', () => {
   })
 
   test('none below what is of use', async () => {
-    const { rates, found } = await confirmed(upTo(50), { leastRps: 90 })
+    const { rates, found } = await confirmed(upTo(50), { minRps: 90 })
     close(rates, [100, 95, 90])
     expect(found).toMatchObject({
       outcome: 'budget',
@@ -255,8 +255,8 @@ describe('where the SLO does not hold', () => {
     expect(found.detail).toBe(
       'the SLO was violated at 90.0 requests per second; lower rates were not tried',
     )
-    close((await confirmed(upTo(50), { leastRps: 100 })).rates, [100])
-    close((await confirmed(upTo(50), { leastRps: 120 })).rates, [100])
+    close((await confirmed(upTo(50), { minRps: 100 })).rates, [100])
+    close((await confirmed(upTo(50), { minRps: 120 })).rates, [100])
   })
 
   test('none between where they lie close', async () => {
@@ -371,7 +371,7 @@ describe('where the SLO does not hold', () => {
     const { rates } = await confirmed(
       (load) => open(load, load.rateRps > 81 ? (i) => (i % 40 === 10 ? 80 : 5) : undefined),
       {
-        leastProvenRps: 84,
+        minProvenRps: 84,
       },
     )
     // 82 would be next, which is 97.6 % of the third.
@@ -381,8 +381,8 @@ describe('where the SLO does not hold', () => {
   test('the further over the limit, the lower the next rate', async () => {
     const taking = (ms: number) => (load: Open) =>
       open(load, load.rateRps === 100 ? (i) => (i % 40 === 10 ? ms : 5) : undefined)
-    const second = async (ms: number, leastProvenRps: number) =>
-      (await confirmed(taking(ms), { leastProvenRps })).rates.slice(1, 2)
+    const second = async (ms: number, minProvenRps: number) =>
+      (await confirmed(taking(ms), { minProvenRps })).rates.slice(1, 2)
     // Of the 55 ms that the limit leaves, 44 are aimed at. Where 75 are waited, u / (1 - u) is to
     // go from 0.85 / 0.15 to 44 / 75 of that.
     const busy = ((0.85 / 0.15) * 44) / 75
@@ -422,7 +422,7 @@ describe('where the SLO does not hold', () => {
   })
 
   test('a window is cut once the rest of the time cannot make up for it', async () => {
-    const { asked } = await confirmed((load) => open(load, over(2)), { leastRps: 100 })
+    const { asked } = await confirmed((load) => open(load, over(2)), { minRps: 100 })
     // 1.5 times the ten that may be over in 10 s and five, less those seen.
     expect(asked.map(({ cut }) => cut!.requests)).toEqual([21, 19, 17, 15])
   })
@@ -438,7 +438,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
   test.each([2, 3])(
     'gives way to a little lower one that is proven: %d of 250 over the limit',
     async (share) => {
-      const { found, each } = await confirmed(unprovenAt(share), { leastProvenRps: 80 })
+      const { found, each } = await confirmed(unprovenAt(share), { minProvenRps: 80 })
       close(each, [100, 100, 93, 93])
       expect(found).toMatchObject({
         capacityRps: expect.closeTo(93, 9),
@@ -449,7 +449,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
   )
 
   test('stays where the lower one would be too low, and gets its time', async () => {
-    const { found, each } = await confirmed(unprovenAt(2), { leastProvenRps: 94 })
+    const { found, each } = await confirmed(unprovenAt(2), { minProvenRps: 94 })
     expect(each).toEqual([100, 100, 100, 100])
     expect(found).toMatchObject({ held: true, capacityRps: 100, proven: false })
     expect((await confirmed(unprovenAt(2))).found).toMatchObject({
@@ -462,22 +462,22 @@ describe('a rate that holds without proof, where a lower one would do', () => {
   test('gives way at once where a miss is the likelier', async () => {
     const missing = (load: Open) =>
       open(load, load.rateRps === 100 ? (i) => (i % 40 === 10 ? 62 : 5) : undefined)
-    close((await confirmed(missing, { leastProvenRps: 80 })).each, [100, 93, 93])
+    close((await confirmed(missing, { minProvenRps: 80 })).each, [100, 93, 93])
     // Where nothing lower is worth it, it is looked at until it is certain.
-    expect((await confirmed(missing, { leastRps: 100 })).each.length).toBeGreaterThan(1)
+    expect((await confirmed(missing, { minRps: 100 })).each.length).toBeGreaterThan(1)
   })
 
   test('is not tried again, nor a higher one, once a lower one is proven', async () => {
     const ms = (rateRps: number) => (rateRps > 96 ? slow : rateRps > 85 ? over(2) : undefined)
     const { found, rates } = await confirmed((load) => open(load, ms(load.rateRps)), {
-      leastProvenRps: 70,
+      minProvenRps: 70,
     })
     close(rates, [100, 95, 0.93 * 95, 0.93 ** 2 * 95])
     expect(found).toMatchObject({ capacityRps: expect.closeTo(0.93 ** 2 * 95, 9), proven: true })
   })
 
   test('gives way step by step, and the last one gets its time', async () => {
-    const { found, rates } = await confirmed((load) => open(load, over(2)), { leastProvenRps: 80 })
+    const { found, rates } = await confirmed((load) => open(load, over(2)), { minProvenRps: 80 })
     close(rates, [100, 93, 86.49, 80.4357])
     expect(found).toMatchObject({
       capacityRps: expect.closeTo(80.4357, 9),
@@ -488,7 +488,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
 
   test('leaves what it showed to the lower one, which is proven sooner', async () => {
     const holding = (load: Open) => open(load, load.rateRps === 400 ? over(2) : undefined)
-    const { found, each } = await confirmed(holding, { leastProvenRps: 300, rateRps: 400 })
+    const { found, each } = await confirmed(holding, { minProvenRps: 300, rateRps: 400 })
     close(each, [400, 400, 372])
     expect(found).toMatchObject({ capacityRps: expect.closeTo(372, 9), proven: true })
     // Alone it would have to be looked at for a third of its time.
@@ -499,7 +499,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     const stalled = (i: number) => (i >= 280 && i < 360 ? 205 - 2.5 * (i - 280) : 5)
     const holding = (load: Open, window: number) =>
       open(load, window === 0 ? stalled : load.rateRps === 400 ? over(2) : undefined)
-    const { each } = await confirmed(holding, { leastProvenRps: 300, rateRps: 400 })
+    const { each } = await confirmed(holding, { minProvenRps: 300, rateRps: 400 })
     close(each, [400, 400, 400, 372, 372])
   })
 
@@ -507,7 +507,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     const { found, rates } = await confirmed(
       (load) => open(load, load.rateRps === 100 ? over(2) : load.rateRps > 90 ? slow : undefined),
       {
-        leastProvenRps: 80,
+        minProvenRps: 80,
       },
     )
     close(rates, [100, 93, 90])

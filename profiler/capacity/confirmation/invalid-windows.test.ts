@@ -55,7 +55,7 @@ describe('a window that something else may have spoilt', () => {
         latenessP99Ms: 4,
         errorKinds: load.rateRps > 96 ? { 'status 503': 125 } : {},
       })
-    expect((await confirmed(refusing, { leastRps: 100 })).found).toMatchObject({
+    expect((await confirmed(refusing, { minRps: 100 })).found).toMatchObject({
       outcome: 'budget',
       capacityCi90Rps: [0, 100],
     })
@@ -119,14 +119,14 @@ describe('a window that something else may have spoilt', () => {
     // 15 of each 250 are over: twice that of 1500 is too much.
     const { found, each } = await confirmed(
       (load, window) => (window < 2 ? open(load, pausing) : open(load)),
-      { leastRps: 100 },
+      { minRps: 100 },
     )
     expect(each.length).toBeGreaterThan(2)
     expect(found).toMatchObject({ held: false, caveats: [] })
     const twiceInOne = await confirmed(
       (load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)),
       {
-        leastRps: 100,
+        minRps: 100,
       },
     )
     expect(twiceInOne.found.held).toBe(false)

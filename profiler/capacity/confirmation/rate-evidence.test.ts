@@ -3,7 +3,7 @@
  * in confirmed-windows.test.ts.
  */
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
@@ -26,70 +26,70 @@ const window = (ms: (i: number) => number, more: Partial<LoadRun> = {}, slo = p9
     Array.from({ length: 250 }, (_, i) => ms(i)),
     more,
   )
-  return { run, point: loadPointOf(run, slo) }
+  return { run, point: summariseRun(run, slo) }
 }
 const fast = () => 5
 const slow = (i: number) => (i % 20 === 10 ? 100 : 5)
 const pausing = (i: number) => (i >= 70 && i < 90 ? 205 - 10 * (i - 70) : 5)
 const after = (windows: readonly Played[], slo = p99) => {
-  const evidence = new RateEvidence({ rateRps: 100, slo, seconds: 10 })
-  for (const played of windows) evidence.add(played)
-  return evidence
+  const computeEvidence = new RateEvidence({ rateRps: 100, slo, seconds: 10 })
+  for (const played of windows) computeEvidence.add(played)
+  return computeEvidence
 }
 
 describe('before any window counted', () => {
   test('nothing is decided, proven or sure', () => {
-    const evidence = after([])
+    const computeEvidence = after([])
     expect([
-      evidence.decision,
-      evidence.played,
-      evidence.proven,
-      evidence.sure,
-      evidence.nEff,
+      computeEvidence.decision,
+      computeEvidence.played,
+      computeEvidence.proven,
+      computeEvidence.confidence,
+      computeEvidence.nEff,
     ]).toEqual([undefined, undefined, false, 0, 0])
   })
 
   test('what can be shown is the window that was spoilt last, or the one with a pause', () => {
     const [first, last] = [window(slow, { latenessP99Ms: 60 }), window(slow, { latenessP99Ms: 55 })]
     expect(after([first, last]).played).toBe(last)
-    const paused = window(pausing)
-    expect(after([paused]).played).toBe(paused)
-    expect(after([paused]).nEff).toBe(0)
+    const outageWindow = window(pausing)
+    expect(after([outageWindow]).played).toBe(outageWindow)
+    expect(after([outageWindow]).nEff).toBe(0)
     // Once one counts, it is that.
-    expect(after([first, paused, window(fast)]).played!.point.requests).toBe(250)
+    expect(after([first, outageWindow, window(fast)]).played!.point.requests).toBe(250)
   })
 })
 
 describe('windows that the machine spoilt', () => {
-  const spoilt = window(slow, { machineWait: { server: 0.5 } })
+  const invalid = window(slow, { machineWait: { server: 0.5 } })
   // Longer than it takes: nothing is proven.
   const after = (windows: readonly Played[]) => {
-    const evidence = new RateEvidence({ rateRps: 100, slo: p99, seconds: 60 })
-    for (const played of windows) evidence.add(played)
-    return evidence.decision
+    const computeEvidence = new RateEvidence({ rateRps: 100, slo: p99, seconds: 60 })
+    for (const played of windows) computeEvidence.add(played)
+    return computeEvidence.decision
   }
 
   test('three in a row end a rate, in bursts between windows that count they do not', () => {
-    expect(after([spoilt, spoilt])).toBeUndefined()
-    expect(after([spoilt, spoilt, spoilt])).toBe('spoilt')
-    expect(after([spoilt, spoilt, window(fast), spoilt, spoilt])).toBeUndefined()
+    expect(after([invalid, invalid])).toBeUndefined()
+    expect(after([invalid, invalid, invalid])).toBe('invalid')
+    expect(after([invalid, invalid, window(fast), invalid, invalid])).toBeUndefined()
   })
 
   test('six in all do', () => {
     const now = [
-      spoilt,
+      invalid,
       window(fast),
-      spoilt,
+      invalid,
       window(fast),
-      spoilt,
+      invalid,
       window(fast),
-      spoilt,
+      invalid,
       window(fast),
-      spoilt,
+      invalid,
       window(fast),
     ]
     expect(after(now)).toBeUndefined()
-    expect(after([...now, spoilt])).toBe('spoilt')
+    expect(after([...now, invalid])).toBe('invalid')
   })
 })
 
@@ -100,11 +100,11 @@ describe('how alike neighbours are', () => {
   const inARow = (i: number) => i >= 100 && i < 128 && !spread(i)
 
   test('is seen by the slowest tenth at most', () => {
-    const evidence = after(
+    const computeEvidence = after(
       [window((i) => (spread(i) ? 45 : inARow(i) ? 40 : 5 + (i % 7)), {}, p75)],
       p75,
     )
-    expect(evidence.nEff).toBe(250)
+    expect(computeEvidence.nEff).toBe(250)
     const slowest = after(
       [window((i) => (inARow(i) ? 45 : spread(i) ? 40 : 5 + (i % 7)), {}, p75)],
       p75,
@@ -116,21 +116,21 @@ describe('how alike neighbours are', () => {
     const scattered = after([window((i) => (i % 125 === 60 ? 100 : 5)), window(fast)])
     const together = after([window((i) => (i === 60 || i === 61 ? 100 : 5)), window(fast)])
     expect(together.nEff).toBeLessThan(scattered.nEff)
-    expect(together.sure).toBeLessThan(scattered.sure)
+    expect(together.confidence).toBeLessThan(scattered.confidence)
   })
 })
 
 describe('a higher rate that held without proof', () => {
   const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
-    const evidence = new RateEvidence({
+    const computeEvidence = new RateEvidence({
       rateRps,
       slo: p99,
       seconds: 10,
-      leastProvenRps: 0.9 * rateRps,
+      minProvenRps: 0.9 * rateRps,
       higher,
     })
-    for (const played of windows) evidence.add(played)
-    return evidence
+    for (const played of windows) computeEvidence.add(played)
+    return computeEvidence
   }
   const odds = ({ sure }: RateEvidence) => 1 / (1 - sure)
   const two = [window(fast), window(fast)]
@@ -141,15 +141,15 @@ describe('a higher rate that held without proof', () => {
     const [alone, after] = [at(100, [window(fast)]), at(100, [window(fast)], higher)]
     expect(odds(after) / odds(alone)).toBeCloseTo((1 + odds(higher)) / 2, 6)
     expect(after.nEff).toBeCloseTo(alone.nEff + higher.nEff, 6)
-    expect([alone.mayEnd, after.mayEnd]).toEqual([false, true])
+    expect([alone.canEnd, after.canEnd]).toEqual([false, true])
   })
 
   test('proves nothing of a lower one that was not looked at, or that misses', () => {
     const higher = at(110, two)
     expect(higher.proven).toBe(true)
-    expect([at(100, [], higher).proven, at(100, [], higher).sure]).toEqual([false, 0])
+    expect([at(100, [], higher).proven, at(100, [], higher).confidence]).toEqual([false, 0])
     expect(at(100, [window(slow), window(slow), window(slow), window(slow)], higher).decision).toBe(
-      'missed',
+      'violated',
     )
   })
 
@@ -163,19 +163,19 @@ describe('a higher rate that held without proof', () => {
 
 describe('a window for a queue that grows', () => {
   const asked = { slo: p99, seconds: 30, fillsS: 40 }
-  const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).wantsItFilled
+  const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).needsFilling
 
   test('is wanted where there will be too few requests for a proof', () => {
     expect([1, 5, 15].map(wants)).toEqual([true, true, true])
     expect([22, 100, 1000].map(wants)).toEqual([false, false, false])
-    expect(new RateEvidence({ ...asked, rateRps: 5, fillsS: undefined }).wantsItFilled).toBe(false)
+    expect(new RateEvidence({ ...asked, rateRps: 5, fillsS: undefined }).needsFilling).toBe(false)
   })
 
   test('is wanted once neighbours are too alike for one, and nothing holds before', () => {
-    const evidence = new RateEvidence({ ...asked, rateRps: 100 })
+    const computeEvidence = new RateEvidence({ ...asked, rateRps: 100 })
     for (let i = 0; i < 16; i++)
-      evidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
-    expect(evidence).toMatchObject({ proven: false, wantsItFilled: true, decision: undefined })
+      computeEvidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
+    expect(computeEvidence).toMatchObject({ proven: false, needsFilling: true, decision: undefined })
     const long: Load = {
       kind: 'open',
       rateRps: 100,
@@ -183,25 +183,25 @@ describe('a window for a queue that grows', () => {
       arrivals: { kind: 'poisson' },
       seed: 2,
     }
-    evidence.add(window(fast, { load: long }))
-    expect(evidence).toMatchObject({ proven: false, wantsItFilled: false, decision: 'holds' })
+    computeEvidence.add(window(fast, { load: long }))
+    expect(computeEvidence).toMatchObject({ proven: false, needsFilling: false, decision: 'met' })
   })
 })
 
 test('windows that failed too often, or were cut, have missed at once', () => {
   expect(
     after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision,
-  ).toBe('missed')
-  expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('missed')
+  ).toBe('violated')
+  expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('violated')
 })
 
 test('more requests over the limit make a miss certain the longer the time and the higher the rate; those seen count', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   // One and a half times the quarter that may be over, and five.
-  expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).overForMiss).toBe(380)
-  expect(new RateEvidence({ rateRps: 200, slo: p75, seconds: 20 }).overForMiss).toBe(1505)
+  expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).overForViolation).toBe(380)
+  expect(new RateEvidence({ rateRps: 200, slo: p75, seconds: 20 }).overForViolation).toBe(1505)
   // Twelve of these were.
-  expect(after([window(slow, {}, p75)], p75).overForMiss).toBe(368)
+  expect(after([window(slow, {}, p75)], p75).overForViolation).toBe(368)
   // Five more at least: fewer are chance.
-  expect(after([window(slow), window(slow)]).overForMiss).toBe(5)
+  expect(after([window(slow), window(slow)]).overForViolation).toBe(5)
 })

@@ -2,17 +2,17 @@ import { describe, expect, test } from 'vitest'
 import { schedule } from '../../load/arrivals.ts'
 import { quantileOfSorted } from '../../statistics/percentile.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
-import { usualArrivals } from './typical-arrivals.ts'
+import { chooseTypicalArrivals } from './typical-arrivals.ts'
 
 const window = { kind: 'open', rateRps: 80, durationS: 10, arrivals: { kind: 'poisson' } } as const
 
 describe('usual arrivals', () => {
   test('are a Poisson window of one of fifteen seeds, the same each time', () => {
-    const chosen = usualArrivals(window, 100)
+    const chosen = chooseTypicalArrivals(window, 100)
     expect(chosen).toEqual({ ...window, seed: chosen.seed })
     expect(chosen.seed).toBeGreaterThanOrEqual(100)
     expect(chosen.seed).toBeLessThan(115)
-    expect(usualArrivals(window, 100)).toEqual(chosen)
+    expect(chooseTypicalArrivals(window, 100)).toEqual(chosen)
   })
 
   test('take luck out of a window of a busy server, and are a little harder than the middle', () => {
@@ -25,7 +25,7 @@ describe('usual arrivals', () => {
     const windows = Array.from({ length: 30 }, (_, i) => i)
     const [plain, usual] = [
       windows.map((i) => p99Of(15 * i)),
-      windows.map((i) => p99Of(usualArrivals(window, 15 * i).seed)),
+      windows.map((i) => p99Of(chooseTypicalArrivals(window, 15 * i).seed)),
     ]
     const middle = (values: readonly number[]) =>
       [...values].sort((a, b) => a - b)[values.length / 2]!
@@ -57,7 +57,7 @@ describe('usual arrivals', () => {
         })
         return { seed: firstSeed + i, sum: logs.reduce((a, b) => a + b) }
       })
-      expect(usualArrivals(short, firstSeed).seed).toBe(
+      expect(chooseTypicalArrivals(short, firstSeed).seed).toBe(
         hardness.sort((a, b) => a.sum - b.sum)[9]!.seed,
       )
     }
@@ -65,7 +65,7 @@ describe('usual arrivals', () => {
 
   test('other kinds, and windows of very many requests, are played as they come', () => {
     const constant = { ...window, arrivals: { kind: 'constant' } } as const
-    expect(usualArrivals(constant, 100)).toEqual({ ...constant, seed: 100 })
-    expect(usualArrivals({ ...window, rateRps: 4001 }, 100).seed).toBe(100)
+    expect(chooseTypicalArrivals(constant, 100)).toEqual({ ...constant, seed: 100 })
+    expect(chooseTypicalArrivals({ ...window, rateRps: 4001 }, 100).seed).toBe(100)
   })
 })

@@ -1,6 +1,6 @@
 /**
- * Poisson windows as hard as the long run is on the whole: chance makes one of ten seconds easy and
- * the next hard, far more than a few percent of rate do.
+ * Selects Poisson schedules of typical difficulty: by chance, one window of ten seconds is easy and
+ * the next is hard, far more than a few percent of rate make.
  */
 import { quickselect } from 'simple-statistics'
 import { schedule } from '../../load/arrivals.ts'
@@ -9,44 +9,42 @@ import type { Load } from '../../model/load.ts'
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /**
- * Windows that one is chosen from, and the place of the chosen one, from the easiest. A little
- * harder than the middle: the mean of what queues do lies beyond their median.
+ * Candidate schedules, and the rank of the chosen one from the easiest. It is slightly harder than
+ * the median, as the mean of a queue lies above its median.
  */
-const drawn = 15
-const chosen = 9
-/** Utilizations of the imaginary queues that hardness is seen by; the server's own is not known. */
+const candidateCount = 15
+const chosenRank = 9
+/** Utilizations of the virtual queues that measure difficulty; that of the server is unknown. */
 const utilizations = [0.6, 0.75, 0.87, 0.95]
-const tail = 0.99
-/**
- * Longer windows are played as they come: choosing would take seconds, and chance is small in them.
- */
-const mostRequests = 40_000
+const tailPercentile = 0.99
+/** Longer windows are played as they are: choosing would take seconds, and they vary little. */
+const maxRequests = 40_000
 
 /**
- * The load with a seed, among `drawn` from `firstSeed` on, whose arrivals are neither easy nor
- * unusually hard; other arrivals than Poisson's, and very long windows, as they are. How hard: the
- * 99th percentile of what waits in queues with one constant server (Lindley's recursion), over four
- * utilizations. That is stratified sampling (Law, Simulation Modeling and Analysis, chapter 11): it
- * takes the luck of the arrivals, most of the chance of a short window, out of it. Nothing of the
- * server is used.
+ * Chooses the schedule of median difficulty among `candidateCount` seeds from `firstSeed` on.
+ * Difficulty is the 99th percentile of waits in queues with a single constant server (Lindley
+ * recursion), over four utilizations. This is stratified sampling (Law, Simulation Modeling and
+ * Analysis, chapter 11): it removes the chance of the arrivals, the largest part of the noise of a
+ * short window. It uses nothing about the server. Other arrivals, and very long windows, keep the
+ * first seed.
  */
-export function usualArrivals(load: Omit<OpenLoad, 'seed'>, firstSeed: number): OpenLoad {
-  if (load.arrivals.kind !== 'poisson' || load.rateRps * load.durationS > mostRequests)
+export function chooseTypicalArrivals(load: Omit<OpenLoad, 'seed'>, firstSeed: number): OpenLoad {
+  if (load.arrivals.kind !== 'poisson' || load.rateRps * load.durationS > maxRequests)
     return { ...load, seed: firstSeed }
-  const windows = Array.from({ length: drawn }, (_, i) => {
-    const of = { ...load, seed: firstSeed + i }
-    return { of, hardness: hardnessOf(schedule(of)) }
+  const windows = Array.from({ length: candidateCount }, (_, i) => {
+    const candidate = { ...load, seed: firstSeed + i }
+    return { candidate, hardness: computeHardness(schedule(candidate)) }
   })
-  return windows.sort((a, b) => a.hardness - b.hardness)[chosen]!.of
+  return windows.sort((a, b) => a.hardness - b.hardness)[chosenRank]!.candidate
 }
 
-/** Seeds that one window may take. */
-export const seedsOfWindow = drawn
+/** Seeds that one window may use. */
+export const seedsPerWindow = candidateCount
 
-function hardnessOf(atMs: Float64Array): number {
+function computeHardness(atMs: Float64Array): number {
   const meanGapMs = (atMs.at(-1)! - atMs[0]!) / Math.max(1, atMs.length - 1)
   const waiting = new Array<number>(atMs.length)
-  const last = Math.floor(tail * (atMs.length - 1))
+  const last = Math.floor(tailPercentile * (atMs.length - 1))
   let hardness = 0
   for (const utilization of utilizations) {
     const serviceMs = utilization * meanGapMs

@@ -1,48 +1,50 @@
 /**
- * Servers that serve requests together, in the order of their arrival, by the first of several
- * workers that is free, and that let a batch which is not full wait for more (dynamic batching:
- * Triton's `max_queue_delay_microseconds`, TensorFlow Serving's `batch_timeout_micros`).
+ * Dynamic batching: requests are served in arrival order by the first free worker, and a batch that
+ * is not full waits for more (Triton's `max_queue_delay_microseconds`, TensorFlow Serving's
+ * `batch_timeout_micros`).
  *
- * Of such a server the steps from one departure to the next hang on what no step shows: how long
- * the oldest has waited already. But when each batch began is known, were there so many workers, so
- * large a batch and so long a delay: at the latest of when a worker was free and when the batch was
- * full or its oldest had waited long enough. That is right where the batches then have in them who
- * had come by then, and nobody who came after. Who left together does not hang on how long anything
- * takes: so the delay shows in the order of arrivals and departures alone.
+ * The time between departures of such a server depends on how long its oldest request has already
+ * waited, which no service log shows. Given the number of workers, the batch size and the delay,
+ * each batch start is known: once a worker is free, and the batch is full or its oldest request has
+ * waited for the delay. The parameters are right where each batch then holds exactly the requests
+ * that had arrived by its start. Batch membership does not depend on durations, so the delay
+ * follows from the order of arrivals and departures alone.
  */
-import { leastOf } from '../../statistics/index-of-min.ts'
-import type { Steps } from '../service-log/service-log.ts'
+import { indexOfMin } from '../../statistics/index-of-min.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 
-/** What cores do beside batches (see two-stages.ts). */
-export interface Cores {
+/** Cores that work beside the batches (see two-stages.ts). */
+export interface TwoStageCores {
   readonly cores: number
-  /** Time of a core before a request may join a batch, ms. */
+  /** Core time before a request may join a batch, ms. */
   readonly decodeMs: number
-  /** Time of a core to write one answer, ms. */
+  /** Core time to write one answer, ms. */
   readonly writeMs: number
 }
 
-/** How a server puts batches together. */
+/** Parameters of dynamic batching. */
 export interface Batching {
-  /** Batches that are served at once. */
+  /** Batches that are served at the same time. */
   readonly workers: number
-  /** Requests of a full batch. */
-  readonly most: number
-  /** How long one that is not full waits for more, ms. */
+  /** Requests in a full batch. */
+  readonly maxBatch: number
+  /** Time for which a batch that is not full waits for more, ms. */
   readonly delayMs: number
-  /** Since its oldest request came, or since a worker was free to gather it too. */
+  /**
+   * Start of the delay: the arrival of the oldest request, or the later of that and a free worker.
+   */
   readonly since: 'arrival' | 'free'
-  /** What each request takes on its way to the workers and back, ms. */
-  readonly besideMs: number
-  /** Cores that decode requests before they may join a batch, and write their answers. */
-  readonly cores?: Cores
+  /** Network and framework time of a request, before and after the workers, ms. */
+  readonly overheadMs: number
+  /** Cores that decode requests before they may join a batch, and that write the answers. */
+  readonly cores?: TwoStageCores
 }
 
 /**
- * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: batches are served so
- * long, and their delay takes `slowness` times as long.
+ * Simulates the latencies of requests under given arrivals (ms, ascending) and writes them to
+ * `latencyMs`. The batching delay takes `slowness` times as long; `servedMs` includes the slowness.
  */
-export function serveByBatches(
+export function simulateBatches(
   batching: Batching,
   servedMs: (size: number, beganMs: number) => number,
   slowness: number,
@@ -50,13 +52,13 @@ export function serveByBatches(
   latencyMs: Float64Array,
 ): void {
   // Arrivals are those at the workers.
-  const way = { ...batching, delayMs: slowness * batching.delayMs, besideMs: 0 }
-  const freeMs = new Float64Array(way.workers).fill(Number.NEGATIVE_INFINITY)
+  const atWorkers = { ...batching, delayMs: slowness * batching.delayMs, overheadMs: 0 }
+  const freeMs = new Float64Array(atWorkers.workers).fill(Number.NEGATIVE_INFINITY)
   for (let first = 0; first < arrivalsMs.length; ) {
-    const worker = leastOf(freeMs)
-    const beganMs = beginsMs(way, arrivalsMs, first, freeMs[worker]!)
+    const worker = indexOfMin(freeMs)
+    const beganMs = computeBatchStart(atWorkers, arrivalsMs, first, freeMs[worker]!)
     let next = first + 1
-    while (next < arrivalsMs.length && next - first < way.most && arrivalsMs[next]! <= beganMs)
+    while (next < arrivalsMs.length && next - first < atWorkers.maxBatch && arrivalsMs[next]! <= beganMs)
       next++
     const endedMs = beganMs + servedMs(next - first, beganMs)
     freeMs[worker] = endedMs
@@ -65,41 +67,37 @@ export function serveByBatches(
 }
 
 /**
- * When the batch of a request begins that is the oldest of those not yet served, a worker being
- * free from some time on.
+ * Start of the batch whose oldest request is `first`, given the time from which a worker is free.
  */
-export function beginsMs(
-  { most, delayMs, since, besideMs }: Batching,
+export function computeBatchStart(
+  { maxBatch, delayMs, since, overheadMs }: Batching,
   sentMs: Float64Array,
   first: number,
   freeMs: number,
 ): number {
-  const cameMs = sentMs[first]! + besideMs
-  const waitsUntilMs = (since === 'arrival' ? cameMs : Math.max(cameMs, freeMs)) + delayMs
+  const arrivedMs = sentMs[first]! + overheadMs
+  const waitsUntilMs = (since === 'arrival' ? arrivedMs : Math.max(arrivedMs, freeMs)) + delayMs
   const fullMs =
-    first + most <= sentMs.length ? sentMs[first + most - 1]! + besideMs : Number.POSITIVE_INFINITY
-  return Math.max(freeMs, cameMs, Math.min(waitsUntilMs, fullMs))
+    first + maxBatch <= sentMs.length ? sentMs[first + maxBatch - 1]! + overheadMs : Number.POSITIVE_INFINITY
+  return Math.max(freeMs, arrivedMs, Math.min(waitsUntilMs, fullMs))
 }
 
-/** What a batch of so many takes. */
-export interface Line {
+/** Duration of a batch as a straight line over its size. */
+export interface BatchLine {
   readonly baseMs: number
   readonly msEach: number
 }
 
-export const lineAt = ({ baseMs, msEach }: Line, size: number): number => baseMs + msEach * size
+export const evaluateLine = ({ baseMs, msEach }: BatchLine, size: number): number => baseMs + msEach * size
 
-/**
- * A straight line through steps over their size, by least squares of the share by which they differ
- * from it.
- */
-export function lineThrough({ tookMs, departed }: Steps): Line {
-  let line: Line = { baseMs: 1, msEach: 0 }
+/** Fits batch durations over batch size by least squares of the relative error. */
+export function fitLine({ tookMs, departed }: ServiceLog): BatchLine {
+  let line: BatchLine = { baseMs: 1, msEach: 0 }
   for (let pass = 0; pass < 2; pass++) {
     let [w, x, y, xx, xy] = [0, 0, 0, 0, 0]
     for (const [i, ms] of tookMs.entries()) {
       const size = departed[i]!
-      const weight = 1 / lineAt(line, size) ** 2
+      const weight = 1 / evaluateLine(line, size) ** 2
       w += weight
       x += weight * size
       y += weight * ms
@@ -107,7 +105,7 @@ export function lineThrough({ tookMs, departed }: Steps): Line {
       xy += weight * size * ms
     }
     const variance = xx / w - (x / w) ** 2
-    // A batch takes no less for being larger, and none takes nothing.
+    // A larger batch never takes less time, and no batch takes no time.
     const msEach = Math.min(
       y / x,
       variance > 1e-9 ? Math.max(0, (xy / w - (x * y) / w ** 2) / variance) : 0,

@@ -1,48 +1,47 @@
-/** What closed loops show of a queue that is deeper than open windows ever saw. */
-import { comparison } from '../changes/slowdown.ts'
-import { joinSteps, type Steps, stepsWhere } from '../service-log/service-log.ts'
+/** Service steps at queue lengths that closed loops reached and open windows did not. */
+import { compareDurations } from '../changes/slowdown.ts'
+import { joinServiceLogs, type ServiceLog, filterServiceLog } from '../service-log/service-log.ts'
 
-/** Steps with as many present, or more, of which the number is said to have been seen. */
-const fewestSeen = 8
+/** A queue length counts as observed with at least this many steps at it or beyond. */
+const minStepsObserved = 8
 /**
- * A loop is of the server as it is now where its steps at numbers that windows saw take as long,
- * but for this share or chance (standard errors).
+ * A loop shows the present server where its durations at observed queue lengths differ by no more
+ * than this share, or this many standard errors.
  */
-const same = 0.05
-const certain = 3
+const maxSpeedDifference = 0.05
+const maxStandardErrors = 3
 
 /**
- * Steps of closed loops at more requests than open windows had time to heap up, of a server that
- * serves one after the other, in the order of arrival: where its speed hangs on how many wait
- * (caches that are too small for all, memory that swaps, threads in each other's way), a twin
- * without them would be too fast. None of others, whose stages a closed loop idles.
- * @param loops in the order of time: used from the last one back to the first that was served
- * otherwise
+ * Collects steps of closed loops at queue lengths beyond those of the open windows. Only for a
+ * single server in arrival order: where its speed depends on the queue length (small caches,
+ * swapping, contending threads), a queue model without these steps would be too fast. Empty for
+ * other servers, whose stages a closed loop leaves idle.
+ * @param loops in time order; read from the last one back to the first one of a different speed
  */
-export function deeperSteps(windows: readonly Steps[], loops: readonly Steps[]): Steps[] {
-  const seen = joinSteps(windows)
-  if (seen.departed.some((departed) => departed > 1) || seen.rank.some((rank) => rank > 0))
+export function collectDeeperQueueSteps(windows: readonly ServiceLog[], loops: readonly ServiceLog[]): ServiceLog[] {
+  const observed = joinServiceLogs(windows)
+  if (observed.departed.some((departed) => departed > 1) || observed.rank.some((rank) => rank > 0))
     return []
-  const deepest = seen.present.toSorted((a, b) => b - a)[fewestSeen - 1]
+  const deepest = observed.present.toSorted((a, b) => b - a)[minStepsObserved - 1]
   if (deepest === undefined) return []
-  const deeper: Steps[] = []
-  // Those that have no steps to compare are what the one before them is.
-  let untold: Steps[] = []
+  const deeper: ServiceLog[] = []
+  // Loops without comparable steps count as the loop before them in time order.
+  let pending: ServiceLog[] = []
   for (const loop of loops.toReversed()) {
-    const { slower, error } = comparison(
-      seen,
-      stepsWhere(loop, (i) => loop.present[i]! <= deepest),
+    const { slower, error } = compareDurations(
+      observed,
+      filterServiceLog(loop, (i) => loop.present[i]! <= deepest),
     )
-    untold.unshift(
-      stepsWhere(
+    pending.unshift(
+      filterServiceLog(
         loop,
         (i) => loop.present[i]! > deepest && loop.departed[i] === 1 && loop.rank[i] === 0,
       ),
     )
     if (!Number.isFinite(error)) continue
-    if (Math.abs(slower) > Math.max(same, certain * error)) break
-    deeper.unshift(...untold)
-    untold = []
+    if (Math.abs(slower) > Math.max(maxSpeedDifference, maxStandardErrors * error)) break
+    deeper.unshift(...pending)
+    pending = []
   }
   return deeper
 }

@@ -2,11 +2,11 @@
 import { expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import { constantServicesRps } from '../../testing/constant-services.ts'
-import { heavyTrafficCapacity } from './heavy-traffic.ts'
-import type { Steps } from '../service-log/service-log.ts'
-import { type Twin, twinOf } from './queue-model.ts'
+import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { type QueueModel, buildQueueModel } from './queue-model.ts'
 
-const steps = (tookMs: readonly number[], each: Partial<Steps> = {}): Steps => ({
+const log = (tookMs: readonly number[], each: Partial<ServiceLog> = {}): ServiceLog => ({
   present: tookMs.map(() => 1),
   tookMs: [...tookMs],
   departed: tookMs.map(() => 1),
@@ -15,8 +15,8 @@ const steps = (tookMs: readonly number[], each: Partial<Steps> = {}): Steps => (
   spreadMs: tookMs.map(() => 0),
   ...each,
 })
-const workers = (tookMs: readonly number[], number: number, more: Partial<Twin> = {}): Twin => ({
-  ...twinOf(steps(tookMs), { workers: number }),
+const workers = (tookMs: readonly number[], number: number, more: Partial<QueueModel> = {}): QueueModel => ({
+  ...buildQueueModel(log(tookMs), { workers: number }),
   ...more,
 })
 const same = (ms: number) => Array<number>(100).fill(ms)
@@ -38,7 +38,7 @@ test.each([
   [10, 800],
 ])('services of %i ms within %i ms: M/D/1', (ms, limitMs) => {
   expect(
-    heavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! / constantServicesRps(ms, limitMs),
+    computeHeavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! / constantServicesRps(ms, limitMs),
   ).toBeCloseTo(1, 3)
 })
 
@@ -52,7 +52,7 @@ test.each([
     // P(W > t) = P(wait) exp(-(m mu - lambda) t), and nearly all wait.
     const rps = 100 * number - (1000 * Math.log(1 / allowed)) / (limitMs - 10)
     expect(
-      heavyTrafficCapacity(workers(exponential(10), number), limitMs, allowed)! / rps,
+      computeHeavyTrafficCapacity(workers(exponential(10), number), limitMs, allowed)! / rps,
     ).toBeCloseTo(1, 2.5)
   },
 )
@@ -60,10 +60,10 @@ test.each([
 test('batches come and go as fast as full ones, and vary by their arrivals alone where each takes as long', () => {
   const took = (n: number) => 5 + 0.5 * n
   const sizes = Array.from({ length: 120 }, (_, i) => 1 + (i % 16))
-  const batches = twinOf(steps(sizes.map(took), { present: sizes, departed: sizes }))
+  const batches = buildQueueModel(log(sizes.map(took), { present: sizes, departed: sizes }))
   const perMs = 16 / 13
   const times = (2 * (500 - 13)) / Math.log(100)
-  expect(heavyTrafficCapacity(batches, 500, 0.01)).toBeCloseTo(
+  expect(computeHeavyTrafficCapacity(batches, 500, 0.01)).toBeCloseTo(
     (1000 * perMs * times) / (times + 1 / perMs),
     0,
   )
@@ -73,26 +73,26 @@ test('slow services in a row cost more than the same in turns', () => {
   const inTurns = Array.from({ length: 400 }, (_, i) => (i % 2 === 0 ? 5 : 15))
   const inARow = Array.from({ length: 400 }, (_, i) => (i % 20 < 10 ? 5 : 15))
   const [turns, row] = [inTurns, inARow].map(
-    (tookMs) => heavyTrafficCapacity(workers(tookMs, 1), 2000, 0.01)!,
+    (tookMs) => computeHeavyTrafficCapacity(workers(tookMs, 1), 2000, 0.01)!,
   )
   expect(row).toBeLessThan(0.995 * turns!)
-  expect(heavyTrafficCapacity(workers(exponential(10), 1), 2000, 0.01)).toBeLessThan(turns!)
+  expect(computeHeavyTrafficCapacity(workers(exponential(10), 1), 2000, 0.01)).toBeLessThan(turns!)
 })
 
 test('nothing is said where a full batch takes as long as the limit: it is the batch that decides', () => {
   const took = (n: number) => 2 + 6 * n
   const sizes = Array.from({ length: 160 }, (_, i) => 1 + (i % 16))
-  const batches = twinOf(steps(sizes.map(took), { present: sizes, departed: sizes }))
+  const batches = buildQueueModel(log(sizes.map(took), { present: sizes, departed: sizes }))
   for (const limitMs of [20, 50, 95, 98, 98.5])
-    expect(heavyTrafficCapacity(batches, limitMs, 0.01)).toBeUndefined()
-  expect(heavyTrafficCapacity(batches, 5000, 0.01)).toBeLessThan(1000 * (16 / 98))
+    expect(computeHeavyTrafficCapacity(batches, limitMs, 0.01)).toBeUndefined()
+  expect(computeHeavyTrafficCapacity(batches, 5000, 0.01)).toBeLessThan(1000 * (16 / 98))
 })
 
 test('nothing is said where the queue is not that busy, or is of another kind', () => {
-  expect(heavyTrafficCapacity(workers(same(10), 1), 500, 0.01)).toBeUndefined()
-  expect(heavyTrafficCapacity(workers(same(3), 1, { places: 64 }), 500, 0.01)).toBeUndefined()
-  expect(heavyTrafficCapacity(workers(same(3), 1, { shared: true }), 500, 0.01)).toBeUndefined()
-  const overtaking = twinOf(steps(same(3), { present: same(4), rank: same(3) }))
-  expect(heavyTrafficCapacity(overtaking, 500, 0.01)).toBeUndefined()
-  expect(heavyTrafficCapacity(twinOf(steps(same(3))), 500, 0.01)).toBeGreaterThan(320)
+  expect(computeHeavyTrafficCapacity(workers(same(10), 1), 500, 0.01)).toBeUndefined()
+  expect(computeHeavyTrafficCapacity(workers(same(3), 1, { systemCapacity: 64 }), 500, 0.01)).toBeUndefined()
+  expect(computeHeavyTrafficCapacity(workers(same(3), 1, { sharesCores: true }), 500, 0.01)).toBeUndefined()
+  const overtaking = buildQueueModel(log(same(3), { present: same(4), rank: same(3) }))
+  expect(computeHeavyTrafficCapacity(overtaking, 500, 0.01)).toBeUndefined()
+  expect(computeHeavyTrafficCapacity(buildQueueModel(log(same(3))), 500, 0.01)).toBeGreaterThan(320)
 })

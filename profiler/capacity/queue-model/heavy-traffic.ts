@@ -1,62 +1,60 @@
 /**
- * The capacity of a queue whose SLO is long beside its services: there it is nearly all of the
- * saturation, and a queue so busy takes longer to forget than any simulation lasts. What is left of
- * the saturation follows from how fast work comes and goes, and how much both vary (heavy traffic:
- * Kingman 1961; for several workers Köllerström 1974): waits are exponential, of mean variance / (2
- * (1 - utilization)).
+ * Capacity by heavy-traffic theory, for an SLO limit that is long compared with the service times.
+ * There the capacity is close to the saturation, and a queue so busy takes longer to reach its
+ * steady state than any simulation lasts. Waits are exponential with mean variance / (2 (1 -
+ * utilization)) (Kingman 1961; Köllerström 1974 for several workers).
  */
 import {
   continueProbability,
-  saturationOf,
-  stepsWhenFull,
-  type Twin,
-  takesInOrder,
+  computeSaturation,
+  collectFullDurations,
+  type QueueModel,
+  servesInOrder,
 } from './queue-model.ts'
 
 /**
- * Utilization from which waits are near enough to exponential: the capacity is then within 0.1 % of
- * Crommelin's for constant services.
+ * Utilization from which waits are nearly exponential. The capacity is then within 0.1 % of
+ * Crommelin's exact result for constant services.
  */
-const busy = 0.97
-const lags = 20
+const minUtilization = 0.97
+const maxLag = 20
 
 /**
- * Requests per second at which the share `allowed` of Poisson arrivals stays longer than the limit.
- * Undefined where the queue is not busy enough then for the formula, nor full batches within the
- * limit, or of another kind: requests refused, shared cores, two stages, an order other than that
- * of arrival.
+ * Rate, per second, at which the share `allowed` of Poisson arrivals exceeds the limit. Undefined
+ * where the utilization would be too low for the formula, where a full batch exceeds the limit, and
+ * for other disciplines: refusals, shared cores, two stages, service out of order.
  */
-export function heavyTrafficCapacity(
-  twin: Twin,
+export function computeHeavyTrafficCapacity(
+  model: QueueModel,
   limitMs: number,
   allowed: number,
 ): number | undefined {
-  const { workers = 1, shared = false, places, batching } = twin
-  if (places !== undefined || shared || batching?.cores !== undefined || !takesInOrder(twin))
+  const { workers = 1, sharesCores = false, systemCapacity, batching } = model
+  if (systemCapacity !== undefined || sharesCores || batching?.cores !== undefined || !servesInOrder(model))
     return undefined
-  const servedPerMs = saturationOf(twin) / 1000
-  const { meanMs, variance } = stepsWhenBusy(twin)
-  // A full batch takes as long as that by itself: it is not waiting that decides.
+  const servedPerMs = computeSaturation(model) / 1000
+  const { meanMs, variance } = computeBusyMoments(model)
+  // A full batch alone reaches the limit, so waiting does not decide.
   if (meanMs >= limitMs) return undefined
   const times = (2 * (limitMs - meanMs)) / Math.log(1 / allowed)
-  // Work, in ms, comes at utilization / rate² of variance per ms, and goes at that of the steps:
-  // both grow with the utilization.
+  // Work arrives with variance utilization / rate² per ms and leaves with that of the service
+  // steps. Both grow with the utilization.
   const varies = 1 / servedPerMs + variance / (workers * meanMs)
   const utilization = times / (times + varies)
-  return utilization >= busy ? 1000 * servedPerMs * utilization : undefined
+  return utilization >= minUtilization ? 1000 * servedPerMs * utilization : undefined
 }
 
 /**
- * Mean of the steps of a queue without end, and their variance in the long run: with that of
- * neighbours, which the twin mostly takes in a row.
+ * Mean duration of the steps of a saturated queue, and their long-run variance with the
+ * autocovariance of consecutive steps.
  */
-function stepsWhenBusy(twin: Twin): { meanMs: number; variance: number } {
-  const { workers } = twin
-  const tookMs = stepsWhenFull(twin)
+function computeBusyMoments(model: QueueModel): { meanMs: number; variance: number } {
+  const { workers } = model
+  const tookMs = collectFullDurations(model)
   const n = tookMs.length
   const meanMs = tookMs.reduce((total, ms) => total + ms, 0) / n
   let variance = 0
-  for (let lag = 0; lag <= (workers === undefined ? 0 : Math.min(lags, n - 1)); lag++) {
+  for (let lag = 0; lag <= (workers === undefined ? 0 : Math.min(maxLag, n - 1)); lag++) {
     let product = 0
     for (let i = 0; i < n; i++) product += (tookMs[i]! - meanMs) * (tookMs[(i + lag) % n]! - meanMs)
     variance += ((lag === 0 ? 1 : 2 * continueProbability ** lag) * product) / n

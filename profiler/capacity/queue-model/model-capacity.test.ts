@@ -3,16 +3,16 @@
  */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import type { StallRate } from './outages.ts'
-import { drawn } from './outages.ts'
-import { simulate, type Twin } from './queue-model.ts'
-import { capacitiesOf, withoutChance } from './model-capacity.ts'
+import type { OutageRate } from './outages.ts'
+import { simulateOutages } from './outages.ts'
+import { simulate, type QueueModel } from './queue-model.ts'
+import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 
 /** Each request served by the first of so many workers, its service one of these. */
-function serving(tookMs: number[], workers = 1, places?: number): Twin {
+function serving(tookMs: number[], workers = 1, systemCapacity?: number): QueueModel {
   const each = (value: number) => tookMs.map(() => value)
   return {
-    steps: {
+    log: {
       present: each(1),
       tookMs,
       departed: each(1),
@@ -23,7 +23,7 @@ function serving(tookMs: number[], workers = 1, places?: number): Twin {
     binOf: Int32Array.of(0, 0),
     bins: [Int32Array.from(tookMs.keys())],
     workers,
-    places,
+    systemCapacity,
   }
 }
 /** Quantiles of an exponential distribution in no order. */
@@ -43,19 +43,19 @@ interface Asked {
   readonly limitMs: number
   readonly allowed: number
   readonly allowedFailed?: number
-  readonly stalls?: StallRate
+  readonly outages?: OutageRate
   readonly seed?: number
 }
 const capacities = (
-  twin: Twin,
-  { slownesses = [1], allowedFailed = 1, stalls, seed = 1, ...asked }: Asked,
+  model: QueueModel,
+  { slownesses = [1], allowedFailed = 1, outages, seed = 1, ...asked }: Asked,
   requests = 12_000,
-  longest?: number,
+  maxRequests?: number,
 ) => [
-  ...capacitiesOf(
-    { twin, stalls, slownesses: Float64Array.from(slownesses), allowedFailed, seed, ...asked },
+  ...computeModelCapacities(
+    { model, outages, slownesses: Float64Array.from(slownesses), allowedFailed, seed, ...asked },
     requests,
-    longest,
+    maxRequests,
   ).rps,
 ]
 const capacity = (...asked: Parameters<typeof capacities>) => capacities(...asked)[0]!
@@ -141,15 +141,15 @@ describe('the capacity of a twin with', () => {
     '%i workers and no room to wait, %d refused: Erlang’s B, whatever the services',
     (workers, allowedFailed, erlangs) => {
       for (const tookMs of [[10], exponential(10)]) {
-        const twin = serving(tookMs, workers, workers)
+        const model = serving(tookMs, workers, workers)
         // No answer is over the limit: what is refused decides, by its own share or as what is
         // over.
         expect(
-          error(capacity(twin, { limitMs: 1000, allowed: 0.6, allowedFailed }), 100 * erlangs),
+          error(capacity(model, { limitMs: 1000, allowed: 0.6, allowedFailed }), 100 * erlangs),
         ).toBeLessThan(0.05)
         expect(
           error(
-            capacity(twin, { limitMs: 1000, allowed: allowedFailed, allowedFailed: 0.6 }),
+            capacity(model, { limitMs: 1000, allowed: allowedFailed, allowedFailed: 0.6 }),
             100 * erlangs,
           ),
         ).toBeLessThan(0.05)
@@ -160,8 +160,8 @@ describe('the capacity of a twin with', () => {
   test('stalls of 90 ms at one step in ten: those and who waits for them are over', () => {
     // At rates so low that nobody waits a tenth is over; so it is never, once so many may be and
     // what waits a little is not.
-    const stalls = { clock: 'step', rate: 0.1, shape: 1, delays: [90] } as const
-    const rps = (allowed: number) => capacity(serving([10]), { limitMs: 50, allowed, stalls })
+    const outages = { clock: 'step', rate: 0.1, shape: 1, delays: [90] } as const
+    const rps = (allowed: number) => capacity(serving([10]), { limitMs: 50, allowed, outages })
     expect(rps(0.05)).toBeCloseTo(20 * Math.exp(-0.12), 6)
     // Mean 19 ms, mean square 1090: the busy share at which three in ten are over lies between a
     // fifth and three fifths.
@@ -191,13 +191,13 @@ describe('a capacity is looked for', () => {
   })
 
   test('at each slowness: s times as slow is as fast under a limit 1/s as long, in 1/s of the time', () => {
-    const twin = serving(exponential(10))
+    const model = serving(exponential(10))
     const asked = { limitMs: 60, allowed: 0.1 }
-    const [slow] = capacities(twin, { ...asked, slownesses: [1.25] })
-    expect(slow).toBeCloseTo(capacity(twin, { ...asked, limitMs: 48 }) / 1.25, 9)
+    const [slow] = capacities(model, { ...asked, slownesses: [1.25] })
+    expect(slow).toBeCloseTo(capacity(model, { ...asked, limitMs: 48 }) / 1.25, 9)
     // M/M/1 again, all of them at once: (100 - 1000 ln 10 / limit) of each limit.
     const slownesses = [0.8, 1, 1.25]
-    const found = capacities(twin, { ...asked, slownesses })
+    const found = capacities(model, { ...asked, slownesses })
     for (const [i, s] of slownesses.entries())
       expect(error(found[i]! * s, 100 - (1000 * Math.log(10)) / (60 / s))).toBeLessThan(0.05)
     expect(found).toEqual(found.toSorted((a, b) => b - a))
@@ -213,22 +213,22 @@ describe('a capacity is looked for', () => {
 
 describe('where short runs mislead', () => {
   /** One stall of half a second in so many steps: it, and who arrives meanwhile, is over 300 ms. */
-  const stalling = (every: number, seed: number, allowed: number) =>
+  const outageProcess = (every: number, seed: number, allowed: number) =>
     capacity(serving([10]), {
       limitMs: 300,
       allowed,
       seed,
-      stalls: { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
+      outages: { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
     })
   /** Steps before the first and the second stall. */
   const firstTwo = (every: number, seed: number) => {
-    const stalling = drawn(
+    const outageProcess = simulateOutages(
       { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
       seeded(seed + 13),
     )
     const at: number[] = []
     for (let step = 1; at.length < 2 && step < 15_000; step++)
-      if (stalling(0, 10) > 0) at.push(step)
+      if (outageProcess(0, 10) > 0) at.push(step)
     return [at[0] ?? 15_000, at[1] ?? 15_000] as const
   }
   const seeds = Array.from({ length: 200 }, (_, i) => i)
@@ -238,7 +238,7 @@ describe('where short runs mislead', () => {
     // Without stalls the short runs show some 97 % of the saturation, and the six long ones lie
     // from 12 % below that on: all of them miss.
     const withoutRps = capacity(serving([10]), { limitMs: 300, allowed: 0.0004, seed }, 3000)
-    const rps = stalling(6000, seed, 0.0004)
+    const rps = outageProcess(6000, seed, 0.0004)
     expect(rps).toBeLessThan(withoutRps * Math.exp(-0.12))
     expect(rps).toBeGreaterThan(withoutRps * Math.exp(-0.12 - Math.log(5.5) / 13))
   })
@@ -251,7 +251,7 @@ describe('where short runs mislead', () => {
         firstTwo(20_000, s)[1] > 13_000,
     )!
     // A stall at a fifth of the saturation makes ten of 2,700 miss, or of 10,800.
-    const rps = stalling(20_000, seed, 0.002)
+    const rps = outageProcess(20_000, seed, 0.002)
     expect(rps).toBeGreaterThan(20 * Math.exp(0.05))
     expect(rps).toBeLessThan(20 * Math.exp(0.05 + Math.log(5.5) / 13))
   })
@@ -263,7 +263,7 @@ describe('what it costs', () => {
     limitMs: number,
     allowed: number,
     requests: number,
-    longest?: number,
+    maxRequests?: number,
     slownesses = [1],
   ): number {
     let reads = 0
@@ -271,12 +271,12 @@ describe('what it costs', () => {
       reads++
       return 10
     }
-    const twin = serving(Object.defineProperty([10], 0, { get: counted }), 1, unlimited)
+    const model = serving(Object.defineProperty([10], 0, { get: counted }), 1, unlimited)
     reads = 0
-    simulate(twin, new Float64Array(1000), 1, seeded(1), new Float64Array(1000))
+    simulate(model, new Float64Array(1000), 1, seeded(1), new Float64Array(1000))
     const each = reads / 1000
     reads = 0
-    capacities(twin, { limitMs, allowed, slownesses }, requests, longest)
+    capacities(model, { limitMs, allowed, slownesses }, requests, maxRequests)
     return Math.floor(reads / each)
   }
 
@@ -315,10 +315,10 @@ describe('the chance of long runs', () => {
     ['exponential services', exponential(10), 60],
   ])('is told by one of them, of %s, as well as by many', (_, tookMs, limitMs) => {
     const found = Array.from({ length: 24 }, (_, seed) =>
-      capacitiesOf(
+      computeModelCapacities(
         {
-          twin: serving(tookMs),
-          stalls: undefined,
+          model: serving(tookMs),
+          outages: undefined,
           slownesses: Float64Array.of(1),
           limitMs,
           allowed: 0.05,
@@ -331,16 +331,16 @@ describe('the chance of long runs', () => {
     const logs = found.map(({ rps }) => Math.log(rps[0]!))
     const mean = logs.reduce((total, log) => total + log, 0) / logs.length
     const variance = logs.reduce((total, log) => total + (log - mean) ** 2, 0) / (logs.length - 1)
-    const told = found.reduce((total, { chance }) => total + chance[0]!, 0) / found.length
+    const told = found.reduce((total, { simulationVariance }) => total + simulationVariance[0]!, 0) / found.length
     expect(Math.sqrt(told / variance)).toBeGreaterThan(0.6)
     expect(Math.sqrt(told / variance)).toBeLessThan(1.6)
   })
 
   test('is none of a formula', () => {
-    const { chance } = capacitiesOf(
+    const { simulationVariance } = computeModelCapacities(
       {
-        twin: serving([1]),
-        stalls: undefined,
+        model: serving([1]),
+        outages: undefined,
         slownesses: Float64Array.of(0.9, 1),
         limitMs: 1000,
         allowed: 0.01,
@@ -349,13 +349,13 @@ describe('the chance of long runs', () => {
       },
       12_000,
     )
-    expect([...chance]).toEqual([0, 0])
+    expect([...simulationVariance]).toEqual([0, 0])
   })
 
-  const twins = (logs: readonly number[], chance: number) =>
+  const models = (logs: readonly number[], simulationVariance: number) =>
     logs.map((log) => ({
       logs: Float64Array.of(log, log + 1),
-      chance: Float64Array.of(chance, chance),
+      simulationVariance: Float64Array.of(simulationVariance, simulationVariance),
     }))
   const weights = Float64Array.of(0.75, 0.25)
   const first = (of: readonly Float64Array[]) => of.map(([log]) => log!)
@@ -363,7 +363,7 @@ describe('the chance of long runs', () => {
   test('taken out leaves what the draws differ by, about the same mean', () => {
     // Their variance is 1 / 3: without three quarters of that, and with a quarter of those as the
     // chance of the mean.
-    const found = withoutChance(twins([1.5, 2.5, 1.5, 2.5], 0.25), weights)
+    const found = shrinkSimulationNoise(models([1.5, 2.5, 1.5, 2.5], 0.25), weights)
     const left = Math.sqrt((1 / 3 - 0.25 + 0.25 / 4) / (1 / 3))
     for (const [i, log] of first(found).entries())
       expect(log).toBeCloseTo(2 + left * (i % 2 === 0 ? -0.5 : 0.5), 9)
@@ -373,12 +373,12 @@ describe('the chance of long runs', () => {
   })
 
   test('changes nothing where there is none, and leaves the chance of the mean where it is all', () => {
-    expect(first(withoutChance(twins([1.5, 2.5, 1.5, 2.5], 0), weights))).toEqual([
+    expect(first(shrinkSimulationNoise(models([1.5, 2.5, 1.5, 2.5], 0), weights))).toEqual([
       1.5, 2.5, 1.5, 2.5,
     ])
-    const all = first(withoutChance(twins([1.5, 2.5, 1.5, 2.5], 1 / 3), weights))
+    const all = first(shrinkSimulationNoise(models([1.5, 2.5, 1.5, 2.5], 1 / 3), weights))
     expect(all[1]! - all[0]!).toBeCloseTo(0.5, 9)
-    expect(first(withoutChance(twins([2, 2], 0.1), weights))).toEqual([2, 2])
-    expect(first(withoutChance(twins([1.9, 2.1], 10), weights))).toEqual([1.9, 2.1])
+    expect(first(shrinkSimulationNoise(models([2, 2], 0.1), weights))).toEqual([2, 2])
+    expect(first(shrinkSimulationNoise(models([1.9, 2.1], 10), weights))).toEqual([1.9, 2.1])
   })
 })

@@ -1,98 +1,98 @@
-/** The capacity of a twin, from long runs of it. */
+/** Capacity of a queue model, by formula or by long simulations. */
 import { seeded } from '../../seeded-random.ts'
-import { heavyTrafficCapacity } from './heavy-traffic.ts'
-import { drawn, type StallRate } from './outages.ts'
-import { saturationOf, simulate, type Twin } from './queue-model.ts'
+import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
+import { simulateOutages, type OutageRate } from './outages.ts'
+import { computeSaturation, simulate, type QueueModel } from './queue-model.ts'
 
 const coarseRateGrid = 14
 /**
- * Of the saturation: where the rates that are looked at begin, and where they do if even there far
- * too many are over the limit, as of a server with rare long services, though not many: times as
- * many as are allowed, and the share of all from which on they are many, as where a request alone
- * is nearly over the limit.
+ * Lowest rate of the coarse grid as a share of the saturation, and lower ones to fall back to. They
+ * serve servers with rare long services: the first rate then exceeds `maxOverFactor` times the
+ * allowed share, but stays below `maxOverShare` of all requests. Above that share, a single request
+ * already comes close to the limit.
  */
-const leastShares = [0.2, 0.05, 0.0125] as const
-const farOver = 2
-const hopeless = 0.1
+const minRateShares = [0.2, 0.05, 0.0125] as const
+const maxOverFactor = 2
+const maxOverShare = 0.1
 const fineRateGrid = 6
-/** Fewer could not show the smallest share that is looked for (1 in 10,000) to be missing. */
-const leastRequests = 3000
+/** Fewer requests could not show the smallest allowed share, 1 in 10,000. */
+const minRequests = 3000
 /**
- * Of ln rate, below and above what the short runs of the twin showed: short ones are optimistic.
+ * Margins of the fine grid in ln rate, below and above the coarse crossings. Short simulations
+ * overestimate the capacity.
  */
 const fineMargins = [0.12, 0.05] as const
 
 interface CapacityQuestion {
-  readonly twin: Twin
-  readonly stalls: StallRate | undefined
+  readonly model: QueueModel
+  readonly outages: OutageRate | undefined
   /** Ascending. */
   readonly slownesses: Float64Array
   readonly limitMs: number
-  /** Share of requests that may be over the limit. */
+  /** Share of requests that may exceed the limit. */
   readonly allowed: number
-  /** Share of requests that may be refused, of a twin with so many places. */
+  /** Share of requests that may be refused, for a model with a system capacity. */
   readonly allowedFailed: number
   readonly seed: number
 }
 
-/** By slowness. */
-interface TwinCapacities {
+/** Results by slowness. */
+interface ModelCapacities {
   readonly rps: Float64Array
-  /** Variance of ln of each by the chance of the long runs alone: none of a formula. */
-  readonly chance: Float64Array
+  /** Variance of ln capacity by the noise of the simulation; 0 for results by formula. */
+  readonly simulationVariance: Float64Array
 }
 
 /**
- * The twin's capacity at each slowness: by formula where it is nearly all of the saturation, else
- * from long runs at rates up to that, short ones first, to see where longer ones decide. A twin
- * that is s times as slow is, in its own time, one of slowness 1 under s times the rate and a limit
- * 1/s as long.
+ * Capacity of the model at each slowness. The heavy-traffic formula applies near saturation; else
+ * simulations at rates up to the saturation find it, short ones first. A model of slowness s
+ * behaves, in its own time, as one of slowness 1 under s times the rate and 1/s of the limit.
  */
-export function capacitiesOf(
+export function computeModelCapacities(
   question: CapacityQuestion,
   requests: number,
-  longest = requests,
-): TwinCapacities {
-  const { twin, stalls, slownesses, limitMs, allowed } = question
-  const busy = slownesses.map(
+  maxRequests = requests,
+): ModelCapacities {
+  const { model, outages, slownesses, limitMs, allowed } = question
+  const byFormula = slownesses.map(
     (slowness) =>
-      (stalls === undefined && heavyTrafficCapacity(twin, limitMs / slowness, allowed)) ||
+      (outages === undefined && computeHeavyTrafficCapacity(model, limitMs / slowness, allowed)) ||
       Number.NaN,
   )
-  if (!busy.some(Number.isNaN))
-    return { rps: busy.map((rps, s) => rps / slownesses[s]!), chance: slownesses.map(() => 0) }
-  const logSaturation = Math.log(saturationOf(twin))
-  const crossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
-    logOver.map((ys) => crossing(logRates, ys, Math.log(allowed)).at)
-  const fewer = Math.max(leastRequests, Math.ceil(requests / 8))
-  /** The twin as it was learnt, or nearly. */
-  const asSeen = Math.max(
+  if (!byFormula.some(Number.isNaN))
+    return { rps: byFormula.map((rps, s) => rps / slownesses[s]!), simulationVariance: slownesses.map(() => 0) }
+  const logSaturation = Math.log(computeSaturation(model))
+  const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
+    logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
+  const coarseRequests = Math.max(minRequests, Math.ceil(requests / 8))
+  /** Index of the model as calibrated, slowness 1. */
+  const calibratedIndex = Math.max(
     0,
     slownesses.findIndex((slowness) => slowness >= 1),
   )
   let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
-  for (const leastShare of leastShares) {
-    coarseRates = between(
-      logSaturation + Math.log(leastShare),
+  for (const minShare of minRateShares) {
+    coarseRates = spacedEvenly(
+      logSaturation + Math.log(minShare),
       logSaturation + Math.log(1.1),
       coarseRateGrid,
     )
-    coarse = logOverShares(question, coarseRates, fewer).logOver
-    const first = coarse[asSeen]![0]!
-    if (!(first > Math.log(farOver * allowed) && first < Math.log(hopeless))) break
+    coarse = simulateOverShares(question, coarseRates, coarseRequests).logOver
+    const first = coarse[calibratedIndex]![0]!
+    if (!(first > Math.log(maxOverFactor * allowed) && first < Math.log(maxOverShare))) break
   }
-  const roughly = crossings(coarseRates, coarse)
-  const fineRates = between(
-    Math.min(...roughly) - fineMargins[0],
-    Math.max(...roughly) + fineMargins[1],
+  const coarseCrossings = findCrossings(coarseRates, coarse)
+  const fineRates = spacedEvenly(
+    Math.min(...coarseCrossings) - fineMargins[0],
+    Math.max(...coarseCrossings) + fineMargins[1],
     fineRateGrid,
   )
-  const fine = logOverShares(
+  const fine = simulateOverShares(
     question,
     fineRates,
-    lengthNear(Math.exp(Math.max(...roughly) - logSaturation), requests, longest),
+    chooseRunLength(Math.exp(Math.max(...coarseCrossings) - logSaturation), requests, maxRequests),
   )
-  // Beyond the fine rates the coarse ones serve, lest a rough bracket that missed cut the curve.
+  // Outside the fine grid the coarse results serve, in case the coarse bracket missed the crossing.
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
   const above = coarseRates.filter((x) => x <= high).length
@@ -100,41 +100,41 @@ export function capacitiesOf(
     Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
   const logRates = joined(coarseRates, fineRates)
   const found = coarse.map((ys, s) =>
-    crossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)),
+    findCrossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)),
   )
   return {
     rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
-    chance: Float64Array.from(found, ({ slope }, s) => fine.chance[s]! / slope ** 2),
+    simulationVariance: Float64Array.from(found, ({ slope }, s) => fine.simulationVariance[s]! / slope ** 2),
   }
 }
 
 /**
- * Near saturation a queue takes about 1 / (1 − utilization)² services to forget (relaxation time of
- * a queue in heavy traffic; Asmussen, Applied Probability and Queues, chapter X), and what shorter
- * runs show lies mostly below the mean: runs grow with it.
+ * Chooses the length of a simulation. A queue near saturation takes about 1 / (1 − utilization)²
+ * services to reach its steady state (relaxation time; Asmussen, Applied Probability and Queues,
+ * chapter X), and shorter runs lie mostly below the mean.
  */
-const lengthNear = (utilization: number, requests: number, longest: number): number =>
-  Math.round(Math.max(requests, Math.min(longest, memories / Math.max(1e-3, 1 - utilization) ** 2)))
-const memories = 400
+const chooseRunLength = (utilization: number, requests: number, maxRequests: number): number =>
+  Math.round(Math.max(requests, Math.min(maxRequests, relaxationTimes / Math.max(1e-3, 1 - utilization) ** 2)))
+const relaxationTimes = 400
 
-const between = (from: number, to: number, n: number) =>
+const spacedEvenly = (from: number, to: number, n: number) =>
   Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
 
 /**
- * Parts of a run by which its chance is told: neighbours in a queue are alike, parts as long as
- * these hardly.
+ * Batches of the batch-means estimate of the simulation noise. Consecutive requests are correlated,
+ * batches this long hardly are.
  */
-const parts = 20
+const batchCount = 20
 
 /**
- * Log share of requests over the limit, for each slowness at each rate; and its variance by chance,
- * of the rate at which the share is nearest to what is allowed (batch means).
+ * Simulates the log share of requests over the limit, by slowness and rate. Returns with it the
+ * variance, by batch means, at the rate whose share is nearest to the allowed one.
  */
-function logOverShares(
-  { twin, stalls, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
+function simulateOverShares(
+  { model, outages, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
   logRates: Float64Array,
   requests: number,
-): { readonly logOver: Float64Array[]; readonly chance: Float64Array } {
+): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
   const gaps = new Float64Array(requests)
   const uniform = seeded(seed + 7)
   let total = 0
@@ -144,53 +144,52 @@ function logOverShares(
   const warmUp = Math.floor(requests * 0.1)
   const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
   const nearest = slownesses.map(() => Number.POSITIVE_INFINITY)
-  const chance = new Float64Array(slownesses.length)
-  const partOver = Array.from(slownesses, () => new Float64Array(parts))
+  const simulationVariance = new Float64Array(slownesses.length)
+  const batchOver = Array.from(slownesses, () => new Float64Array(batchCount))
   const limitsMs = slownesses.map((slowness) => limitMs / slowness)
-  const leastMs = limitsMs.at(-1)!
+  const minLimitMs = limitsMs.at(-1)!
   for (const [j, logRate] of logRates.entries()) {
     const scale = (1000 * requests) / total / Math.exp(logRate)
     for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
-    simulate(twin, arrivals, 1, seeded(seed + 11), latencyMs, drawn(stalls, seeded(seed + 13)))
-    for (const counts of partOver) counts.fill(0)
+    simulate(model, arrivals, 1, seeded(seed + 11), latencyMs, simulateOutages(outages, seeded(seed + 13)))
+    for (const counts of batchOver) counts.fill(0)
     for (let i = warmUp; i < requests; i++) {
       const ms = latencyMs[i]!
-      if (!(ms > leastMs)) continue
-      const part = Math.floor((parts * (i - warmUp)) / (requests - warmUp))
-      for (let s = partOver.length - 1; s >= 0 && ms > limitsMs[s]!; s--) partOver[s]![part]!++
+      if (!(ms > minLimitMs)) continue
+      const batch = Math.floor((batchCount * (i - warmUp)) / (requests - warmUp))
+      for (let s = batchOver.length - 1; s >= 0 && ms > limitsMs[s]!; s--) batchOver[s]![batch]!++
     }
-    const over = Int32Array.from(partOver, (counts) =>
+    const over = Int32Array.from(batchOver, (counts) =>
       counts.reduce((total, count) => total + count, 0),
     )
     const refused =
-      twin.places === undefined
+      model.systemCapacity === undefined
         ? 0
         : latencyMs
             .subarray(warmUp)
             .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
-    const most = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
+    const countOver = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) {
-      logOver[s]![j] = Math.log((most(count) + 0.1) / (requests - warmUp))
+      logOver[s]![j] = Math.log((countOver(count) + 0.1) / (requests - warmUp))
       const off = Math.abs(logOver[s]![j]! - Math.log(allowed))
       if (off >= nearest[s]! || count === 0) continue
       nearest[s] = off
-      const mean = count / parts
-      chance[s] =
-        partOver[s]!.reduce((total, part) => total + (part / mean - 1) ** 2, 0) /
-        (parts * (parts - 1))
+      const mean = count / batchCount
+      simulationVariance[s] =
+        batchOver[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
+        (batchCount * (batchCount - 1))
     }
-    // Even the fastest twin is far over the limit: so are all at higher rates, whose shares stay at
-    // 1.
+    // Even the fastest model is far over the limit, so higher rates keep their share of 1.
     if (over[0]! > 4 * allowed * requests) break
   }
-  return { logOver, chance }
+  return { logOver, simulationVariance }
 }
 
 /**
- * Where a curve, made monotone, first reaches a level, and how steeply; its first or last abscissa
- * when it never does, as if it rose without end.
+ * Where a curve, made monotone, first reaches a level, and its slope there. The first or last
+ * abscissa, with an infinite slope, where it never does.
  */
-function crossing(
+function findCrossing(
   xs: Float64Array,
   ys: Float64Array,
   level: number,
@@ -213,25 +212,25 @@ function crossing(
 }
 
 /**
- * Ln capacities of twins drawn anew, closer to their mean by as much as the chance of their long
- * runs has driven them apart: what is left are the draws, and the chance of the mean. (Long runs of
- * 20,000 requests know a capacity to some two percent, which is no doubt of the server.)
- * @param played of each twin, ln capacities and the variance of each by chance
- * @param weights of each place among them
+ * Shrinks ln capacities of resampled models towards their mean by the share of their spread that is
+ * simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, which is no
+ * uncertainty of the server. The noise of the mean remains.
+ * @param played ln capacities of each model, and the variance of each by simulation noise
+ * @param weights posterior weight of each slowness
  */
-export function withoutChance(
-  played: readonly { readonly logs: Float64Array; readonly chance: Float64Array }[],
+export function shrinkSimulationNoise(
+  played: readonly { readonly logs: Float64Array; readonly simulationVariance: Float64Array }[],
   weights: Float64Array,
 ): Float64Array[] {
   const n = played.length
   const means = weights.map((_, i) => played.reduce((total, { logs }) => total + logs[i]!, 0) / n)
-  let [spread, chance] = [0, 0]
+  let [spread, simulationVariance] = [0, 0]
   for (const [i, weight] of weights.entries())
     for (const each of played) {
       spread += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
-      chance += (weight * each.chance[i]!) / n
+      simulationVariance += (weight * each.simulationVariance[i]!) / n
     }
   const left =
-    spread > 0 ? Math.sqrt(Math.min(1, (Math.max(0, spread - chance) + chance / n) / spread)) : 1
+    spread > 0 ? Math.sqrt(Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread)) : 1
   return played.map(({ logs }) => logs.map((log, i) => means[i]! + left * (log - means[i]!)))
 }

@@ -1,15 +1,15 @@
 /** Stalls of steps written by hand; those told from servers' steps are in stalls.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { drawn, replayed, type Stall, separateStalls, stallRates } from './outages.ts'
-import { usualTimes } from '../service-log/typical-durations.ts'
-import type { Steps } from '../service-log/service-log.ts'
+import { simulateOutages, replayOutages, type Outage, separateOutages, sampleOutageRates } from './outages.ts'
+import { typicalDurations } from '../service-log/typical-durations.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 
 /** Steps one after the other that served one each. */
 const stepsOf = (
   tookMs: readonly number[],
   served: readonly number[] = tookMs.map(() => 1),
-): Steps => {
+): ServiceLog => {
   let now = 0
   return {
     present: [...served],
@@ -26,7 +26,7 @@ const tens = (
   others: Readonly<Record<number, number>> = {},
   each: (i: number) => number = () => 10,
 ) => stepsOf(Array.from({ length: n }, (_, i) => others[i] ?? each(i)))
-const found = (steps: Steps): readonly Stall[] => separateStalls([steps]).stalls[0]!
+const found = (log: ServiceLog): readonly Outage[] => separateOutages([log]).outages[0]!
 
 describe('the usual time of a step', () => {
   test('is the median of those that served as many, neighbours along a line until there are eight', () => {
@@ -34,7 +34,7 @@ describe('the usual time of a step', () => {
       const pairs = Object.entries(byServed).flatMap(([k, times]) =>
         times.map((ms) => [Number(k), ms] as const),
       )
-      return usualTimes([
+      return typicalDurations([
         stepsOf(
           pairs.map(([, ms]) => ms),
           pairs.map(([k]) => k),
@@ -52,12 +52,12 @@ describe('the usual time of a step', () => {
 
   test('of few steps of every size: large ones are longer, and none of them stalled', () => {
     const sizes = [1, 3, 6, 9, 12, 15, 18, 20]
-    const steps = stepsOf(
+    const log = stepsOf(
       sizes.map((k) => 2 + 10 * k),
       sizes,
     )
-    for (const k of sizes) expect(usualTimes([steps])[k]).toBeCloseTo(2 + 10 * k, 6)
-    expect(found(steps)).toEqual([])
+    for (const k of sizes) expect(typicalDurations([log])[k]).toBeCloseTo(2 + 10 * k, 6)
+    expect(found(log)).toEqual([])
   })
 
   test('of very many that served as many is found at once: they are in no pair with each other', () => {
@@ -65,7 +65,7 @@ describe('the usual time of a step', () => {
     const served = [1, 2, 3, ...Array<number>(many).fill(4)]
     const started = process.cpuUsage()
     expect(
-      usualTimes([
+      typicalDurations([
         stepsOf(
           served.map((k) => 2 + 10 * k),
           served,
@@ -77,17 +77,17 @@ describe('the usual time of a step', () => {
   })
 
   test('is by whoever was there, or left', () => {
-    const steps = { ...stepsOf(Array<number>(16).fill(5)), present: Array<number>(16).fill(1) }
-    steps.departed.splice(8, 8, ...Array<number>(8).fill(3))
-    steps.tookMs.splice(8, 8, ...Array<number>(8).fill(9))
-    expect(usualTimes([steps]).slice(1)).toEqual([5, 9, 9])
+    const log = { ...stepsOf(Array<number>(16).fill(5)), present: Array<number>(16).fill(1) }
+    log.departed.splice(8, 8, ...Array<number>(8).fill(3))
+    log.tookMs.splice(8, 8, ...Array<number>(8).fill(9))
+    expect(typicalDurations([log]).slice(1)).toEqual([5, 9, 9])
   })
 })
 
 describe('a stall', () => {
   test('adds half the usual step at least', () => {
     expect(found(tens(100, { 50: 15.1 }))).toEqual([
-      { atMs: 500, excessesMs: [expect.closeTo(5.1, 9)], usualMs: [10] },
+      { atMs: 500, excessesMs: [expect.closeTo(5.1, 9)], typicalMs: [10] },
     ])
     expect(found(tens(100, { 50: 15 }))).toEqual([])
   })
@@ -96,7 +96,7 @@ describe('a stall', () => {
     // A tenth more or less: 8 times 1.4826 times 0.1 are 1.186.
     const spread = (i: number) => [9, 10, 11][i % 3]!
     expect(found(tens(300, { 150: 22 }, spread))).toEqual([
-      { atMs: expect.any(Number), excessesMs: [expect.closeTo(12, 9)], usualMs: [10] },
+      { atMs: expect.any(Number), excessesMs: [expect.closeTo(12, 9)], typicalMs: [10] },
     ])
     expect(found(tens(300, { 150: 21.8 }, spread))).toEqual([])
   })
@@ -127,24 +127,24 @@ describe('a stall', () => {
 
   test('is taken out of its run, which keeps the usual time there; each run has its own', () => {
     const runs = [tens(300, { 50: 30, 51: 25, 53: 40, 60: 20, 61: 16, 62: 16 }), tens(100)]
-    const { usual, stalls } = separateStalls(runs)
-    expect(stalls).toEqual([
+    const { typical, outages } = separateOutages(runs)
+    expect(outages).toEqual([
       [
         // Two in a row are two; three and more are a time in which the server was slow.
-        { atMs: 500, excessesMs: [20], usualMs: [10] },
-        { atMs: 530, excessesMs: [15], usualMs: [10] },
-        { atMs: 565, excessesMs: [30], usualMs: [10] },
-        { atMs: 665, excessesMs: [10, 6, 6], usualMs: [10, 10, 10] },
+        { atMs: 500, excessesMs: [20], typicalMs: [10] },
+        { atMs: 530, excessesMs: [15], typicalMs: [10] },
+        { atMs: 565, excessesMs: [30], typicalMs: [10] },
+        { atMs: 665, excessesMs: [10, 6, 6], typicalMs: [10, 10, 10] },
       ],
       [],
     ])
-    expect(usual.map(({ tookMs }) => tookMs.every((ms) => ms === 10))).toEqual([true, true])
-    expect(usual[0]!.endedMs).toEqual(runs[0]!.endedMs)
+    expect(typical.map(({ tookMs }) => tookMs.every((ms) => ms === 10))).toEqual([true, true])
+    expect(typical[0]!.endedMs).toEqual(runs[0]!.endedMs)
   })
 })
 
 test('a replayed stall comes with the step that was half done when it fell, or the first one after it', () => {
-  const at = (began: number) => replayed([{ atMs: 100, excessesMs: [7], usualMs: [10] }])(began, 10)
+  const at = (began: number) => replayOutages([{ atMs: 100, excessesMs: [7], typicalMs: [10] }])(began, 10)
   expect([at(94.9), at(95), at(300)]).toEqual([0, 7, 7])
 })
 
@@ -152,12 +152,12 @@ describe('the rate of stalls', () => {
   /** A thousand steps of 10 ms in two runs, and stalls of 40 ms at these. */
   const ratesOf = (stalledAt: readonly number[], draws = 16, uniform = seeded(1)) => {
     const runs = [tens(500), tens(500)]
-    const stalls = runs.map((_, r) =>
+    const outages = runs.map((_, r) =>
       stalledAt
         .filter((at) => Math.floor(at / 500) === r)
-        .map((at) => ({ atMs: 10 * (at % 500), excessesMs: [40], usualMs: [10] })),
+        .map((at) => ({ atMs: 10 * (at % 500), excessesMs: [40], typicalMs: [10] })),
     )
-    return stallRates(runs, stalls, draws, uniform).map((rate) => rate!)
+    return sampleOutageRates(runs, outages, draws, uniform).map((rate) => rate!)
   }
   // At random, a gamma-distributed gap would say so.
   const irregular = [100, 120, 700, 720]
@@ -215,15 +215,15 @@ describe('the rate of stalls', () => {
 
   test('has lengths drawn from those that were seen, a tenth of an error apart', () => {
     const runs = [tens(1000)]
-    const stalls = [
-      [10, 20, 40, 80].map((ms, i) => ({ atMs: 2000 * i + 100, excessesMs: [ms], usualMs: [10] })),
+    const outages = [
+      [10, 20, 40, 80].map((ms, i) => ({ atMs: 2000 * i + 100, excessesMs: [ms], typicalMs: [10] })),
     ]
-    const drawn = stallRates(runs, stalls, 200, seeded(2)).flatMap(
+    const simulateOutages = sampleOutageRates(runs, outages, 200, seeded(2)).flatMap(
       (rate) => rate!.delays as number[],
     )
-    expect(drawn).toHaveLength(800)
+    expect(simulateOutages).toHaveLength(800)
     for (const seen of [10, 20, 40, 80]) {
-      const near = drawn.filter((ms) => Math.abs(Math.log(ms / seen)) < 0.3)
+      const near = simulateOutages.filter((ms) => Math.abs(Math.log(ms / seen)) < 0.3)
       expect(Math.abs(near.length / 800 - 0.25)).toBeLessThan(0.06)
       const logs = near.map((ms) => Math.log(ms / seen))
       expect(Math.sqrt(logs.reduce((sum, x) => sum + x * x, 0) / logs.length)).toBeCloseTo(0.05, 2)
@@ -231,8 +231,8 @@ describe('the rate of stalls', () => {
   })
 
   test('has slow times as slow and about as long as those that were seen', () => {
-    const stalls = [[{ atMs: 100, excessesMs: [10, 20, 10], usualMs: [10, 20, 10] }]]
-    for (const rate of stallRates([tens(1000)], stalls, 8, seeded(2))) {
+    const outages = [[{ atMs: 100, excessesMs: [10, 20, 10], typicalMs: [10, 20, 10] }]]
+    for (const rate of sampleOutageRates([tens(1000)], outages, 8, seeded(2))) {
       const [delay] = rate!.delays
       expect(delay).toEqual({ factor: 1, forMs: expect.any(Number) })
       expect(Math.abs(Math.log((delay as { forMs: number }).forMs / 80))).toBeLessThan(0.4)
@@ -245,8 +245,8 @@ describe('drawn stalls', () => {
   /** Gaps as regular as can be drawn: mean ones within a tenth. */
   const played = (clock: 'step' | 'time', delay: number | typeof slow) => {
     const rate = clock === 'step' ? 0.01 : 0.001
-    const stalling = drawn({ clock, rate, shape: 1000, delays: [delay] }, seeded(3))
-    return Array.from({ length: 1000 }, (_, i) => stalling(10 * i, 10))
+    const outageProcess = simulateOutages({ clock, rate, shape: 1000, delays: [delay] }, seeded(3))
+    return Array.from({ length: 1000 }, (_, i) => outageProcess(10 * i, 10))
   }
   const rowsOf = (excesses: readonly number[]) =>
     excesses
@@ -256,11 +256,11 @@ describe('drawn stalls', () => {
       .split(/ +/)
 
   test('come after so many steps, or after so much time, which goes on while the server stalls', () => {
-    const stalls = (clock: 'step' | 'time') => played(clock, 500).filter((ms) => ms > 0)
-    expect(stalls('step')).toEqual(stalls('step').map(() => 500))
-    expect(Math.abs(stalls('step').length - 10)).toBeLessThanOrEqual(1)
+    const outages = (clock: 'step' | 'time') => played(clock, 500).filter((ms) => ms > 0)
+    expect(outages('step')).toEqual(outages('step').map(() => 500))
+    expect(Math.abs(outages('step').length - 10)).toBeLessThanOrEqual(1)
     // After the first 100 steps, one each 50: half of the time passes in stalls.
-    expect(Math.abs(stalls('time').length - 19)).toBeLessThanOrEqual(1)
+    expect(Math.abs(outages('time').length - 19)).toBeLessThanOrEqual(1)
   })
 
   test('of a slow time make every step longer until it is over', () => {
@@ -274,8 +274,8 @@ describe('drawn stalls', () => {
 
   test('come as regularly as their shape says', () => {
     const gapsOf = (shape: number) => {
-      const stalling = drawn({ clock: 'step', rate: 0.01, shape, delays: [50] }, seeded(4))
-      const at = Array.from({ length: 200_000 }, (_, i) => (stalling(i, 1) > 0 ? [i] : [])).flat()
+      const outageProcess = simulateOutages({ clock: 'step', rate: 0.01, shape, delays: [50] }, seeded(4))
+      const at = Array.from({ length: 200_000 }, (_, i) => (outageProcess(i, 1) > 0 ? [i] : [])).flat()
       const gaps = at.slice(1).map((to, i) => to - at[i]! - 1)
       const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length
       return {

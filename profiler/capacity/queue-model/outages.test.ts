@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { gamma, normal, seeded, type Uniform } from '../../seeded-random.ts'
-import { drawn, replayed, separateStalls, stallRates } from './outages.ts'
-import type { Steps } from '../service-log/service-log.ts'
+import { simulateOutages, replayOutages, separateOutages, sampleOutageRates } from './outages.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 
 /** Steps one after the other: requests served, and how long it took. */
-const stepsOf = (served: readonly number[], tookMs: readonly number[]): Steps => {
+const stepsOf = (served: readonly number[], tookMs: readonly number[]): ServiceLog => {
   let now = 0
   const endedMs = tookMs.map((ms) => (now += ms))
   return {
@@ -21,12 +21,12 @@ const draw = (n: number, of: () => number) => Array.from({ length: n }, of)
 const batches = (
   uniform: Uniform,
   n: number,
-  extra: (i: number, usualMs: number) => number,
-): Steps => {
+  extra: (i: number, typicalMs: number) => number,
+): ServiceLog => {
   const served = draw(n, () => 1 + Math.floor(10 * uniform()))
   const took = served.map((k, i) => {
-    const usualMs = (5 + k) * gamma(uniform, 600)
-    return usualMs + extra(i, usualMs)
+    const typicalMs = (5 + k) * gamma(uniform, 600)
+    return typicalMs + extra(i, typicalMs)
   })
   return stepsOf(served, took)
 }
@@ -38,24 +38,24 @@ describe('stalls are told from steps', () => {
       batches(uniform, 400, (i) => (i % 100 === 50 ? 40 : 0)),
       batches(uniform, 200, () => 0),
     ]
-    const { usual, stalls } = separateStalls(runs)
-    expect(stalls.map((of) => of.length)).toEqual([4, 0])
-    for (const { atMs, excessesMs } of stalls[0]!) {
+    const { typical, outages } = separateOutages(runs)
+    expect(outages.map((of) => of.length)).toEqual([4, 0])
+    for (const { atMs, excessesMs } of outages[0]!) {
       expect(excessesMs).toHaveLength(1)
       const excessMs = excessesMs[0]!
       const i = runs[0]!.endedMs.findIndex((ended) => ended > atMs + 1e-6)
       expect(i % 100).toBe(50)
       expect(Math.abs(excessMs - 40)).toBeLessThan(3)
-      expect(usual[0]!.tookMs[i]! + excessMs).toBeCloseTo(runs[0]!.tookMs[i]!, 9)
+      expect(typical[0]!.tookMs[i]! + excessMs).toBeCloseTo(runs[0]!.tookMs[i]!, 9)
     }
-    expect(Math.max(...usual.flatMap((run) => run.tookMs))).toBeLessThan(20)
+    expect(Math.max(...typical.flatMap((run) => run.tookMs))).toBeLessThan(20)
   })
 
   test('a slow time is one, however many steps it takes', () => {
-    const { stalls } = separateStalls([
-      batches(seeded(5), 1000, (i, usualMs) => (i % 200 >= 190 ? usualMs : 0)),
+    const { outages } = separateOutages([
+      batches(seeded(5), 1000, (i, typicalMs) => (i % 200 >= 190 ? typicalMs : 0)),
     ])
-    expect(stalls[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
+    expect(outages[0]!.map((of) => of.excessesMs.length)).toEqual([10, 10, 10, 10, 10])
   })
 
   test.each<[string, (uniform: Uniform) => number]>([
@@ -69,31 +69,31 @@ describe('stalls are told from steps', () => {
       draw(800, () => 1),
       draw(800, () => serviceMs(uniform)),
     )
-    const { usual, stalls } = separateStalls([run])
-    expect(stalls).toEqual([[]])
-    expect(usual).toEqual([run])
+    const { typical, outages } = separateOutages([run])
+    expect(outages).toEqual([[]])
+    expect(typical).toEqual([run])
   })
 })
 
 test('replayed stalls come once each, on the step that they fell on', () => {
-  const stalling = replayed([
-    { atMs: 20, excessesMs: [7, 5], usualMs: [10, 10] },
-    { atMs: 21, excessesMs: [8], usualMs: [10] },
+  const outageProcess = replayOutages([
+    { atMs: 20, excessesMs: [7, 5], typicalMs: [10, 10] },
+    { atMs: 21, excessesMs: [8], typicalMs: [10] },
   ])
   expect([
-    stalling(0, 10),
-    stalling(10, 10),
-    stalling(20, 10),
-    stalling(37, 10),
-    stalling(52, 10),
-    stalling(70, 10),
+    outageProcess(0, 10),
+    outageProcess(10, 10),
+    outageProcess(20, 10),
+    outageProcess(37, 10),
+    outageProcess(52, 10),
+    outageProcess(70, 10),
   ]).toEqual([0, 0, 7, 5, 8, 0])
 })
 
 describe('the rate of stalls', () => {
-  const clocksOf = (runs: readonly Steps[]) => {
-    const { usual, stalls } = separateStalls(runs)
-    return { rates: stallRates(usual, stalls, 16, seeded(1)), stalls }
+  const clocksOf = (runs: readonly ServiceLog[]) => {
+    const { typical, outages } = separateOutages(runs)
+    return { rates: sampleOutageRates(typical, outages, 16, seeded(1)), outages }
   }
 
   test('is none without a stall, and spreads about what was seen', () => {
@@ -102,8 +102,8 @@ describe('the rate of stalls', () => {
       draw(16, () => 0).map(() => undefined),
     )
     const run = batches(uniform, 2000, () => (uniform() < 0.01 ? 40 : 0))
-    const { rates, stalls } = clocksOf([run])
-    const seen = stalls.flat().length
+    const { rates, outages } = clocksOf([run])
+    const seen = outages.flat().length
     // Whichever clock a draw goes by: how many stalls it expects of the same steps.
     const expected = rates.map(
       (rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!),
@@ -116,17 +116,17 @@ describe('the rate of stalls', () => {
   test('goes by time where long steps meet more of them', () => {
     const uniform = seeded(5)
     let nextMs = 0
-    const byTime = (_: number, usualMs: number, now: number) => {
-      if (now + usualMs < nextMs) return 0
-      nextMs = now + usualMs - 2500 * Math.log(uniform())
+    const byTime = (_: number, typicalMs: number, now: number) => {
+      if (now + typicalMs < nextMs) return 0
+      nextMs = now + typicalMs - 2500 * Math.log(uniform())
       return 60
     }
     const slowAndFast = [1, 10].map((k) => {
       nextMs = 0
       let now = 0
       const took = draw(2500, () => {
-        const usual = (5 + 3 * k) * gamma(uniform, 600)
-        const ms = usual + byTime(0, usual, now)
+        const typical = (5 + 3 * k) * gamma(uniform, 600)
+        const ms = typical + byTime(0, typical, now)
         now += ms
         return ms
       })
@@ -146,21 +146,21 @@ describe('the rate of stalls', () => {
 
 test('drawn stalls come as often as their rate says, by step or by time', () => {
   const count = (clock: 'step' | 'time', rate: number, shape: number) => {
-    const stalling = drawn({ clock, rate, shape, delays: [50] }, seeded(2))
-    return draw(20_000, () => stalling(0, 10)).filter((ms) => ms > 0).length
+    const outageProcess = simulateOutages({ clock, rate, shape, delays: [50] }, seeded(2))
+    return draw(20_000, () => outageProcess(0, 10)).filter((ms) => ms > 0).length
   }
   expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
   expect(Math.abs(count('step', 0.01, 8) - 200)).toBeLessThan(20)
   // 200 s of steps, and a stall every 1 s of time, that of the stalls included.
   expect(Math.abs(count('time', 0.001, 1) - 210)).toBeLessThan(45)
-  expect(drawn(undefined, seeded(1))(0, 10)).toBe(0)
+  expect(simulateOutages(undefined, seeded(1))(0, 10)).toBe(0)
 })
 
 test('a stall is an offset of a run that it is in', () => {
   const uniform = seeded(5)
-  const { stalls } = separateStalls([
+  const { outages } = separateOutages([
     batches(uniform, 300, () => 0),
     batches(uniform, 300, (i) => (i === 20 ? 90 : 0)),
   ])
-  expect(stalls.map((of) => of.length)).toEqual([0, 1])
+  expect(outages.map((of) => of.length)).toEqual([0, 1])
 })

@@ -1,175 +1,183 @@
 /**
- * Rare stalls of a server: steps far longer than their like, as by garbage collection, a
- * checkpoint, a neighbour on the same GPU.
+ * Rare outages of a server: steps far longer than comparable ones, by garbage collection, a
+ * checkpoint, or a neighbour on the same GPU.
  *
- * A slow time of several steps is one stall. A measurement sees a handful of them, and their number
- * decides the capacity. So the twin does not draw them as it draws other steps. Under the arrivals
- * that the server got it stalls where the server stalled: their luck cancels, as that of the
- * arrivals does. In its long runs it stalls at a rate of its own, which has a posterior: about
- * Gamma(k + 1/2) / n after k stalls in n steps (Jeffreys), a little wider. Whether stalls go by the
- * step or by the clock, and whether they come at random or regularly, is drawn too, as likely as
- * what was seen makes it.
+ * A slow period of several steps is one outage. A measurement observes a handful of outages, and
+ * their number decides the capacity, so they are not resampled with the other steps. Under the
+ * observed arrivals the model replays each outage at its time: its chance cancels, as that of the
+ * arrivals does. Long simulations draw outages from the posterior of their rate, about Gamma(k +
+ * 1/2) / n after k outages in n steps (Jeffreys prior), slightly overdispersed. Whether outages
+ * come by step or by time, and how regularly, is sampled in proportion to its likelihood.
  */
 import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../../seeded-random.ts'
 import { quantileOfSorted } from '../../statistics/percentile.ts'
-import type { Steps } from '../service-log/service-log.ts'
-import { servedBy, usualTimes } from '../service-log/typical-durations.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
 
-export interface Stall {
-  /** When the step that stalled began, ms from the start of its run. */
+export interface Outage {
+  /** Start of the first step of the outage, ms from the start of its run. */
   readonly atMs: number
-  /** How much longer it, and those right after it, took than such steps usually do. */
+  /** Excess of each step of the outage over its typical duration, ms. */
   readonly excessesMs: readonly number[]
-  /** How long they usually take. */
-  readonly usualMs: readonly number[]
+  /** Typical durations of these steps, ms. */
+  readonly typicalMs: readonly number[]
 }
 
 /**
- * A time in which steps take so many times as long more: of a neighbour, or a clock turned down.
+ * A slow period, by a neighbour or a reduced clock: steps take `factor` times as long in addition.
  */
-interface SlowTime {
+interface Slowdown {
   readonly factor: number
   readonly forMs: number
 }
 
 /**
- * What a stall adds to a step that begins then and would take so long, ms; mostly 0. Asked for
- * every step, in order of time.
+ * Delay that an outage adds to a step with this start and duration, ms; mostly 0. Called for every
+ * step in time order.
  */
-export type Stalling = (beganMs: number, tookMs: number) => number
+export type OutageProcess = (beganMs: number, tookMs: number) => number
 
 /**
- * A stall at least adds this share of the usual step, and so many standard deviations of the steps'
- * spread about their usual.
+ * An outage adds at least this share of the typical duration, and this many standard deviations of
+ * the relative durations.
  */
-const leastShare = 0.5
-const leastDeviations = 8
-const mostFrequent = 0.03
+const minExcessShare = 0.5
+const minDeviations = 8
+const maxOutageShare = 0.03
 /**
- * Steps in a row from which on a slow time is one, which slows down whatever it meets; fewer are
- * stalls, which add what they take.
+ * Consecutive steps from which an outage is a slow period, which scales the steps it meets. A
+ * shorter one adds its excess.
  */
-const slowFrom = 3
-/** Steps in a row, on average, beyond which a slow time is no stall but a state of the server. */
-const longest = 5
+const minSlowdownSteps = 3
+/**
+ * Mean number of consecutive steps beyond which a slow period is a state of the server, not an
+ * outage.
+ */
+const maxMeanSteps = 5
 
-export interface SeparatedStalls {
-  readonly usual: readonly Steps[]
-  /** Of each run. */
-  readonly stalls: readonly (readonly Stall[])[]
-  /** Long steps do not stand apart, or are too frequent to be rare. */
-  readonly mixed: boolean
+export interface SeparatedOutages {
+  readonly typical: readonly ServiceLog[]
+  /** One array for each run. */
+  readonly outages: readonly (readonly Outage[])[]
+  /** Long steps were observed, but are too frequent or not distinct enough to be outages. */
+  readonly isInseparable: boolean
 }
 
 /**
- * Takes the stalls out of runs' steps: the steps come back as long as they usually are, the stalls
- * beside them, run by run. Stalls stand apart: where as many steps lie within the upper half of the
- * way to a stall as beyond it, the service has a long tail, and nothing is taken out.
- * @param most share of steps that may begin one: more frequent ones are part of the service
+ * Separates outages from the steps of runs. The steps of an outage return with their typical
+ * duration. Outages are distinct: where as many steps lie in the upper half of the threshold as
+ * beyond it, the service has a long tail, and nothing is separated.
+ * @param maxShare share of steps that may begin an outage; more frequent ones are part of the
+ * service
  */
-export function separateStalls(runs: readonly Steps[], most = mostFrequent): SeparatedStalls {
-  const usualMs = usualTimes(runs)
-  const ratios = runs.flatMap((steps) =>
-    steps.tookMs.map((ms, i) => ms / usualMs[servedBy(steps, i)]! - 1),
+export function separateOutages(runs: readonly ServiceLog[], maxShare = maxOutageShare): SeparatedOutages {
+  const typicalMs = typicalDurations(runs)
+  const ratios = runs.flatMap((log) =>
+    log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
   )
   const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
-  const least = Math.max(leastShare, leastDeviations * deviation)
-  const beyond = ratios.filter((ratio) => ratio > least).length
-  const below = ratios.filter((ratio) => ratio > least / 2 && ratio <= least).length
-  const none = { usual: runs, stalls: runs.map(() => []), mixed: beyond > 0 }
-  if (below >= beyond || beyond > longest * most * ratios.length) return none
-  const stalls: Stall[][] = []
-  const usual = runs.map((steps) => {
-    const found: Stall[] = []
-    stalls.push(found)
-    let inARow: { atMs: number; excessesMs: number[]; usualMs: number[] } | undefined
+  const minExcess = Math.max(minExcessShare, minDeviations * deviation)
+  const beyond = ratios.filter((ratio) => ratio > minExcess).length
+  const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length
+  const none = { typical: runs, outages: runs.map(() => []), isInseparable: beyond > 0 }
+  if (nearMisses >= beyond || beyond > maxMeanSteps * maxShare * ratios.length) return none
+  const outages: Outage[][] = []
+  const typical = runs.map((log) => {
+    const found: Outage[] = []
+    outages.push(found)
+    let current: { atMs: number; excessesMs: number[]; typicalMs: number[] } | undefined
     const end = () => {
-      if (inARow !== undefined)
-        found.push(...(inARow.excessesMs.length < slowFrom ? oneByOne(inARow) : [inARow]))
-      inARow = undefined
+      if (current !== undefined)
+        found.push(...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]))
+      current = undefined
     }
-    const tookMs = steps.tookMs.map((ms, i) => {
-      const such = usualMs[servedBy(steps, i)]!
-      if (ms / such - 1 <= least) {
+    const tookMs = log.tookMs.map((ms, i) => {
+      const expectedMs = typicalMs[countServed(log, i)]!
+      if (ms / expectedMs - 1 <= minExcess) {
         end()
         return ms
       }
-      inARow ??= { atMs: steps.endedMs[i]! - ms, excessesMs: [], usualMs: [] }
-      inARow.excessesMs.push(ms - such)
-      inARow.usualMs.push(such)
-      return such
+      current ??= { atMs: log.endedMs[i]! - ms, excessesMs: [], typicalMs: [] }
+      current.excessesMs.push(ms - expectedMs)
+      current.typicalMs.push(expectedMs)
+      return expectedMs
     })
     end()
-    return { ...steps, tookMs }
+    return { ...log, tookMs }
   })
-  return stalls.flat().length > most * ratios.length ? none : { usual, stalls, mixed: false }
+  return outages.flat().length > maxShare * ratios.length ? none : { typical, outages, isInseparable: false }
 }
 
-function oneByOne({ atMs, excessesMs, usualMs }: Stall): Stall[] {
+function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
   let now = atMs
   return excessesMs.map((ms, i) => {
     const began = now
-    now += ms + usualMs[i]!
-    return { atMs: began, excessesMs: [ms], usualMs: [usualMs[i]!] }
+    now += ms + typicalMs[i]!
+    return { atMs: began, excessesMs: [ms], typicalMs: [typicalMs[i]!] }
   })
 }
 
-/** Stalls where they were seen. */
-export function replayed(stalls: readonly Stall[]): Stalling {
+/** Replays outages at their observed times. */
+export function replayOutages(outages: readonly Outage[]): OutageProcess {
   let next = 0
   let within: readonly number[] = []
   let step = 0
   return (beganMs, tookMs) => {
     if (step < within.length) return within[step++]!
-    const stall = stalls[next]
-    if (stall === undefined || beganMs + tookMs / 2 < stall.atMs) return 0
+    const outage = outages[next]
+    if (outage === undefined || beganMs + tookMs / 2 < outage.atMs) return 0
     next++
-    within = stall.excessesMs
+    within = outage.excessesMs
     step = 1
     return within[0]!
   }
 }
 
-/** What brings stalls about: each step alike, or time, so that long steps meet more of them. */
+/**
+ * Clock of outages: each step is equally likely, or time passes, so that long steps meet more of
+ * them.
+ */
 type Clock = 'step' | 'time'
 
-/** How often a server may stall, how regularly, and for how long: one draw from what was seen. */
-export interface StallRate {
+/** Outage rate, regularity and lengths: one posterior sample. */
+export interface OutageRate {
   readonly clock: Clock
-  /** Per step, or per ms. */
+  /** Outages per step, or per ms. */
   readonly rate: number
-  /** Of the gamma-distributed gaps between stalls: 1 at random, more the more regular. */
+  /**
+   * Shape of the gamma-distributed gaps between outages: 1 at random, larger for more regular ones.
+   */
   readonly shape: number
-  /** What each stall adds. */
-  readonly delays: readonly (number | SlowTime)[]
+  /** Delay or slow period of each outage. */
+  readonly delays: readonly (number | Slowdown)[]
 }
 
 /**
- * Draws of the stall rate, evenly over its posterior, with lengths drawn anew from those seen
- * (bootstrap). None without a stall.
- * @param runs steps without their stalls, in the order of time
+ * Samples outage rates evenly over their posterior, with bootstrapped lengths. Undefined elements
+ * without an outage.
+ * @param runs logs without their outages, in time order
  */
-export function stallRates(
-  runs: readonly Steps[],
-  stalls: readonly (readonly Stall[])[],
+export function sampleOutageRates(
+  runs: readonly ServiceLog[],
+  outages: readonly (readonly Outage[])[],
   draws: number,
   uniform: Uniform,
-): (StallRate | undefined)[] {
-  const delays = stalls.flat().map(delayOf)
+): (OutageRate | undefined)[] {
+  const delays = outages.flat().map(measureDelay)
   const k = delays.length
   if (k === 0) return Array.from({ length: draws }, () => undefined)
-  const byStep = exposureOf(runs, stalls, 'step')
-  const byTime = exposureOf(runs, stalls, 'time')
+  const byStep = computeExposure(runs, outages, 'step')
+  const byTime = computeExposure(runs, outages, 'time')
   const oddsOfTime = Math.exp(byTime.logLikelihood - byStep.logLikelihood)
   return Array.from({ length: draws }, (_, r) => {
-    const { clock, total, gaps } = weighted([byStep, byTime], [1, oddsOfTime], uniform())
-    const shape = weighted(shapes, shapeWeights(gaps), uniform())
+    const { clock, total, gaps } = chooseWeighted([byStep, byTime], [1, oddsOfTime], uniform())
+    const shape = chooseWeighted(shapes, computeShapeWeights(gaps), uniform())
     return {
       clock,
       shape,
       rate:
-        (dispersion * gammaQuantile((shape * k + 0.5) / dispersion, (r + 0.5) / draws)) /
+        (outageCountDispersion * gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
@@ -182,52 +190,49 @@ export function stallRates(
   })
 }
 
-function delayOf({ excessesMs, usualMs }: Stall): number | SlowTime {
-  if (excessesMs.length < slowFrom) return sum([...excessesMs])
-  const [excess, usual] = [sum([...excessesMs]), sum([...usualMs])]
-  return { factor: excess / usual, forMs: excess + usual }
+function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
+  if (excessesMs.length < minSlowdownSteps) return sum([...excessesMs])
+  const [excess, typical] = [sum([...excessesMs]), sum([...typicalMs])]
+  return { factor: excess / typical, forMs: excess + typical }
 }
 
 /**
- * How much of a clock passed, in all and between stalls, and how likely stalls are to fall on the
- * very steps they fell on, were they ruled by it.
+ * Exposure by one clock, in total and between outages, and the likelihood that outages fall on the
+ * observed steps under that clock.
  */
-function exposureOf(runs: readonly Steps[], stalls: readonly (readonly Stall[])[], clock: Clock) {
+function computeExposure(runs: readonly ServiceLog[], outages: readonly (readonly Outage[])[], clock: Clock) {
   let total = 0
   let logLikelihood = 0
-  const places: number[] = []
+  const outageClock: number[] = []
   for (const [r, { tookMs, endedMs }] of runs.entries()) {
     let next = 0
     for (const [i, ms] of tookMs.entries()) {
       const passes = clock === 'step' ? 1 : ms
       total += passes
-      if (next < stalls[r]!.length && endedMs[i]! > stalls[r]![next]!.atMs) {
-        places.push(total)
+      if (next < outages[r]!.length && endedMs[i]! > outages[r]![next]!.atMs) {
+        outageClock.push(total)
         logLikelihood += Math.log(passes)
-        if (clock === 'time') for (const excessMs of stalls[r]![next]!.excessesMs) total += excessMs
+        if (clock === 'time') for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
         next++
       }
     }
   }
-  const gaps = places.slice(1).map((place, i) => place - places[i]!)
-  return { clock, total, gaps, logLikelihood: logLikelihood - places.length * Math.log(total) }
+  const gaps = outageClock.slice(1).map((clock, i) => clock - outageClock[i]!)
+  return { clock, total, gaps, logLikelihood: logLikelihood - outageClock.length * Math.log(total) }
 }
 
 const shapes = [1, 2, 4, 8, 16]
-/** Stalls mostly come at random. */
+/** Outages mostly come at random. */
 const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
 
-/**
- * How much more their number varies than that of independent stalls would: one often brings
- * another.
- */
-const dispersion = 1.5
+/** Variance of the outage count over that of independent outages: one often triggers another. */
+const outageCountDispersion = 1.5
 
 /**
- * Posterior weight of each shape given the gaps, whatever their mean (its prior 1 / mean,
- * integrated out).
+ * Posterior weight of each shape given the gaps. The mean gap is integrated out under the prior 1 /
+ * mean.
  */
-function shapeWeights(gaps: readonly number[]): number[] {
+function computeShapeWeights(gaps: readonly number[]): number[] {
   const n = gaps.length
   if (n === 0) return [...shapePrior]
   const sum = gaps.reduce((total, gap) => total + gap, 0)
@@ -235,12 +240,12 @@ function shapeWeights(gaps: readonly number[]): number[] {
   const logs = shapes.map(
     (a, i) => Math.log(shapePrior[i]!) + (a - 1) * logSum - n * gammaln(a) + gammaln(n * a),
   )
-  const most = Math.max(...logs)
-  return logs.map((log) => Math.exp(log - most))
+  const max = Math.max(...logs)
+  return logs.map((log) => Math.exp(log - max))
 }
 
-/** The value in whose share of the weights a uniform number falls. */
-function weighted<T>(values: readonly T[], weights: readonly number[], uniform: number): T {
+/** Selects the value at a uniform position among the weights. */
+function chooseWeighted<T>(values: readonly T[], weights: readonly number[], uniform: number): T {
   let left = uniform * weights.reduce((sum, weight) => sum + weight, 0)
   for (const [i, weight] of weights.entries()) {
     if (left < weight) return values[i]!
@@ -249,14 +254,14 @@ function weighted<T>(values: readonly T[], weights: readonly number[], uniform: 
   return values.at(-1)!
 }
 
-/** Stalls at a rate, at random. */
-export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling {
-  if (given === undefined) return () => 0
-  const { clock, rate, shape, delays } = given
+/** Simulates outages at a sampled rate. */
+export function simulateOutages(outageRate: OutageRate | undefined, uniform: Uniform): OutageProcess {
+  if (outageRate === undefined) return () => 0
+  const { clock, rate, shape, delays } = outageRate
   const exponential = stratified(uniform)
   const gap = () => (shape === 1 ? -Math.log(exponential()) : gamma(uniform, shape)) / rate
   let left = gap()
-  let slow: SlowTime | undefined
+  let slow: Slowdown | undefined
   let slowForMs = 0
   return (_, tookMs) => {
     left -= clock === 'step' && slow === undefined ? 1 : clock === 'time' ? tookMs : 0
@@ -265,7 +270,7 @@ export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling 
       left = gap()
       const delay = delays[Math.floor(uniform() * delays.length)]!
       if (typeof delay === 'number') {
-        // Time goes on while the server stalls.
+        // Time passes during an outage.
         if (clock === 'time') left -= delay
         return delay
       }
@@ -283,8 +288,8 @@ export function drawn(given: StallRate | undefined, uniform: Uniform): Stalling 
 const strata = 32
 
 /**
- * Uniform numbers of which each of as many intervals gets one, before any gets a second: their mean
- * has next to no chance.
+ * Stratified uniform numbers: each interval is used once before any is used again, which removes
+ * most of the noise of the mean.
  */
 function stratified(uniform: Uniform): Uniform {
   const order = Array.from({ length: strata }, (_, i) => i)

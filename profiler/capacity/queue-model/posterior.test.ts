@@ -7,11 +7,11 @@ import { seeded } from '../../seeded-random.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
-import { capacityPosterior } from './posterior.ts'
-import type { Steps, ObservedRun } from '../service-log/service-log.ts'
-import type { WorkersSeen } from './service-discipline.ts'
+import { estimatePosterior } from './posterior.ts'
+import type { ServiceLog, ObservedRun } from '../service-log/service-log.ts'
+import type { IdentifiedDiscipline } from './service-discipline.ts'
 
-const play = { requests: 100, longest: 100, replicates: 2 }
+const play = { requests: 100, maxRequests: 100, replicates: 2 }
 const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => ({
   percentile,
   limitMs,
@@ -22,7 +22,7 @@ const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => (
  * Forty steps of 10 ms, so many of which served a later request before an earlier one, and whose
  * answers took so long to write.
  */
-const stepsOf = (overtaking = 0, spreadMs = 0, tookMs: (i: number) => number = () => 10): Steps => {
+const stepsOf = (overtaking = 0, spreadMs = 0, tookMs: (i: number) => number = () => 10): ServiceLog => {
   const each = Array.from({ length: 40 }, (_, i) => i)
   return {
     present: each.map(() => 1),
@@ -36,7 +36,7 @@ const stepsOf = (overtaking = 0, spreadMs = 0, tookMs: (i: number) => number = (
 /** Requests a second apart: none waits for another. */
 function window(
   latencyMs: readonly number[],
-  steps = stepsOf(),
+  log = stepsOf(),
   more: Partial<LoadRun> = {},
   disturbed: ObservedRun['disturbed'] = [],
 ): ObservedRun {
@@ -47,7 +47,7 @@ function window(
     durationS: latencyMs.length,
     seed: 1,
   } as const
-  return { run: runOf(load, latencyMs, more), disturbed, steps }
+  return { run: runOf(load, latencyMs, more), disturbed, log }
 }
 
 /** ln P(count), negative binomial with this mean and variance: the product of its terms. */
@@ -140,7 +140,7 @@ const lowestRps = 20 * Math.exp(-0.12)
 
 /** Whether a posterior is what is expected, at rates all over it. */
 function expectAlike(
-  found: ReturnType<typeof capacityPosterior>,
+  found: ReturnType<typeof estimatePosterior>,
   wanted: ReturnType<typeof expected>,
   precision = 3,
 ) {
@@ -159,8 +159,8 @@ function expectAlike(
 }
 
 describe('without a request to compare, a capacity is as uncertain as the twin', () => {
-  const doubted = (steps: Steps, limitMs = 1) =>
-    capacityPosterior([window([], steps)], slo(limitMs), play, 1)
+  const doubted = (log: ServiceLog, limitMs = 1) =>
+    estimatePosterior([window([], log)], slo(limitMs), play, 1)
 
   test('half a per cent; up to 5 % more as far as requests overtake one another, and 6 % as far as answers are being written', () => {
     for (const [overtaking, spreadMs, doubt] of [
@@ -208,12 +208,12 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
 
   test('whatever the seed, of steps that are all alike', () => {
     const of = (seed: number) =>
-      capacityPosterior([window([], stepsOf(20))], slo(1), play, seed).capacityRps
+      estimatePosterior([window([], stepsOf(20))], slo(1), play, seed).capacityRps
     expect(of(1)).toBe(of(2))
   })
 
   test('there has to be a step', () => {
-    const none: Steps = {
+    const none: ServiceLog = {
       present: [],
       tookMs: [],
       departed: [],
@@ -226,7 +226,7 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
 })
 
 describe('requests over the limit tell how slow the server is', () => {
-  const steps = stepsOf(40)
+  const log = stepsOf(40)
   /**
    * The limit is 10.2 ms: of a twin that is more than 2 % slower than seen everybody is over it.
    */
@@ -234,7 +234,7 @@ describe('requests over the limit tell how slow the server is', () => {
   const fast = (n: number): number[] => Array<number>(n).fill(5)
   const slow = (n: number): number[] => Array<number>(n).fill(50)
   const seen = (windows: readonly ObservedRun[], of = limit) =>
-    capacityPosterior(windows, of, play, 1)
+    estimatePosterior(windows, of, play, 1)
   const wanted = (...windows: Seen[]) => expected(0.055, lowestRps, windows, 0.02)
 
   test.each([
@@ -245,51 +245,51 @@ describe('requests over the limit tell how slow the server is', () => {
     [30, 30],
     [30, 12],
   ])('of %i requests %i', (n, over) => {
-    expectAlike(seen([window([...slow(over), ...fast(n - over)], steps)]), wanted({ n, over }))
+    expectAlike(seen([window([...slow(over), ...fast(n - over)], log)]), wanted({ n, over }))
   })
 
   test('window by window', () => {
     expectAlike(
       seen([
-        window([...slow(2), ...fast(2)], steps),
+        window([...slow(2), ...fast(2)], log),
         window([...slow(1), ...fast(4)], stepsOf(40)),
-        window([], steps),
+        window([], log),
       ]),
       wanted({ n: 4, over: 2 }, { n: 5, over: 1 }),
     )
   })
 
   test('at the limit is not over it', () => {
-    expectAlike(seen([window([10.2, 10.2, 10.21, 5], steps)]), wanted({ n: 4, over: 1 }))
+    expectAlike(seen([window([10.2, 10.2, 10.21, 5], log)]), wanted({ n: 4, over: 1 }))
   })
 
   test('but for those that met a disturbance, while they were there', () => {
     const disturbed = [[1040, 1060]] as const
     // Sent at 1,000 ms: after 50 ms of it, or 39; and one that was lost.
-    expectAlike(seen([window([50, 50, 5, 5], steps, {}, disturbed)]), wanted({ n: 3, over: 1 }))
-    expectAlike(seen([window([50, 39, 5, 5], steps, {}, disturbed)]), wanted({ n: 4, over: 2 }))
+    expectAlike(seen([window([50, 50, 5, 5], log, {}, disturbed)]), wanted({ n: 3, over: 1 }))
+    expectAlike(seen([window([50, 39, 5, 5], log, {}, disturbed)]), wanted({ n: 4, over: 2 }))
     expectAlike(
-      seen([window([5, Number.NaN, 5, 5], steps, {}, [[999, 1000]])]),
+      seen([window([5, Number.NaN, 5, 5], log, {}, [[999, 1000]])]),
       wanted({ n: 3, over: 0 }),
     )
   })
 
   test('but for those too young, when their window was cut, to have missed the limit', () => {
     expectAlike(
-      seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.2 })]),
+      seen([window([50, 5, 5, 5], log, { cutMs: 2000 + 10.2 })]),
       wanted({ n: 3, over: 1 }),
     )
     expectAlike(
-      seen([window([50, 5, 5, 5], steps, { cutMs: 2000 + 10.1 })]),
+      seen([window([50, 5, 5, 5], log, { cutMs: 2000 + 10.1 })]),
       wanted({ n: 2, over: 1 }),
     )
-    expectAlike(seen([window([50, 5, 5, 5], steps, { cutMs: 10 })]), wanted())
+    expectAlike(seen([window([50, 5, 5, 5], log, { cutMs: 10 })]), wanted())
   })
 
   test('the first 8,000 of a window', () => {
     const many = (n: number, over: number) => {
       const latencyMs = [...fast(n), ...slow(over)]
-      return window(latencyMs, steps, { sentMs: Float64Array.from(latencyMs, (_, i) => 20 * i) })
+      return window(latencyMs, log, { sentMs: Float64Array.from(latencyMs, (_, i) => 20 * i) })
     }
     const [all, later, within] = [many(8000, 0), many(8000, 8000), many(7000, 1000)].map(
       (run) => seen([run]).capacityRps,
@@ -300,10 +300,10 @@ describe('requests over the limit tell how slow the server is', () => {
 
   test('failed ones fail whatever the twin does, and leave so much less of what is allowed', () => {
     // One in four fails: of a twin that is slow enough all of four are over beside it.
-    expectAlike(seen([window([Number.NaN, 5, 5, 5], steps)]), wanted({ n: 4, over: 1, always: 1 }))
-    expectAlike(seen([window([Number.NaN], steps)]), wanted({ n: 1, over: 1, always: 1 }))
+    expectAlike(seen([window([Number.NaN, 5, 5, 5], log)]), wanted({ n: 4, over: 1, always: 1 }))
+    expectAlike(seen([window([Number.NaN], log)]), wanted({ n: 1, over: 1, always: 1 }))
     expectAlike(
-      seen([window([Number.NaN, 5, 5, 5], steps), window([50, 5, 5, 5], steps)]),
+      seen([window([Number.NaN, 5, 5, 5], log), window([50, 5, 5, 5], log)]),
       wanted({ n: 4, over: 1, always: 0.5 }, { n: 4, over: 1, always: 0.5 }),
     )
   })
@@ -311,29 +311,29 @@ describe('requests over the limit tell how slow the server is', () => {
 
 describe('a server that refuses once its queue is full', () => {
   /** One worker and no room to wait: Erlang's B, of which the refused share is rho / (1 + rho). */
-  const seenBy = (workers: number): WorkersSeen => ({
+  const seenBy = (workers: number): IdentifiedDiscipline => ({
     workers,
-    besideMs: 0,
+    overheadMs: 0,
     windows: [stepsOf()],
     loops: [],
   })
   const refusing = (maxErrorRate: number, percentile = 0.5) =>
-    capacityPosterior(
+    estimatePosterior(
       [window([])],
       slo(1000, percentile, maxErrorRate),
-      { requests: 12_000, longest: 12_000, replicates: 2 },
+      { requests: 12_000, maxRequests: 12_000, replicates: 2 },
       1,
       1,
       seenBy(1),
     )
 
   test('is told, and its capacity is where as many are refused as may be', () => {
-    const { capacityRps, capacityCi90Rps, refuses } = refusing(0.3)
-    expect(refuses).toBe(true)
+    const { capacityRps, capacityCi90Rps, refusesWhenFull } = refusing(0.3)
+    expect(refusesWhenFull).toBe(true)
     expect(Math.abs(capacityRps / ((100 * 0.3) / 0.7) - 1)).toBeLessThan(0.04)
     expect(capacityCi90Rps[0]).toBeLessThan(capacityRps)
     expect(capacityCi90Rps[1]).toBeGreaterThan(capacityRps)
-    expect(capacityPosterior([window([])], slo(1000), play, 1).refuses).toBe(false)
+    expect(estimatePosterior([window([])], slo(1000), play, 1).refusesWhenFull).toBe(false)
   })
 
   test('refuses are over the limit too', () => {
@@ -347,9 +347,9 @@ describe('the luck of the twin', () => {
    * Capacities of as many twins: nothing is over the limit, so that each is the saturation of one.
    * (With places a twin is played, and by no formula.)
    */
-  const drawn = (steps: Steps, seen?: WorkersSeen) => {
-    const { below } = capacityPosterior(
-      [window([], steps)],
+  const drawn = (log: ServiceLog, seen?: IdentifiedDiscipline) => {
+    const { below } = estimatePosterior(
+      [window([], log)],
       slo(1e9),
       { ...play, replicates: 3 },
       1,
@@ -359,9 +359,9 @@ describe('the luck of the twin', () => {
     return new Set(Array.from({ length: 3000 }, (_, i) => below(80 + i / 100).toFixed(6))).size - 1
   }
   const spread = (ms: number) => stepsOf(0, 0, (i) => 10 + (i % 2 === 0 ? -ms : ms) + i / 100)
-  const workers = (...windows: Steps[]): WorkersSeen => ({
+  const workers = (...windows: ServiceLog[]): IdentifiedDiscipline => ({
     workers: 1,
-    besideMs: 0,
+    overheadMs: 0,
     windows,
     loops: [],
   })
@@ -378,9 +378,9 @@ describe('the luck of the twin', () => {
   })
 
   test('of closed loops counts beside that of windows', () => {
-    const { capacityRps } = capacityPosterior([window([])], slo(1e9), play, 1, undefined, {
+    const { capacityRps } = estimatePosterior([window([])], slo(1e9), play, 1, undefined, {
       workers: 1,
-      besideMs: 0,
+      overheadMs: 0,
       windows: [stepsOf()],
       loops: [stepsOf(0, 0, () => 30)],
     })
@@ -392,11 +392,11 @@ describe('the luck of the twin', () => {
   test('explains a count as far as twins differ in theirs', () => {
     // Every second step takes 20 ms, over the limit of 20.4 at more than 2 % slower: some 20 of 40
     // requests.
-    const steps = stepsOf(40, 0, (i) => (i % 2 === 0 ? 10 : 20))
+    const log = stepsOf(40, 0, (i) => (i % 2 === 0 ? 10 : 20))
     const slower = (over: number) => {
       const latencyMs = Array.from({ length: 40 }, (_, i) => (i < over ? 50 : 5))
-      const found = capacityPosterior(
-        [window(latencyMs, steps)],
+      const found = estimatePosterior(
+        [window(latencyMs, log)],
         slo(20.4),
         { ...play, replicates: 10 },
         1,
@@ -419,13 +419,13 @@ test('the chance of its own long runs is no doubt of a server whose services are
     freeMs = Math.max(ms, freeMs) + 10
     return freeMs - ms
   })
-  const steps = stepsOf()
-  const seen: WorkersSeen = { workers: 1, besideMs: 0, windows: [steps], loops: [] }
+  const log = stepsOf()
+  const seen: IdentifiedDiscipline = { workers: 1, overheadMs: 0, windows: [log], loops: [] }
   const halves = [1, 2, 3, 4, 5].map((seed) => {
-    const found = capacityPosterior(
-      [window(latencyMs, steps, { sentMs })],
+    const found = estimatePosterior(
+      [window(latencyMs, log, { sentMs })],
       slo(60),
-      { requests: 4000, longest: 4000, replicates: 8 },
+      { requests: 4000, maxRequests: 4000, replicates: 8 },
       seed,
       undefined,
       seen,

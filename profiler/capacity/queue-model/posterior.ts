@@ -1,221 +1,307 @@
 /**
- * What the windows of an open load say of the capacity: a posterior over the twin's slowness, and
- * through it over the capacity.
+ * Posterior of the capacity given windows of open load, through the slowness of the queue model.
  *
- * The twin alone would do if it were the server. As it is not quite, it gets one free parameter,
- * its slowness: the factor on every step. For each slowness the twin is put under the very arrivals
- * that the server got; the number of requests over the limit that it then shows is compared with
- * the server's. The arrivals' own luck, the largest part of the noise of a short window, is thereby
- * taken out (they are a control variate).
+ * The model is not quite the server, so it has one free parameter: its slowness, a factor on every
+ * step. For each slowness the model is simulated under the observed arrivals, and its number of
+ * requests over the limit is compared with the observed number. The arrivals act as a control
+ * variate: their chance, the largest part of the noise of a short window, cancels.
  */
 import { gammaln, sum } from 'simple-statistics'
 import { seeded } from '../../seeded-random.ts'
 import type { Capacity } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { deeperSteps } from './closed-loop-departures.ts'
-import { meets } from '../host-interference.ts'
-import { likelyOwn, longOnesFade, stallsBeside } from './closed-loop-outages.ts'
-import { replayed, type Stall, separateStalls, stallRates } from './outages.ts'
-import { usualTimes } from '../service-log/typical-durations.ts'
-import { joinSteps, moments, type ObservedRun, type Steps } from '../service-log/service-log.ts'
+import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
+import { overlapsAny } from '../host-interference.ts'
+import { probabilityOfOwnOutages, areLongStepsFading, findClosedLoopOutages } from './closed-loop-outages.ts'
+import { replayOutages, type Outage, type SeparatedOutages, separateOutages, sampleOutageRates } from './outages.ts'
+import { typicalDurations } from '../service-log/typical-durations.ts'
+import { joinServiceLogs, computeMoments, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
 import {
   bootstrap,
-  largestBatch,
-  saturationErrorOf,
-  saturationOf,
+  estimateMaxBatch,
+  computeSaturationError,
+  computeSaturation,
   simulate,
-  type Twin,
-  twinOf,
+  type QueueModel,
+  buildQueueModel,
 } from './queue-model.ts'
-import { capacitiesOf, withoutChance } from './model-capacity.ts'
-import type { WorkersSeen } from './service-discipline.ts'
+import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
+import type { IdentifiedDiscipline } from './service-discipline.ts'
 
-/** A window of open load, as far as it counts. */
-interface Window {
+/** The part of an open window that is compared with the model. */
+interface ComparedWindow {
   readonly arrivalsMs: Float64Array
-  /** 1 for requests that count, 0 for those that met a disturbance. */
+  /** 1 for requests that count, 0 for those that met host interference. */
   readonly counts: Uint8Array
-  /** Failed or over the limit, of those that count. */
+  /** Requests that count and failed or exceeded the limit. */
   readonly over: number
   readonly failed: number
-  readonly stalls: readonly Stall[]
+  readonly outages: readonly Outage[]
 }
 
-/** Its median, and its 90 % interval. */
+/** Median and 90 % interval of the capacity, and what they rest on. */
 export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   /**
-   * The twin refuses as the server does, once its queue is full: failures are part of the estimate.
+   * The model refuses requests as the server does once its system is full, so the estimate includes
+   * failures.
    */
-  readonly refuses: boolean
-  /** Rare stalls were seen: all the time there is goes into their number. */
-  readonly stalls: boolean
-  /** They became ever rarer while the server was measured. */
-  readonly fading: boolean
-  /** The twin serves more than is claimed beyond what was seen to be served. */
-  readonly beyondReach?: boolean
-  /** What the twin serves when requests queue without end, per second. */
+  readonly refusesWhenFull: boolean
+  /**
+   * Rare outages were observed. Their number decides the capacity, so the search uses its whole
+   * budget.
+   */
+  readonly hasOutages: boolean
+  /** Outages became rarer while the server was measured. */
+  readonly hasFadingOutages: boolean
+  /** The median was capped: the model serves far more than any observed rate. */
+  readonly isCapped?: boolean
+  /** Throughput of the model when requests queue without end, per second. */
   readonly saturationRps: number
-  /** Standard error of that in a run of one answer, as a share; of n answers 1 / √n of it. */
+  /** Relative standard error of the saturation for a single answer; for n answers 1 / √n of it. */
   readonly saturationError: number
-  /** Posterior probability of a capacity below this. */
+  /** Posterior probability of a capacity below this rate. */
   below(rateRps: number): number
 }
 
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
 const refinement = 5
-const leastLogWeight = 9
+/** Smallest share of requests that a simulation can bound. */
+const minAllowedShare = 1e-4
+const maxLogWeightGap = 9
 /**
- * Stalls in the runs of a twin which stalls, and times as long that they may be for it: the
- * capacity of shorter ones is as uncertain as their few stalls.
+ * Outages that a simulation should contain, and the longest such simulation as a multiple. The
+ * capacity from a shorter one is as uncertain as its few outages.
  */
-const enoughStalls = 100
-const longerWithStalls = 8
-/** Part of the twins that stall on where stalls became ever rarer: they may be the last. */
-const lasting = 0.25
+const targetOutages = 100
+const maxOutageRunFactor = 8
 /**
- * Requests of a window that are compared with the twin: the first ones, as the queue starts empty
- * in both.
+ * Share of the models that keep outages where outages were fading: the observed ones may be the
+ * last.
  */
-const mostPerWindow = 8000
+const lastingOutageShare = 0.25
+/**
+ * Requests of a window that are compared with the model. They are the first ones, as both queues
+ * start empty.
+ */
+const maxRequestsPerWindow = 8000
 
 /**
- * Log prior of ln slowness: mostly within what the twin is known to be wrong by, sometimes three
- * times as far; `loose` is the share of one that is open to all.
+ * Log prior of ln slowness: a normal mixture within the model discrepancy, with a tail of three
+ * times its width, and a wide component.
  */
-const logSlownessPrior = (logSlowness: number, sd: number, loose: number) =>
+const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(
-    (1 - loose) * (0.75 * gauss(logSlowness, sd) + 0.25 * gauss(logSlowness, 3 * sd)) +
-      loose * gauss(logSlowness, open),
+    (1 - widePriorShare) * (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
+      widePriorShare * normalDensity(logSlowness, widePriorSd),
   )
-const open = 0.2
+const widePriorSd = 0.2
 /**
- * Where requests overtake more often than this, and in no order that is known, the twin's order may
- * be another than the server's: its slowness is half open.
+ * From this share of overtaking in an unknown order, the order of the model may differ from that of
+ * the server. The slowness then gets a wide prior component.
  */
-const unordered = 0.1
-const halfOpen = 0.3
-const gauss = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
+const maxOvertakingShare = 0.1
+const overtakingWidePriorShare = 0.3
+const normalDensity = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
-/** How long and how often the twin is played: its own noise against computing time. */
-export interface TwinPlay {
-  /** Length of its long runs; near saturation up to `longest`. */
+/** Length and number of simulations: simulation noise against computing time. */
+export interface SimulationBudget {
+  /** Requests of a long simulation; near saturation up to `maxRequests`. */
   readonly requests: number
-  readonly longest: number
-  /** Twins drawn anew, each with its own long runs. */
+  readonly maxRequests: number
+  /** Bootstrap samples of the model, each with its own simulations. */
   readonly replicates: number
 }
 
 /**
- * Capacity given what runs of open load showed: they teach the twin and are compared with it.
- * Deterministic in the seed. Throws a RangeError when no run shows a step.
- * @param places of a server that refuses more requests than so many, see placesOf
- * @param seen service times in place of the runs' steps, of a server whose workers are known
- * @param loops steps of the closed loops in the order of time, for their stalls and the size of
- * their batches alone
+ * Posterior of the capacity given runs of open load, which calibrate the queue model and are compared
+ * with it. Deterministic in the seed. Throws a RangeError when no run has a service step.
+ * @param systemCapacity number of requests in the system from which the server refuses
+ * @param discipline identified discipline, whose service times replace the service logs
+ * @param loops service logs of the closed loops in time order, read for outages and batch sizes only
  */
-export function capacityPosterior(
+export function estimatePosterior(
   runs: readonly ObservedRun[],
   slo: Slo,
-  { requests, longest, replicates }: TwinPlay,
+  { requests, maxRequests, replicates }: SimulationBudget,
   seed: number,
-  places?: number,
-  seen?: WorkersSeen,
-  loops: readonly Steps[] = [],
+  systemCapacity?: number,
+  discipline?: IdentifiedDiscipline,
+  loops: readonly ServiceLog[] = [],
 ): CapacityPosterior {
   const uniform = seeded(seed)
-  const byStep = seen === undefined || seen.batching !== undefined
-  const learnt =
-    seen === undefined ? runs.map((run) => run.steps) : [...seen.windows, ...seen.loops]
-  // Steps of closed loops have in them what batches wait for others, which service times have not.
-  const ofLoops = seen?.batching !== undefined && seen.batching.delayMs > 0 ? seen.loops : loops
-  const history = [
-    ...(seen?.history ?? ofLoops),
-    ...runs.map((run, i) => seen?.windows[i] ?? run.steps),
-  ]
-  const fading = longOnesFade(history, usualTimes(learnt))
-  const separated = separateStalls(learnt, fading ? 1 : undefined)
-  const part = (from: number, to?: number) => ({
-    usual: separated.usual.slice(from, to),
-    stalls: separated.stalls.slice(from, to),
-    mixed: false,
-  })
-  // Stalls of closed loops that go by the step are told from all of their steps.
-  const { usual, stalls } = byStep ? part(0, runs.length) : separated
-  const beside = stallsBeside(byStep ? part(0, runs.length) : separated, byStep ? ofLoops : [])
-  const likelyStalls = byStep ? beside.likely : likelyOwn(part(0, runs.length), part(runs.length))
-  const deeper = seen === undefined ? deeperSteps(usual, ofLoops) : []
-  const twin = twinOf(joinSteps([...separated.usual, ...deeper]), {
-    ...kindOf(seen),
-    places,
-    largest: largestBatch(loops),
-  })
-  const windows = runs.map((run, i) => windowOf(run, slo, stalls[i]!))
-  const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
-  // Refusals of a full queue are the twin's own.
-  const failedShare =
-    places === undefined ? windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent) : 0
-  const seenStalls = sum([...stalls, ...beside.stalls].map((each) => each.length))
-  // Of service times every one is known: what is left to doubt is their chance, as of the number of
-  // stalls, which more draws show better.
+  const { model, outages, outageProbability, hasFadingOutages, usesDepartures } = calibrate(
+    runs,
+    systemCapacity,
+    discipline,
+    loops,
+  )
+  const windows = runs.map((run, i) => prepareWindow(run, slo, outages.ofRuns[i]!))
+  // Full-queue refusals are part of the model; other failures are a constant share.
+  const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
+  const outageCount = sum(outages.all.map((each) => each.length))
+  // Service times are all known, so their sampling error dominates, as does that of the outage count.
+  // More bootstrap samples represent it better.
   const draws =
-    seenStalls > 0 || (!byStep && varies(twin.steps.tookMs)) ? 2 * replicates : replicates
-  const twins = Array.from({ length: draws }, () => bootstrap(twin, uniform))
-  const stalling = Math.ceil((fading ? lasting : 1) * likelyStalls * draws)
-  const rates = stallRates(
-    [...usual, ...beside.usual],
-    [...stalls, ...beside.stalls],
-    stalling,
-    uniform,
+    outageCount > 0 || (!usesDepartures && isVariable(model.log.tookMs))
+      ? 2 * replicates
+      : replicates
+  const models = Array.from({ length: draws }, () => bootstrap(model, uniform))
+  const drawsWithOutages = Math.ceil(
+    (hasFadingOutages ? lastingOutageShare : 1) * outageProbability * draws,
   )
-  const doubt = doubtOf(twin)
-  // Of the limit, the twin has what is left beside its workers.
-  const limitMs = slo.limitMs - (seen?.besideMs ?? 0)
-  const likely = slownessLogLikelihoods(twins, windows, limitMs, failedShare, seed)
-  const loose = twin.fromBack || overtaking(twin) < unordered ? 0 : halfOpen
-  const withPrior = (logs: Float64Array, logSlowness: Float64Array) =>
-    logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, doubt, loose))
-  const logWeights = withPrior(likely, slownessGrid.map(Math.log))
-  const most = Math.max(...logWeights)
-  // Slownesses that count, and their neighbours.
-  const from = Math.max(0, logWeights.findIndex((log) => log > most - leastLogWeight) - 1)
-  const to = Math.min(
-    logWeights.length,
-    logWeights.findLastIndex((log) => log > most - leastLogWeight) + 2,
+  const rates = sampleOutageRates(outages.typicalLogs, outages.all, drawsWithOutages, uniform)
+  const discrepancySd = computeDiscrepancySd(model)
+  // The overhead is spent outside the model, which has the rest of the limit.
+  const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
+  const { slownesses, weights } = weighSlownesses(
+    slownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
+    discrepancySd,
+    hasUnknownOrder(model) ? overtakingWidePriorShare : 0,
   )
-  const slownesses = slownessGrid.slice(from, to)
-  const weights = normalised(
-    withPrior(refine(likely.slice(from, to)), refine(slownesses.map(Math.log))),
+  // Outages are rare and clustered in simulations too.
+  const served = sum(outages.typicalLogs.map((log) => sum([...log.departed])))
+  const outageRunRequests = Math.min(
+    maxOutageRunFactor * requests,
+    Math.ceil((targetOutages * served) / outageCount),
   )
-  const allowed = Math.max(1e-4, 1 - slo.percentile - failedShare)
-  // Stalls are rare in the twin's runs too, and come in clusters.
-  const served = sum([...usual, ...beside.usual].map((steps) => sum([...steps.departed])))
-  const withStalls = Math.min(
-    longerWithStalls * requests,
-    Math.ceil((enoughStalls * served) / seenStalls),
-  )
-  const long = seenStalls > 0 ? Math.max(requests, withStalls) : requests
-  const played = twins.map((replicate, r) => {
+  const runRequests = outageCount > 0 ? Math.max(requests, outageRunRequests) : requests
+  const capacities = models.map((replicate, r) => {
     const question = {
-      twin: replicate,
-      stalls: rates[r],
+      model: replicate,
+      outages: rates[r],
       slownesses,
       limitMs,
-      allowed,
-      allowedFailed: Math.max(1e-4, slo.maxErrorRate),
+      allowed: Math.max(minAllowedShare, 1 - slo.percentile - failedShare),
+      allowedFailed: Math.max(minAllowedShare, slo.maxErrorRate),
       seed: seed + 101 * r,
     }
-    const { rps, chance } = capacitiesOf(question, long, Math.max(long, longest))
-    return { logs: refine(rps.map(Math.log)), chance: refine(chance) }
+    const { rps, simulationVariance } = computeModelCapacities(
+      question,
+      runRequests,
+      Math.max(runRequests, maxRequests),
+    )
+    return { logs: refine(rps.map(Math.log)), simulationVariance: refine(simulationVariance) }
   })
+  const logCapacities = shrinkSimulationNoise(capacities, weights)
   return {
-    ...summaryOf(particlesOf(twins, withoutChance(played, weights), weights, doubt)),
-    refuses: places !== undefined,
-    stalls: rates[0] !== undefined,
-    fading: fading && seenStalls > 0,
-    saturationRps: saturationOf(twin),
-    saturationError: saturationErrorOf(twin),
+    ...summariseParticles(weighParticles(models, logCapacities, weights, discrepancySd)),
+    refusesWhenFull: systemCapacity !== undefined,
+    hasOutages: rates[0] !== undefined,
+    hasFadingOutages: hasFadingOutages && outageCount > 0,
+    saturationRps: computeSaturation(model),
+    saturationError: computeSaturationError(model),
   }
 }
+
+/** The queue model of a server, and the outages observed beside it. */
+interface Calibration {
+  readonly model: QueueModel
+  readonly outages: {
+    /** Outages of each run, to replay. */
+    readonly ofRuns: SeparatedOutages['outages']
+    /** Outages of all logs that count, and these logs without them: their rate. */
+    readonly all: SeparatedOutages['outages']
+    readonly typicalLogs: readonly ServiceLog[]
+  }
+  /** Probability that the outages belong to the server. */
+  readonly outageProbability: number
+  readonly hasFadingOutages: boolean
+  /** The steps are departures or batches; else they are service times, closed loops included. */
+  readonly usesDepartures: boolean
+}
+
+function calibrate(
+  runs: readonly ObservedRun[],
+  systemCapacity: number | undefined,
+  discipline: IdentifiedDiscipline | undefined,
+  loops: readonly ServiceLog[],
+): Calibration {
+  const usesDepartures = discipline === undefined || discipline.batching !== undefined
+  const calibrationLogs =
+    discipline === undefined
+      ? runs.map((run) => run.log)
+      : [...discipline.windows, ...discipline.loops]
+  // Service logs of closed loops include the batching delay, which batch durations do not.
+  const loopLogs =
+    discipline?.batching !== undefined && discipline.batching.delayMs > 0
+      ? discipline.loops
+      : loops
+  const history = [
+    ...(discipline?.history ?? loopLogs),
+    ...runs.map((run, i) => discipline?.windows[i] ?? run.log),
+  ]
+  const hasFadingOutages = areLongStepsFading(history, typicalDurations(calibrationLogs))
+  const separated = separateOutages(calibrationLogs, hasFadingOutages ? 1 : undefined)
+  const selectLogs = (from: number, to?: number): SeparatedOutages => ({
+    typical: separated.typical.slice(from, to),
+    outages: separated.outages.slice(from, to),
+    isInseparable: false,
+  })
+  const ofWindows = selectLogs(0, runs.length)
+  // Service times include the loops that count; departures get their outages from all loops.
+  const { typical, outages } = usesDepartures ? ofWindows : separated
+  const inLoops = findClosedLoopOutages(
+    usesDepartures ? ofWindows : separated,
+    usesDepartures ? loopLogs : [],
+  )
+  const deeper = discipline === undefined ? collectDeeperQueueSteps(typical, loopLogs) : []
+  return {
+    model: buildQueueModel(joinServiceLogs([...separated.typical, ...deeper]), {
+      ...selectModelOptions(discipline),
+      systemCapacity,
+      largest: estimateMaxBatch(loops),
+    }),
+    outages: {
+      ofRuns: outages,
+      all: [...outages, ...inLoops.outages],
+      typicalLogs: [...typical, ...inLoops.typical],
+    },
+    outageProbability: usesDepartures
+      ? inLoops.probability
+      : probabilityOfOwnOutages(ofWindows, selectLogs(runs.length)),
+    hasFadingOutages,
+    usesDepartures,
+  }
+}
+
+/** Properties of the server that the model needs beside the steps. */
+const selectModelOptions = (discipline: IdentifiedDiscipline | undefined) =>
+  discipline && {
+    workers: discipline.workers,
+    sharesCores: discipline.sharesCores,
+    batching: discipline.batching,
+  }
+
+function computeFailedShare(windows: readonly ComparedWindow[]): number {
+  const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
+  return windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
+}
+
+/** Posterior weights of the slownesses that matter, with their neighbours, on the refined grid. */
+function weighSlownesses(
+  logLikelihoods: Float64Array,
+  discrepancySd: number,
+  widePriorShare: number,
+): { readonly slownesses: Float64Array; readonly weights: Float64Array } {
+  const addPrior = (logs: Float64Array, logSlowness: Float64Array) =>
+    logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, discrepancySd, widePriorShare))
+  const logWeights = addPrior(logLikelihoods, slownessGrid.map(Math.log))
+  const minLogWeight = Math.max(...logWeights) - maxLogWeightGap
+  const from = Math.max(0, logWeights.findIndex((log) => log > minLogWeight) - 1)
+  const to = Math.min(
+    logWeights.length,
+    logWeights.findLastIndex((log) => log > minLogWeight) + 2,
+  )
+  const slownesses = slownessGrid.slice(from, to)
+  const weights = normaliseWeights(
+    addPrior(refine(logLikelihoods.slice(from, to)), refine(slownesses.map(Math.log))),
+  )
+  return { slownesses, weights }
+}
+
+/** Whether requests overtake one another in an order that the model may not reproduce. */
+const hasUnknownOrder = (model: QueueModel): boolean =>
+  !model.lastComeFirst && computeOvertakingShare(model) >= maxOvertakingShare
 
 interface Particle {
   readonly rps: number
@@ -223,108 +309,102 @@ interface Particle {
 }
 
 /**
- * Capacities of each twin at each slowness, by the twin's own error, as likely as they are. None
- * lies above what the twin can serve.
+ * Combines the capacities of each model and slowness with the model discrepancy into weighted
+ * particles. None exceeds the saturation of its model.
  */
-function particlesOf(
-  twins: readonly Twin[],
+function weighParticles(
+  models: readonly QueueModel[],
   logCapacities: readonly Float64Array[],
   weights: Float64Array,
-  doubt: number,
+  discrepancySd: number,
 ): Particle[] {
   const particles: Particle[] = []
-  for (const [r, twin] of twins.entries()) {
-    // How long a batch took that was served beside others is inferred, not seen: the doubt is one
-    // of their saturation too.
-    const several = servesSeveral(twin)
-    const mostRps = saturationOf(twin)
+  for (const [r, model] of models.entries()) {
+    // Durations of concurrent batches are inferred, not observed, so the discrepancy applies to the
+    // saturation too.
+    const isConcurrent = servesConcurrentBatches(model)
+    const maxRps = computeSaturation(model)
     for (const [i, weight] of weights.entries()) {
       if (weight < 1e-6) continue
-      for (const { offset, share } of discrepancy(doubt))
+      for (const { offset, share } of discretiseDiscrepancy(discrepancySd))
         particles.push({
           rps: Math.min(
-            mostRps * (several ? Math.exp(Math.max(0, offset)) : 1),
+            maxRps * (isConcurrent ? Math.exp(Math.max(0, offset)) : 1),
             Math.exp(logCapacities[r]![i]! + offset),
           ),
-          weight: (weight * share) / twins.length,
+          weight: (weight * share) / models.length,
         })
     }
   }
   return particles
 }
 
-/** What is known of the server beside its steps. */
-const kindOf = (seen: WorkersSeen | undefined) =>
-  seen && { workers: seen.workers, shared: seen.shared, batching: seen.batching }
-
-/** Whether values differ by more than a twentieth of their mean. */
-function varies(values: readonly number[]): boolean {
-  const { mean, variance } = moments(values, [...values.keys()])
+/** Whether the standard deviation exceeds 5 % of the mean. */
+function isVariable(values: readonly number[]): boolean {
+  const { mean, variance } = computeMoments(values, [...values.keys()])
   return variance > (0.05 * mean) ** 2
 }
 
-const leastDoubt = 0.005
-const outOfStepDoubt = 0.008
-const stagesDoubt = 0.015
+const minDiscrepancySd = 0.005
+const concurrentDiscrepancySd = 0.008
+const twoStageDiscrepancySd = 0.015
 
 /**
- * The error of the twin itself, which no amount of load takes away: 0.5 %, or 0.8 % where cores are
- * said to be shared (a server that takes the shortest first looks alike) or several batches served
- * at once (two that leave together are not always told apart), 1.5 % where cores decode beside
- * batches, up to 5 % more where requests overtake one another (several workers, processor sharing),
- * as far as they do, and as much of 6 % as answers take of the time, which others are then decoded
- * in. A server that serves one after the other, or batch after batch, is its steps: then there is
- * no reason for the twin to be any faster. Set on the benchmark's servers, whose true capacities
- * are known.
+ * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
+ * is 0.5 %; 0.8 % for shared cores (shortest job first looks alike) and concurrent batches (two
+ * simultaneous departures may look like one); 1.5 % for two stages. Overtaking adds up to 5 %, in
+ * proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
+ * A server in sequence, or in batches, is its service log, and has no reason to differ. Set on the
+ * bench of virtual servers with known capacities (`npm run bench:profiler`).
  */
-function doubtOf(twin: Twin): number {
-  const { steps, shared, batching } = twin
-  const writing = sum(steps.spreadMs) / sum(steps.tookMs)
-  const least =
+function computeDiscrepancySd(model: QueueModel): number {
+  const { log, sharesCores, batching } = model
+  const writing = sum(log.spreadMs) / sum(log.tookMs)
+  const baseSd =
     batching?.cores !== undefined
-      ? stagesDoubt
-      : shared || servesSeveral(twin)
-        ? outOfStepDoubt
-        : leastDoubt
-  return least + 0.05 * overtaking(twin) + 0.06 * writing
+      ? twoStageDiscrepancySd
+      : sharesCores || servesConcurrentBatches(model)
+        ? concurrentDiscrepancySd
+        : minDiscrepancySd
+  return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * writing
 }
 
-/** Whether it serves several batches at once, or has cores beside them. */
-const servesSeveral = ({ batching }: Twin): boolean =>
+/** Whether several batches are served at once, or cores work beside them. */
+const servesConcurrentBatches = ({ batching }: QueueModel): boolean =>
   batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
 
-/** Share of steps in which a request leaves before an older one. */
-const overtaking = ({ steps }: Twin): number =>
-  steps.rank.filter((rank) => rank > 0).length / steps.rank.length
+/** Share of steps in which a request departs before an older one. */
+const computeOvertakingShare = ({ log }: QueueModel): number =>
+  log.rank.filter((rank) => rank > 0).length / log.rank.length
 
-/** Offsets of ln capacity by the twin's own error, and their shares. */
-function discrepancy(sd: number): { offset: number; share: number }[] {
+/** Discretises the model discrepancy: offsets of ln capacity and their probabilities. */
+function discretiseDiscrepancy(sd: number): { offset: number; share: number }[] {
   const nodes = [-2, -1, 0, 1, 2]
   const total = sum(nodes.map((z) => Math.exp(-0.5 * z * z)))
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 
-function windowOf({ run, disturbed }: ObservedRun, slo: Slo, stalls: readonly Stall[]): Window {
-  // Of a window cut short, requests too young to have missed the limit say nothing.
+function prepareWindow({ run, disturbed }: ObservedRun, slo: Slo, outages: readonly Outage[]): ComparedWindow {
+  // In a window that was cut short, requests younger than the limit say nothing.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
-  const n = Math.min(mostPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
+  const n = Math.min(maxRequestsPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
   let over = 0
   let failed = 0
   const counts = new Uint8Array(n)
   for (let i = 0; i < n; i++) {
     const sentMs = run.sentMs[i]!
-    if (meets(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
+    if (overlapsAny(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
     counts[i] = 1
     if (!(run.latencyMs[i]! <= slo.limitMs)) over++
     if (Number.isNaN(run.latencyMs[i]!)) failed++
   }
-  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, stalls }
+  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, outages }
 }
 
 /**
- * Values between those of the slowness grid, by straight lines: a steep knee is narrower than the
- * grid.
+ * Interpolates linearly between the points of the slowness grid, as a steep knee is narrower than
+ * the grid.
  */
 function refine(values: Float64Array): Float64Array {
   return Float64Array.from({ length: (values.length - 1) * refinement + 1 }, (_, i) => {
@@ -334,17 +414,17 @@ function refine(values: Float64Array): Float64Array {
   })
 }
 
-function normalised(logWeights: Float64Array): Float64Array {
-  const most = Math.max(...logWeights)
-  const weights = logWeights.map((log) => Math.exp(log - most))
+function normaliseWeights(logWeights: Float64Array): Float64Array {
+  const maxLogWeight = Math.max(...logWeights)
+  const weights = logWeights.map((log) => Math.exp(log - maxLogWeight))
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   return weights.map((weight) => weight / total)
 }
 
 /** Log likelihood of each slowness of the grid, up to a constant. */
 function slownessLogLikelihoods(
-  twins: readonly Twin[],
-  windows: readonly Window[],
+  models: readonly QueueModel[],
+  windows: readonly ComparedWindow[],
   limitMs: number,
   failedShare: number,
   seed: number,
@@ -357,25 +437,25 @@ function slownessLogLikelihoods(
     for (const [i, slowness] of slownessGrid.entries()) {
       let sum = 0
       let squares = 0
-      for (const [r, twin] of twins.entries()) {
+      for (const [r, model] of models.entries()) {
         simulate(
-          twin,
+          model,
           window.arrivalsMs,
           slowness,
           seeded(seed + 31 * r),
           latencyMs,
-          replayed(window.stalls),
+          replayOutages(window.outages),
         )
         let over = failedShare * n
         for (let j = 0; j < n; j++) if (latencyMs[j]! > limitMs) over += window.counts[j]!
         sum += over
         squares += over * over
       }
-      const mean = (sum + 0.5) / twins.length
+      const mean = (sum + 0.5) / models.length
       const variance =
-        Math.max(0, squares / twins.length - (sum / twins.length) ** 2) *
-        (twins.length / (twins.length - 1))
-      logWeights[i]! += logCount(
+        Math.max(0, squares / models.length - (sum / models.length) ** 2) *
+        (models.length / (models.length - 1))
+      logWeights[i]! += logNegativeBinomial(
         window.over,
         mean,
         1.2 * variance + mean + 0.25 + (0.05 * mean) ** 2,
@@ -386,10 +466,10 @@ function slownessLogLikelihoods(
 }
 
 /**
- * Log probability of a count with this mean and a larger variance (negative binomial), but for what
- * the count alone adds.
+ * Log probability of a count under a negative binomial of this mean and variance, up to a constant
+ * in the count.
  */
-function logCount(count: number, mean: number, variance: number): number {
+function logNegativeBinomial(count: number, mean: number, variance: number): number {
   const size = (mean * mean) / (variance - mean)
   return (
     gammaln(count + size) -
@@ -399,13 +479,13 @@ function logCount(count: number, mean: number, variance: number): number {
   )
 }
 
-function summaryOf(
+function summariseParticles(
   particles: Particle[],
-): Omit<CapacityPosterior, 'refuses' | 'stalls' | 'fading' | 'saturationRps' | 'saturationError'> {
+): Omit<CapacityPosterior, 'refusesWhenFull' | 'hasOutages' | 'hasFadingOutages' | 'saturationRps' | 'saturationError'> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
-  /** Quantile of the particles, each spread evenly to its neighbours. */
+  /** Quantile of the particles, each spread evenly to its lower neighbour. */
   const quantile = (probability: number): number => {
     let sum = 0
     for (const [i, { rps, weight }] of particles.entries()) {

@@ -6,9 +6,9 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { workersSeen } from './disciplines/workers.ts'
-import { serveBySharing, worksOf } from './processor-sharing.ts'
-import { simulate, twinOf } from './queue-model.ts'
+import { identifyWorkers } from './disciplines/workers.ts'
+import { simulateSharing, extractWork } from './processor-sharing.ts'
+import { simulate, buildQueueModel } from './queue-model.ts'
 
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
@@ -31,19 +31,19 @@ const loop = (connections: number, durationS = 1): Load => ({
 test('two requests on one core: what each was given', () => {
   // The first has the core for 10 ms, both share it for 20, the second has it for 5.
   const run = { sentMs: Float64Array.of(0, 10), latencyMs: Float64Array.of(30, 25) } as LoadRun
-  const { steps, found } = worksOf(run, 1)
-  expect(steps.tookMs).toEqual([20, 15])
+  const { log, found } = extractWork(run, 1)
+  expect(log.tookMs).toEqual([20, 15])
   expect(found).toEqual([0, 1])
-  expect(worksOf(run, 2).steps.tookMs).toEqual([30, 25])
+  expect(extractWork(run, 2).log.tookMs).toEqual([30, 25])
   const latencyMs = new Float64Array(2)
   const works = [20, 15]
-  serveBySharing(1, Number.POSITIVE_INFINITY, run.sentMs, () => works.shift()!, latencyMs)
+  simulateSharing(1, Number.POSITIVE_INFINITY, run.sentMs, () => works.shift()!, latencyMs)
   expect([...latencyMs]).toEqual([30, 25])
 })
 
 describe('works by hand', () => {
   const works = (sentMs: number[], latencyMs: number[], more: Partial<LoadRun> = {}, cores = 1) =>
-    worksOf(
+    extractWork(
       {
         sentMs: Float64Array.from(sentMs),
         latencyMs: Float64Array.from(latencyMs),
@@ -53,7 +53,7 @@ describe('works by hand', () => {
     )
 
   test('each is one service that nobody else is in', () => {
-    expect(works([0, 10], [30, 25]).steps).toEqual({
+    expect(works([0, 10], [30, 25]).log).toEqual({
       present: [1, 1],
       tookMs: [20, 15],
       departed: [1, 1],
@@ -64,8 +64,8 @@ describe('works by hand', () => {
   })
 
   test('one that failed had no part of the cores', () => {
-    const { steps, found } = works([0, 10, 10], [30, Number.NaN, 25])
-    expect([steps.tookMs, found]).toEqual([
+    const { log, found } = works([0, 10, 10], [30, Number.NaN, 25])
+    expect([log.tookMs, found]).toEqual([
       [20, 15],
       [0, 1],
     ])
@@ -73,30 +73,30 @@ describe('works by hand', () => {
 
   test('those sent late stand in the order in which they came', () => {
     // The second was meant to be the first.
-    const { steps, found } = works([10, 0, 60], [25, 30, 5])
-    expect([steps.tookMs, found]).toEqual([
+    const { log, found } = works([10, 0, 60], [25, 30, 5])
+    expect([log.tookMs, found]).toEqual([
       [20, 15, 5],
       [0, 1, 0],
     ])
   })
 
   test('one that was still there when its window was cut counts as present, and is no work', () => {
-    const { steps, found } = works([0, 10], [30, 30], { cutMs: 40 })
-    expect([steps.tookMs, found]).toEqual([[20], [0]])
+    const { log, found } = works([0, 10], [30, 30], { cutMs: 40 })
+    expect([log.tookMs, found]).toEqual([[20], [0]])
   })
 
   test('one that leaves as another comes is not met', () => {
     expect(works([0, 20, 40], [20, 20, 20]).found).toEqual([0, 0, 0])
-    expect(works([0, 20, 40], [20, 20, 20]).steps.tookMs).toEqual([20, 20, 20])
+    expect(works([0, 20, 40], [20, 20, 20]).log.tookMs).toEqual([20, 20, 20])
   })
 
   test('three on two cores get two thirds each', () => {
     // Until 30 ms three share two cores, then two have one each.
-    const { steps } = works([0, 0, 0], [30, 45, 60], {}, 2)
-    expect(steps.tookMs).toEqual([20, 35, 50].map((ms) => expect.closeTo(ms, 9)))
+    const { log } = works([0, 0, 0], [30, 45, 60], {}, 2)
+    expect(log.tookMs).toEqual([20, 35, 50].map((ms) => expect.closeTo(ms, 9)))
     const latencyMs = new Float64Array(3)
     const needed = [50, 20, 35]
-    serveBySharing(2, 3, new Float64Array(3), () => needed.shift()!, latencyMs)
+    simulateSharing(2, 3, new Float64Array(3), () => needed.shift()!, latencyMs)
     expect([...latencyMs]).toEqual([60, 30, 45].map((ms) => expect.closeTo(ms, 9)))
   })
 
@@ -104,7 +104,7 @@ describe('works by hand', () => {
     const latencyMs = new Float64Array(4)
     const needed = [20, 15, 7]
     // The third comes while two are there; the fourth after both have left.
-    serveBySharing(1, 2, Float64Array.of(0, 10, 12, 36), () => needed.shift()!, latencyMs)
+    simulateSharing(1, 2, Float64Array.of(0, 10, 12, 36), () => needed.shift()!, latencyMs)
     expect([...latencyMs]).toEqual([30, 25, Number.POSITIVE_INFINITY, 7])
   })
 })
@@ -116,9 +116,9 @@ test('with the cores known, every work is, under open load and in closed loops',
       sharing(2, (uniform) => kinds[Number(uniform() < 0.2)]!),
       load,
     )
-    const { steps, found } = worksOf(run, 2)
-    expect(steps.tookMs).toHaveLength(run.sentMs.length)
-    expect(steps.tookMs.every((ms) => kinds.some((kind) => Math.abs(ms - kind) < 1e-6))).toBe(true)
+    const { log, found } = extractWork(run, 2)
+    expect(log.tookMs).toHaveLength(run.sentMs.length)
+    expect(log.tookMs.every((ms) => kinds.some((kind) => Math.abs(ms - kind) < 1e-6))).toBe(true)
     expect(Math.max(...found)).toBeGreaterThan(2)
   }
 })
@@ -130,20 +130,20 @@ test('failed requests, those of a cut window and those that met a disturbance ar
   )
   const latencyMs = run.latencyMs.map((ms, i) => (i === 4 ? Number.NaN : ms))
   const disturbed = [[run.sentMs[20]!, run.sentMs[20]! + 1]] as const
-  const { steps } = worksOf({ ...run, latencyMs, cutMs: 800 }, 1, disturbed)
-  expect(steps.tookMs.length).toBeLessThan(run.sentMs.filter((at) => at < 800).length - 1)
-  expect(steps.tookMs.length).toBeGreaterThan(30)
+  const { log } = extractWork({ ...run, latencyMs, cutMs: 800 }, 1, disturbed)
+  expect(log.tookMs.length).toBeLessThan(run.sentMs.filter((at) => at < 800).length - 1)
+  expect(log.tookMs.length).toBeGreaterThan(30)
 })
 
 test.each([1, 2, 4])('a server that shares %i cores is told by its works', async (cores) => {
   const server = sharing(cores, (uniform) => 15 * gamma(uniform, 4))
   const loops = [await play(server, loop(1)), await play(server, loop(20))]
-  const found = workersSeen(
+  const found = identifyWorkers(
     [{ run: await play(server, open(48 * cores, 12)), disturbed: [] }],
     loops,
   )
   expect(found?.workers).toBe(cores)
-  expect(found?.shared).toBe(true)
+  expect(found?.sharesCores).toBe(true)
 })
 
 test('its twin makes requests wait as the server does, and refuses beyond its places', async () => {
@@ -161,7 +161,7 @@ test('its twin makes requests wait as the server does, and refuses beyond its pl
   const latencyMs = new Float64Array(arrivalsMs.length)
   const over = (all: Float64Array, ms: number) => all.filter((x) => x > ms).length / all.length
   simulate(
-    twinOf(worksOf(teacher, 3).steps, { workers: 3, shared: true }),
+    buildQueueModel(extractWork(teacher, 3).log, { workers: 3, sharesCores: true }),
     arrivalsMs,
     1,
     seeded(2),
@@ -170,7 +170,7 @@ test('its twin makes requests wait as the server does, and refuses beyond its pl
   for (const ms of [15, 30, 60])
     expect(Math.abs(over(latencyMs, ms) - over(real.latencyMs, ms))).toBeLessThan(0.04)
   simulate(
-    twinOf(worksOf(teacher, 3).steps, { places: 4, workers: 3, shared: true }),
+    buildQueueModel(extractWork(teacher, 3).log, { systemCapacity: 4, workers: 3, sharesCores: true }),
     arrivalsMs,
     1,
     seeded(2),

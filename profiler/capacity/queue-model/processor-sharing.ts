@@ -1,98 +1,95 @@
 /**
- * Servers that work on all requests at once, each at its share of the cores (processor sharing:
- * threads, asynchronous workers, a GPU shared in time).
+ * Processor sharing: servers that work on all requests at once, each at its share of the cores
+ * (threads, asynchronous workers, a time-shared GPU).
  *
- * All that are there are given work at the same speed, min(1, cores / present). So the work that
- * one was given grows as the integral of that speed over its stay (the attained service of
- * Kleinrock 1976, volume 2, section 4.4), and is known of every request that was answered: what it
- * needed.
+ * All requests present progress at the same speed, min(1, cores / present). The work that a request
+ * has received is the integral of that speed over its sojourn (attained service: Kleinrock 1976,
+ * volume 2, section 4.4). So the work of every answered request is known.
  */
 import type { LoadRun } from '../../model/load-run.ts'
-import { meets, type Spans } from '../host-interference.ts'
-import { answeredOf } from '../service-log/sojourns.ts'
-import { type Services, stepsOfOne } from '../service-log/service-log.ts'
+import { overlapsAny, type TimeSpans } from '../host-interference.ts'
+import { collectSojourns } from '../service-log/sojourns.ts'
+import { type ServiceTimes, logSingleServices } from '../service-log/service-log.ts'
 
 /**
- * The work of each request, ms of one core, were so many cores shared, in the order of their
- * arrival. Failed requests, those cut short and those that met a disturbance are left out.
+ * Extracts the work of each request, in ms of one core and in arrival order, for a given number of
+ * cores. Failed requests, requests that were cut short and those that met host interference are
+ * left out.
  */
-export function worksOf(
+export function extractWork(
   run: LoadRun,
   cores: number,
-  disturbed: Spans = [],
-  besideMs = 0,
-): Services {
+  disturbed: TimeSpans = [],
+  overheadMs = 0,
+): ServiceTimes {
   const found: number[] = []
   const tookMs: number[] = []
   const endedMs: number[] = []
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const { sentMs, endMs, ...stays } = answeredOf(run, besideMs)
+  const { sentMs, endMs, ...stays } = collectSojourns(run, overheadMs)
   const leaving = stays.leaving.filter((i) => endMs[i]! < lastMs)
-  /** Work that each of those present was given since the start. */
-  let given = 0
+  /** Work that a request present since the start would have received. */
+  let attainedMs = 0
   let now = 0
   let present = 0
-  const goOn = (toMs: number) => {
-    if (present > 0) given += (toMs - now) * Math.min(1, cores / present)
+  const advance = (toMs: number) => {
+    if (present > 0) attainedMs += (toMs - now) * Math.min(1, cores / present)
     now = toMs
   }
-  const givenBefore = new Float64Array(sentMs.length)
-  const foundBy = new Int32Array(sentMs.length)
+  const attainedBefore = new Float64Array(sentMs.length)
+  const foundPresent = new Int32Array(sentMs.length)
   const workMs = new Float64Array(sentMs.length).fill(Number.NaN)
   let next = 0
   for (const [i, atMs] of sentMs.entries()) {
     for (; next < leaving.length && endMs[leaving[next]!]! <= atMs + 1e-6; next++)
       leave(leaving[next]!)
-    goOn(atMs)
-    givenBefore[i] = given
-    foundBy[i] = present++
+    advance(atMs)
+    attainedBefore[i] = attainedMs
+    foundPresent[i] = present++
   }
   for (; next < leaving.length; next++) leave(leaving[next]!)
   function leave(i: number): void {
-    goOn(endMs[i]!)
-    workMs[i] = given - givenBefore[i]!
+    advance(endMs[i]!)
+    workMs[i] = attainedMs - attainedBefore[i]!
     present--
   }
   for (const [i, atMs] of sentMs.entries()) {
-    if (Number.isNaN(workMs[i]!) || meets(disturbed, atMs, endMs[i]!)) continue
-    found.push(foundBy[i]!)
+    if (Number.isNaN(workMs[i]!) || overlapsAny(disturbed, atMs, endMs[i]!)) continue
+    found.push(foundPresent[i]!)
     tookMs.push(Math.max(0, workMs[i]!))
     endedMs.push(atMs + workMs[i]!)
   }
-  return { steps: stepsOfOne(tookMs, endedMs), found }
+  return { log: logSingleServices(tookMs, endedMs), found }
 }
 
 /**
- * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`: Infinity for those
- * that found `places` there.
+ * Simulates latencies under given arrivals (ms, ascending) and writes them to `latencyMs`; Infinity
+ * for requests that find a full system.
  */
-export function serveBySharing(
+export function simulateSharing(
   cores: number,
-  places: number,
+  systemCapacity: number,
   arrivalsMs: Float64Array,
   workMs: (arrivedMs: number) => number,
   latencyMs: Float64Array,
 ): void {
-  /**
-   * Of those that are there, from `head` to `tail`, ascending: what everyone present will have been
-   * given when each leaves.
-   */
-  const leavesAt = new Float64Array(arrivalsMs.length)
+  /** Attained work at which each request departs; ascending from `head` to `tail`. */
+  const departsAtWork = new Float64Array(arrivalsMs.length)
   const requests = new Int32Array(arrivalsMs.length)
   let head = 0
   let tail = 0
   let now = 0
-  let given = 0
+  let attainedMs = 0
   const serveUntil = (untilMs: number) => {
     for (; head < tail; head++) {
       const speed = Math.min(1, cores / (tail - head))
-      const leftMs = (leavesAt[head]! - given) / speed
+      const leftMs = (departsAtWork[head]! - attainedMs) / speed
       if (now + leftMs > untilMs) {
-        given += (untilMs - now) * speed
+        attainedMs += (untilMs - now) * speed
         break
       }
       now += leftMs
-      given = leavesAt[head]!
+      attainedMs = departsAtWork[head]!
       latencyMs[requests[head]!] = now - arrivalsMs[requests[head]!]!
     }
     now = untilMs
@@ -100,17 +97,17 @@ export function serveBySharing(
   for (let i = 0; i < arrivalsMs.length; i++) {
     const atMs = arrivalsMs[i]!
     serveUntil(atMs)
-    if (tail - head >= places) {
+    if (tail - head >= systemCapacity) {
       latencyMs[i] = Number.POSITIVE_INFINITY
       continue
     }
-    const until = given + workMs(atMs)
+    const until = attainedMs + workMs(atMs)
     let place = tail++
-    for (; place > head && leavesAt[place - 1]! > until; place--) {
-      leavesAt[place] = leavesAt[place - 1]!
+    for (; place > head && departsAtWork[place - 1]! > until; place--) {
+      departsAtWork[place] = departsAtWork[place - 1]!
       requests[place] = requests[place - 1]!
     }
-    leavesAt[place] = until
+    departsAtWork[place] = until
     requests[place] = i
   }
   serveUntil(Number.POSITIVE_INFINITY)

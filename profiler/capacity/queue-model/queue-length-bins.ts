@@ -1,16 +1,13 @@
-/** Groups of a twin's steps by the number of requests present when they began. */
-import { moments, type Steps } from '../service-log/service-log.ts'
+/** Bins of service steps by queue length. */
+import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
 
-const fewestPerBin = 8
-/**
- * Part of the largest batch that those of a group leave out on the mean, at most, for its batches
- * to be full.
- */
-const nearlyFull = 0.1
+const minStepsPerBin = 8
+/** Full batches may lack on average this part of the largest batch. */
+const maxMissingShare = 0.1
 
 /**
- * Groups in the order of the number present, the last for all larger numbers too: indices into the
- * steps, and the group of each number.
+ * Bins in order of queue length, the last one also for all larger lengths: indices into the log,
+ * and the bin of each length.
  */
 interface Bins {
   readonly binOf: Int32Array
@@ -18,48 +15,48 @@ interface Bins {
 }
 
 /**
- * Numbers of which few steps were seen are joined with the next larger one, and neighbours that do
- * not differ with each other.
- * @param compared values of each step by which groups differ
- * @param largest requests that the server was seen to take together, in closed loops too
+ * Bins steps by queue length. A length with few steps joins the next larger one, and neighbouring
+ * bins that do not differ are merged.
+ * @param compared columns by which bins are compared
+ * @param largest largest batch of the server, observed in closed loops too
  */
-export function binsOf(
-  steps: Steps,
+export function binByQueueLength(
+  log: ServiceLog,
   compared: readonly (readonly number[])[],
   largest: number,
 ): Bins {
-  const most = Math.max(...steps.present)
-  const byPresent: number[][] = Array.from({ length: most + 1 }, () => [])
-  steps.present.forEach((k, i) => {
+  const maxPresent = Math.max(...log.present)
+  const byPresent: number[][] = Array.from({ length: maxPresent + 1 }, () => [])
+  log.present.forEach((k, i) => {
     byPresent[k]!.push(i)
   })
   const groups: { upTo: number; members: number[] }[] = []
-  for (let k = 1; k <= most; k++) {
+  for (let k = 1; k <= maxPresent; k++) {
     const last = groups.at(-1)
-    if (last !== undefined && last.members.length < fewestPerBin) {
+    if (last !== undefined && last.members.length < minStepsPerBin) {
       last.members.push(...byPresent[k]!)
       last.upTo = k
     } else groups.push({ upTo: k, members: byPresent[k]! })
   }
   const top = groups.at(-1)!
-  if (groups.length > 1 && top.members.length < fewestPerBin) {
+  if (groups.length > 1 && top.members.length < minStepsPerBin) {
     groups.pop()
     groups.at(-1)!.members.push(...top.members)
-    groups.at(-1)!.upTo = most
+    groups.at(-1)!.upTo = maxPresent
   }
   for (let g = groups.length - 2; g >= 0; g--) {
     const [low, high] = [groups[g]!, groups[g + 1]!]
     if (
-      !alike(compared, low.members, high.members) &&
-      !fasterForMoreWaiting(steps, largest, low.members, high.members)
+      !isSimilar(compared, low.members, high.members) &&
+      !isFasterWithLongerQueue(log, largest, low.members, high.members)
     )
       continue
     high.members.push(...low.members)
     groups.splice(g, 1)
   }
-  const binOf = new Int32Array(most + 1)
+  const binOf = new Int32Array(maxPresent + 1)
   let bin = 0
-  for (let k = 0; k <= most; k++) {
+  for (let k = 0; k <= maxPresent; k++) {
     if (k > groups[bin]!.upTo) bin++
     binOf[k] = bin
   }
@@ -67,39 +64,36 @@ export function binsOf(
 }
 
 /**
- * Whether two groups of steps took full batches, and those of them with more waiting behind less
- * time. A server has no reason to: there were few of one, or they came when it had less to do, as
- * after the last arrival. Told apart they would make of every long queue one that is soon gone.
+ * Whether both bins hold full batches and those with the longer queue took less time. A server has
+ * no reason for that: one bin is sparse, or its steps came after the last arrival. Separate bins
+ * would make every long queue drain too fast.
  */
-function fasterForMoreWaiting(
-  { present, tookMs, departed }: Steps,
+function isFasterWithLongerQueue(
+  { present, tookMs, departed }: ServiceLog,
   largest: number,
   fewer: readonly number[],
   more: readonly number[],
 ): boolean {
-  const most = departed.reduce((a, b) => Math.max(a, b), largest)
+  const maxPresent = departed.reduce((a, b) => Math.max(a, b), largest)
   const full = (group: readonly number[]) =>
-    group.every((i) => present[i]! >= most) &&
-    moments(departed, group).mean >= (1 - nearlyFull) * most
+    group.every((i) => present[i]! >= maxPresent) &&
+    computeMoments(departed, group).mean >= (1 - maxMissingShare) * maxPresent
   return (
-    most > 1 &&
+    maxPresent > 1 &&
     full(fewer) &&
     full(more) &&
-    moments(tookMs, more).mean < moments(tookMs, fewer).mean
+    computeMoments(tookMs, more).mean < computeMoments(tookMs, fewer).mean
   )
 }
 
-/**
- * Whether two groups of steps differ in none of some values, beyond chance (two standard errors) or
- * 1 %.
- */
-function alike(
+/** Whether two bins agree in all compared columns, within two standard errors or 1 %. */
+function isSimilar(
   all: readonly (readonly number[])[],
   a: readonly number[],
   b: readonly number[],
 ): boolean {
   return all.every((values) => {
-    const [x, y] = [moments(values, a), moments(values, b)]
+    const [x, y] = [computeMoments(values, a), computeMoments(values, b)]
     return (
       Math.abs(x.mean - y.mean) <=
       Math.max(

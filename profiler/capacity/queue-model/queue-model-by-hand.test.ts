@@ -1,8 +1,8 @@
 /** Twins of steps written by hand; those of servers are in twin.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import type { Steps } from '../service-log/service-log.ts'
-import { bootstrap, saturationOf, simulate, type Twin, twinOf } from './queue-model.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { bootstrap, computeSaturation, simulate, type QueueModel, buildQueueModel } from './queue-model.ts'
 
 interface Step {
   readonly present?: number
@@ -10,7 +10,7 @@ interface Step {
   readonly departed?: number
   readonly rank?: number
 }
-const stepsOf = (each: readonly Step[]): Steps => ({
+const stepsOf = (each: readonly Step[]): ServiceLog => ({
   present: each.map(({ present = 1 }) => present),
   tookMs: each.map(({ tookMs = 10 }) => tookMs),
   departed: each.map(({ departed = 1 }) => departed),
@@ -20,26 +20,26 @@ const stepsOf = (each: readonly Step[]): Steps => ({
 })
 const times = (n: number, step: Step): Step[] => Array<Step>(n).fill(step)
 /** A twin whose only step is this one, whoever is there. */
-const always = (step: Step, more: Partial<Twin> = {}): Twin => ({
-  steps: stepsOf([step]),
+const always = (step: Step, more: Partial<QueueModel> = {}): QueueModel => ({
+  log: stepsOf([step]),
   binOf: Int32Array.of(0, 0),
   bins: [Int32Array.of(0)],
   ...more,
 })
 const latencies = (
-  twin: Twin,
+  model: QueueModel,
   arrivalsMs: readonly number[],
   slowness = 1,
-  stalling?: (began: number, took: number) => number,
+  outageProcess?: (began: number, took: number) => number,
 ) => {
   const latencyMs = new Float64Array(arrivalsMs.length)
-  simulate(twin, Float64Array.from(arrivalsMs), slowness, seeded(1), latencyMs, stalling)
+  simulate(model, Float64Array.from(arrivalsMs), slowness, seeded(1), latencyMs, outageProcess)
   return [...latencyMs]
 }
 
 describe('groups of steps', () => {
   const groupsOf = (...each: Step[][]) => {
-    const { binOf, bins } = twinOf(stepsOf(each.flat()))
+    const { binOf, bins } = buildQueueModel(stepsOf(each.flat()))
     return { binOf: [...binOf], sizes: bins.map((bin) => bin.length) }
   }
   const taking = (present: number, ...tookMs: number[]) =>
@@ -124,14 +124,14 @@ describe('groups of steps', () => {
   })
 
   test('know the group of each step', () => {
-    const twin = twinOf(
+    const model = buildQueueModel(
       stepsOf([...times(8, { present: 2, tookMs: 20 }), ...times(8, { present: 1, tookMs: 10 })]),
     )
-    expect(twin.steps.present.map((k) => twin.binOf[k])).toEqual([
+    expect(model.log.present.map((k) => model.binOf[k])).toEqual([
       ...Array<number>(8).fill(1),
       ...Array<number>(8).fill(0),
     ])
-    expect(twin.bins.map((bin) => [...bin])).toEqual([
+    expect(model.bins.map((bin) => [...bin])).toEqual([
       [8, 9, 10, 11, 12, 13, 14, 15],
       [0, 1, 2, 3, 4, 5, 6, 7],
     ])
@@ -142,10 +142,10 @@ describe('a server that takes all who are there', () => {
   /** Batches of up to four in 10 + 2 n ms, so many of each. */
   const batches = (n: number) =>
     [1, 2, 3, 4].flatMap((k) => times(n, { present: k, departed: k, tookMs: 10 + 2 * k }))
-  const drainOf = (each: readonly Step[]) => twinOf(stepsOf(each)).drain
+  const drainOf = (each: readonly Step[]) => buildQueueModel(stepsOf(each)).gated
 
   test('is known by what each request adds to its step', () => {
-    expect(drainOf(batches(3))).toEqual({ most: 4, msEach: expect.closeTo(2, 9) })
+    expect(drainOf(batches(3))).toEqual({ maxBatch: 4, msEach: expect.closeTo(2, 9) })
     expect(
       drainOf([...batches(3), ...times(3, { present: 9, departed: 4, tookMs: 18 })])!.msEach,
     ).toBeCloseTo(2, 9)
@@ -168,50 +168,50 @@ describe('a server that takes all who are there', () => {
         ...times(12, { present: 2, departed: 2, tookMs: 18 }),
       ]),
     ).toEqual({
-      most: 2,
+      maxBatch: 2,
       msEach: 0,
     })
-    expect(drainOf(times(12, { present: 2, departed: 2 }))).toEqual({ most: 2, msEach: 0 })
+    expect(drainOf(times(12, { present: 2, departed: 2 }))).toEqual({ maxBatch: 2, msEach: 0 })
   })
 
   test('takes as many as it was seen to take elsewhere, and only what takes several at all does', () => {
-    const twin = twinOf(stepsOf(batches(8)), { largest: 8 })
-    expect(twin.drain).toEqual({ most: 8, msEach: expect.closeTo(2, 9) })
-    expect(saturationOf(twin)).toBeCloseTo(8000 / 26, 9)
+    const model = buildQueueModel(stepsOf(batches(8)), { largest: 8 })
+    expect(model.gated).toEqual({ maxBatch: 8, msEach: expect.closeTo(2, 9) })
+    expect(computeSaturation(model)).toBeCloseTo(8000 / 26, 9)
     expect(
-      twinOf(stepsOf(times(20, { present: 1, departed: 1 })), { largest: 8 }).drain,
+      buildQueueModel(stepsOf(times(20, { present: 1, departed: 1 })), { largest: 8 }).gated,
     ).toBeUndefined()
-    expect(twinOf(stepsOf(batches(8)), { largest: 3 }).drain?.most).toBe(4)
+    expect(buildQueueModel(stepsOf(batches(8)), { largest: 3 }).gated?.maxBatch).toBe(4)
   })
 
   test('saturates with full batches, whatever its last group saw', () => {
-    expect(saturationOf(twinOf(stepsOf(batches(8))))).toBeCloseTo(4000 / 18, 9)
+    expect(computeSaturation(buildQueueModel(stepsOf(batches(8))))).toBeCloseTo(4000 / 18, 9)
     // Eight of three and three of four in the last group: each as long as of four.
-    const few = twinOf(
+    const few = buildQueueModel(
       stepsOf([...batches(8).slice(0, 24), ...times(3, { present: 4, departed: 4, tookMs: 18 })]),
     )
     expect(few.bins.at(-1)).toHaveLength(11)
-    expect(saturationOf(few)).toBeCloseTo(4000 / 18, 9)
-    expect(saturationOf(twinOf(stepsOf(times(8, { tookMs: 20 }))))).toBe(50)
+    expect(computeSaturation(few)).toBeCloseTo(4000 / 18, 9)
+    expect(computeSaturation(buildQueueModel(stepsOf(times(8, { tookMs: 20 }))))).toBe(50)
     // Two who were there and were not taken leave as they did.
-    const halting = twinOf(
+    const halting = buildQueueModel(
       stepsOf([...batches(8), ...times(2, { present: 4, departed: 2, tookMs: 14 })]),
     )
-    expect(saturationOf(halting)).toBeCloseTo((1000 * (8 * 4 + 2 * 2)) / (8 * 18 + 2 * 14), 9)
+    expect(computeSaturation(halting)).toBeCloseTo((1000 * (8 * 4 + 2 * 2)) / (8 * 18 + 2 * 14), 9)
   })
 
   test('serves as many as are there, in the time that they take', () => {
-    const twin = always({ present: 4, departed: 4, tookMs: 18 }, { drain: { most: 4, msEach: 2 } })
+    const model = always({ present: 4, departed: 4, tookMs: 18 }, { gated: { maxBatch: 4, msEach: 2 } })
     // One alone in 12 ms; the three who came meanwhile in 16; five in a batch of four and one.
-    expect(latencies(twin, [0, 1, 2, 3])).toEqual(
+    expect(latencies(model, [0, 1, 2, 3])).toEqual(
       [12, 27, 26, 25].map((ms) => expect.closeTo(ms, 9)),
     )
-    expect(latencies(twin, [0, 1, 1, 1, 1, 1])).toEqual(
+    expect(latencies(model, [0, 1, 1, 1, 1, 1])).toEqual(
       [12, 29, 29, 29, 29, 41].map((ms) => expect.closeTo(ms, 9)),
     )
     const sudden = always(
       { present: 4, departed: 4, tookMs: 18 },
-      { drain: { most: 4, msEach: 10 } },
+      { gated: { maxBatch: 4, msEach: 10 } },
     )
     // No step ends before it begins.
     expect(latencies(sudden, [0])).toEqual([0])
@@ -228,11 +228,11 @@ describe('a twin under arrivals', () => {
 
   test('stalls where it is told to, slowness and all', () => {
     const asked: [number, number][] = []
-    const stalling = (began: number, took: number) => {
+    const outageProcess = (began: number, took: number) => {
       asked.push([began, took])
       return asked.length === 2 ? 7 : 0
     }
-    expect(latencies(always({}), [0, 5, 60], 2, stalling)).toEqual([20, 49, 20])
+    expect(latencies(always({}), [0, 5, 60], 2, outageProcess)).toEqual([20, 49, 20])
     expect(asked).toEqual([
       [0, 10],
       [20, 10],
@@ -249,7 +249,7 @@ describe('a twin under arrivals', () => {
 
   test('refuses who finds all places taken', () => {
     const infinite = Number.POSITIVE_INFINITY
-    expect(latencies(always({}, { places: 2 }), [0, 1, 2, 12, 13])).toEqual([
+    expect(latencies(always({}, { systemCapacity: 2 }), [0, 1, 2, 12, 13])).toEqual([
       10,
       19,
       infinite,
@@ -259,20 +259,20 @@ describe('a twin under arrivals', () => {
   })
 
   test('goes by the number present, those beyond the largest as that', () => {
-    const twin: Twin = {
-      steps: stepsOf([{ tookMs: 10 }, { tookMs: 100 }]),
+    const model: QueueModel = {
+      log: stepsOf([{ tookMs: 10 }, { tookMs: 100 }]),
       binOf: Int32Array.of(0, 0, 1),
       bins: [Int32Array.of(0), Int32Array.of(1)],
     }
     // Alone 10 ms; three are there: 100; two: 100; alone again: 10.
-    expect(latencies(twin, [0, 1, 2, 3])).toEqual([10, 109, 208, 217])
+    expect(latencies(model, [0, 1, 2, 3])).toEqual([10, 109, 208, 217])
   })
 
   test('mostly goes on with the step that followed, four times in five', () => {
     const n = 4000
-    const twin = twinOf(stepsOf(Array.from({ length: 500 }, (_, i) => ({ tookMs: 100 + i }))))
-    const single: Twin = {
-      ...twin,
+    const model = buildQueueModel(stepsOf(Array.from({ length: 500 }, (_, i) => ({ tookMs: 100 + i }))))
+    const single: QueueModel = {
+      ...model,
       binOf: Int32Array.of(0, 0),
       bins: [Int32Array.from({ length: 500 }, (_, i) => i)],
     }
@@ -287,22 +287,22 @@ describe('a twin under arrivals', () => {
 
 describe('a twin drawn anew', () => {
   const n = 4000
-  const twin = twinOf(
+  const model = buildQueueModel(
     stepsOf(Array.from({ length: n }, (_, i) => ({ tookMs: 100 + (i % 7), rank: i }))),
   )
 
   test('has half as many steps, four in five of them after the one before them', () => {
-    const { steps, bins } = bootstrap(twin, seeded(3))
-    expect(steps.present).toHaveLength(n / 2)
+    const { log, bins } = bootstrap(model, seeded(3))
+    expect(log.present).toHaveLength(n / 2)
     expect(bins.flatMap((bin) => [...bin])).toHaveLength(n / 2)
     const followed =
-      steps.rank.filter((rank, i) => i > 0 && rank === (steps.rank[i - 1]! + 1) % n).length /
+      log.rank.filter((rank, i) => i > 0 && rank === (log.rank[i - 1]! + 1) % n).length /
       (n / 2)
     expect(followed).toBeGreaterThan(0.77)
     expect(followed).toBeLessThan(0.83)
-    expect(Math.max(...steps.rank) - Math.min(...steps.rank)).toBeGreaterThan(0.9 * n)
-    for (const [i, rank] of steps.rank.entries())
-      expect([steps.tookMs[i], steps.endedMs[i], steps.spreadMs[i]]).toEqual([
+    expect(Math.max(...log.rank) - Math.min(...log.rank)).toBeGreaterThan(0.9 * n)
+    for (const [i, rank] of log.rank.entries())
+      expect([log.tookMs[i], log.endedMs[i], log.spreadMs[i]]).toEqual([
         100 + (rank % 7),
         100 * rank,
         rank,
@@ -314,25 +314,25 @@ describe('a twin drawn anew', () => {
       ...times(400, { present: 1, tookMs: 10 }),
       { present: 2, tookMs: 50, rank: 7 },
     ])
-    const given: Twin = {
-      steps: rare,
+    const given: QueueModel = {
+      log: rare,
       binOf: Int32Array.of(0, 0, 1),
       bins: [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400)],
-      drain: { most: 2, msEach: 1 },
-      places: 9,
+      gated: { maxBatch: 2, msEach: 1 },
+      systemCapacity: 9,
     }
     for (const seed of [1, 2, 3, 4, 5, 6]) {
-      const { steps, bins, drain, places, binOf } = bootstrap(given, seeded(seed))
+      const { log, bins, gated, systemCapacity, binOf } = bootstrap(given, seeded(seed))
       expect(bins[1]!.length).toBeGreaterThan(0)
       for (const i of bins[1]!)
         expect([
-          steps.present[i],
-          steps.tookMs[i],
-          steps.rank[i],
-          binOf[steps.present[i]!],
+          log.present[i],
+          log.tookMs[i],
+          log.rank[i],
+          binOf[log.present[i]!],
         ]).toEqual([2, 50, 7, 1])
-      expect(bins[0]!.length + bins[1]!.length).toBe(steps.present.length)
-      expect([drain, places, binOf]).toEqual([given.drain, 9, given.binOf])
+      expect(bins[0]!.length + bins[1]!.length).toBe(log.present.length)
+      expect([gated, systemCapacity, binOf]).toEqual([given.gated, 9, given.binOf])
     }
   })
 
@@ -341,12 +341,12 @@ describe('a twin drawn anew', () => {
       { present: 2, departed: 2, tookMs: 0 },
       ...times(3, { present: 2, departed: 2, tookMs: 40 }),
     ]
-    const steps = stepsOf([...times(400, { present: 1, tookMs: 10 }), ...full])
+    const log = stepsOf([...times(400, { present: 1, tookMs: 10 }), ...full])
     const bins = [Int32Array.from({ length: 400 }, (_, i) => i), Int32Array.of(400, 401, 402, 403)]
-    const given: Twin = { steps, binOf: Int32Array.of(0, 0, 1), bins }
+    const given: QueueModel = { log, binOf: Int32Array.of(0, 0, 1), bins }
     const drawn = Array.from({ length: 200 }, (_, seed) =>
-      saturationOf(bootstrap(given, seeded(seed))),
+      computeSaturation(bootstrap(given, seeded(seed))),
     )
-    expect(Math.max(...drawn)).toBeLessThan(10 * saturationOf(given))
+    expect(Math.max(...drawn)).toBeLessThan(10 * computeSaturation(given))
   })
 })

@@ -6,8 +6,8 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
 import type { Target } from '../../model/target.ts'
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { stepsOf } from '../service-log/service-log.ts'
-import { bootstrap, saturationOf, simulate, twinOf } from './queue-model.ts'
+import { extractServiceLog } from '../service-log/service-log.ts'
+import { bootstrap, computeSaturation, simulate, buildQueueModel } from './queue-model.ts'
 
 const { signal } = new AbortController()
 const played = (
@@ -24,18 +24,18 @@ const played = (
 }
 
 test('the steps of a single server are its service times, busy or idle before', async () => {
-  const steps = stepsOf(await played({ serviceMs: () => 10 }, 70, 20), 1)
-  expect(steps.tookMs.every((ms) => Math.abs(ms - 10) < 1e-6)).toBe(true)
-  expect(steps.departed.every((d) => d === 1)).toBe(true)
-  expect(steps.rank.every((r) => r === 0)).toBe(true)
-  expect(steps.present).toContain(1)
-  expect(Math.max(...steps.present)).toBeGreaterThan(3)
+  const log = extractServiceLog(await played({ serviceMs: () => 10 }, 70, 20), 1)
+  expect(log.tookMs.every((ms) => Math.abs(ms - 10) < 1e-6)).toBe(true)
+  expect(log.departed.every((d) => d === 1)).toBe(true)
+  expect(log.rank.every((r) => r === 0)).toBe(true)
+  expect(log.present).toContain(1)
+  expect(Math.max(...log.present)).toBeGreaterThan(3)
 })
 
 test('the steps of a batch server know how many were there and how many left', async () => {
-  const steps = stepsOf(await played({ maxBatch: 4, serviceMs: (batch) => 10 + batch }, 220, 10), 1)
-  expect(steps.departed.every((d, i) => d === Math.min(4, steps.present[i]!))).toBe(true)
-  expect(steps.tookMs.every((ms, i) => Math.abs(ms - 10 - steps.departed[i]!) < 1e-6)).toBe(true)
+  const log = extractServiceLog(await played({ maxBatch: 4, serviceMs: (batch) => 10 + batch }, 220, 10), 1)
+  expect(log.departed.every((d, i) => d === Math.min(4, log.present[i]!))).toBe(true)
+  expect(log.tookMs.every((ms, i) => Math.abs(ms - 10 - log.departed[i]!) < 1e-6)).toBe(true)
 })
 
 test('a batch whose answers came in two lots, one of the sides having waited for a core, is one step', async () => {
@@ -48,7 +48,7 @@ test('a batch whose answers came in two lots, one of the sides having waited for
     lastMs = endMs
     return ms + (batch++ < 3 ? 0 : 2.5)
   })
-  const [whole, halting] = [stepsOf(run, 1), stepsOf({ ...run, latencyMs }, 1)]
+  const [whole, halting] = [extractServiceLog(run, 1), extractServiceLog({ ...run, latencyMs }, 1)]
   expect(halting.departed.length).toBeGreaterThan(0.97 * whole.departed.length)
   expect(halting.departed.length).toBeLessThan(1.03 * whole.departed.length)
 })
@@ -62,27 +62,27 @@ test('steps that were cut short and failed requests are left out', async () => {
       i % 10 === 0 ? Number.NaN : Math.min(ms, 2000 - run.sentMs[i]!),
     ),
   }
-  expect(stepsOf(cut, 1).tookMs.length).toBeLessThan(stepsOf(run, 1).tookMs.length / 2)
+  expect(extractServiceLog(cut, 1).tookMs.length).toBeLessThan(extractServiceLog(run, 1).tookMs.length / 2)
 })
 
 describe('a twin', () => {
   test('groups states alike: one group for a single server, one per batch size for a batch server', async () => {
     expect(
-      twinOf(stepsOf(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1)).bins
+      buildQueueModel(extractServiceLog(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1)).bins
         .length,
     ).toBeLessThanOrEqual(3)
     expect(
-      twinOf(
-        stepsOf(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30), 1),
+      buildQueueModel(
+        extractServiceLog(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30), 1),
       ).bins,
     ).toHaveLength(4)
   })
 
   test('saturates where its server does', async () => {
-    const twin = twinOf(
-      stepsOf(await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10), 1),
+    const model = buildQueueModel(
+      extractServiceLog(await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10), 1),
     )
-    expect(saturationOf(twin)).toBeCloseTo(8000 / 26, 6)
+    expect(computeSaturation(model)).toBeCloseTo(8000 / 26, 6)
   })
 
   test('shows the latencies of its server at another rate', async () => {
@@ -90,7 +90,7 @@ describe('a twin', () => {
       maxBatch: 8,
       serviceMs: (batch: number, u: () => number) => (10 + 2 * batch) * gamma(u, 100),
     }
-    const twin = twinOf(stepsOf(await played(server, 200, 20), 1))
+    const model = buildQueueModel(extractServiceLog(await played(server, 200, 20), 1))
     const truth = (await played(server, 260, 120)).latencyMs.slice().sort()
     const arrivals = schedule({
       kind: 'open',
@@ -100,7 +100,7 @@ describe('a twin', () => {
       seed: 5,
     })
     const latency = new Float64Array(arrivals.length)
-    simulate(twin, arrivals, 1, seeded(1), latency)
+    simulate(model, arrivals, 1, seeded(1), latency)
     latency.sort()
     for (const p of [0.5, 0.9, 0.99]) {
       const i = Math.floor(p * latency.length)
@@ -109,8 +109,8 @@ describe('a twin', () => {
   })
 
   test('drawn anew has steps for every state, and saturates near the same rate', async () => {
-    const twin = twinOf(
-      stepsOf(
+    const model = buildQueueModel(
+      extractServiceLog(
         await played(
           { maxBatch: 4, serviceMs: (batch, u) => (10 + 5 * batch) * gamma(u, 20) },
           110,
@@ -120,13 +120,13 @@ describe('a twin', () => {
       ),
     )
     const rates = [1, 2, 3, 4, 5]
-      .map((seed) => bootstrap(twin, seeded(seed)))
+      .map((seed) => bootstrap(model, seeded(seed)))
       .map((one) => {
         expect(one.bins.every((bin) => bin.length > 0)).toBe(true)
         expect(
-          one.bins.every((bin, b) => bin.every((i) => one.binOf[one.steps.present[i]!] === b)),
+          one.bins.every((bin, b) => bin.every((i) => one.binOf[one.log.present[i]!] === b)),
         ).toBe(true)
-        return saturationOf(one) / saturationOf(twin)
+        return computeSaturation(one) / computeSaturation(model)
       })
     expect(new Set(rates).size).toBe(5)
     expect(rates.every((ratio) => Math.abs(ratio - 1) < 0.1)).toBe(true)
@@ -135,6 +135,6 @@ describe('a twin', () => {
 
 test('no step, no twin', () => {
   expect(() =>
-    twinOf({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }),
+    buildQueueModel({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }),
   ).toThrow(RangeError)
 })

@@ -1,197 +1,197 @@
 /**
- * A twin of a server, made from what a load saw of it: a queue whose every step is drawn from the
- * steps that were observed.
+ * Queue model of a server, calibrated on its service log: each simulated step is drawn from the
+ * observed ones.
  *
- * A step leads from one departure to the next. It is recorded with the number of requests k that
- * were there when it began, how long it took, how many left at its end (a batch), and how old the
- * first of these was among those present. That is the embedded Markov chain of an M/G/1 queue and
- * of its batch variants (Kendall 1953; Bailey 1954), learnt without assuming the service's
- * distribution, and an approximation for several workers or processor sharing. A twin can be put
- * under any load for as long as one likes, at no cost to the server.
+ * A step leads from one departure to the next. It is recorded with the number of requests k present
+ * at its start, its duration, its number of departures (a batch), and the arrival rank of the first
+ * departing request. This is the embedded Markov chain of an M/G/1 queue and its batch variants
+ * (Kendall 1953; Bailey 1954), estimated without assuming a service distribution. For several
+ * workers or processor sharing it is an approximation. The model can be simulated under any load
+ * for any time, at no cost to the server.
  */
 import type { Uniform } from '../../seeded-random.ts'
-import { leastOf } from '../../statistics/index-of-min.ts'
-import { type Batching, type Line, lineAt, lineThrough, serveByBatches } from './batching.ts'
-import { binsOf } from './queue-length-bins.ts'
-import { serveBySharing } from './processor-sharing.ts'
-import { mostOfCoresRps, serveByStages } from './two-stages.ts'
-import type { Stalling } from './outages.ts'
-import { moments, type Steps } from '../service-log/service-log.ts'
+import { indexOfMin } from '../../statistics/index-of-min.ts'
+import { type Batching, type BatchLine, evaluateLine, fitLine, simulateBatches } from './batching.ts'
+import { binByQueueLength } from './queue-length-bins.ts'
+import { simulateSharing } from './processor-sharing.ts'
+import { maxCoresRps, simulateTwoStages } from './two-stages.ts'
+import type { OutageProcess } from './outages.ts'
+import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
 
-/** Steps grouped by the number present, neighbours together where they do not differ. */
-export interface Twin {
-  readonly steps: Steps
-  /** Bin of each number present; the last also serves all larger numbers. */
+/** Service steps binned by queue length; neighbouring bins are merged where they do not differ. */
+export interface QueueModel {
+  readonly log: ServiceLog
+  /** Bin of each queue length; the last one also serves longer queues. */
   readonly binOf: Int32Array
-  /** Indices into `steps`. */
+  /** Indices into `log`. */
   readonly bins: readonly Int32Array[]
-  readonly drain?: Drain
+  readonly gated?: GatedService
   /**
-   * Of a twin that serves batches: what one of so many takes. A step seen at one size serves at
-   * another.
+   * Batch duration over batch size, for a model with `batching`. It transfers a step observed at
+   * one size to another.
    */
-  readonly line?: Line
+  readonly line?: BatchLine
   /**
-   * Who leaves is told by how many younger ones stay, rather than by how many older ones: a server
-   * that takes the last who came.
+   * Departures are matched by how many younger requests stay, not by how many older ones: last
+   * come, first served.
    */
-  readonly fromBack?: boolean
+  readonly lastComeFirst?: boolean
   /**
-   * Requests are served one each by the first of so many workers that is free, steps being their
-   * service times. Absent: steps follow one another.
+   * Number of workers that serve one request each, in arrival order; the steps are service times.
+   * Absent: steps follow one another.
    */
   readonly workers?: number
-  /** The workers work on all requests at once (see sharing.ts), steps being the work of each. */
-  readonly shared?: boolean
-  /** The workers serve batches, steps being how long each was served, by how many were in it. */
+  /** Workers share all requests (processor-sharing.ts); the steps are the work of each request. */
+  readonly sharesCores?: boolean
+  /** Workers serve batches; the steps are batch durations by batch size. */
   readonly batching?: Batching
-  /** Requests that may be there; one more is refused. Absent: any number. */
-  readonly places?: number
+  /** System capacity K: further requests are refused. Absent: unlimited. */
+  readonly systemCapacity?: number
 }
 
-/** What is known of a server beside its steps. */
-interface TwinKind extends Pick<Twin, 'workers' | 'shared' | 'batching' | 'places'> {
-  /** Requests that it was seen to take together, in closed loops too. */
+/** Identified properties of the server, beside its service log. */
+interface ModelOptions extends Pick<QueueModel, 'workers' | 'sharesCores' | 'batching' | 'systemCapacity'> {
+  /** Largest observed batch, in closed loops too. */
   readonly largest?: number
 }
 
 /**
- * Of a server that takes all who are there, up to `most` at a time: how much longer its step gets
- * by each, ms. A step seen at one number then serves at another.
+ * Gated service: each step takes all requests present, up to `maxBatch`, and one more request
+ * lengthens it by `msEach`. This transfers a step observed at one queue length to another.
  */
-interface Drain {
-  readonly most: number
+interface GatedService {
+  readonly maxBatch: number
   readonly msEach: number
 }
 
 /**
- * Share of steps that must have taken all who were there, but for this share of them: cores that
- * decode leave one or two behind.
+ * A gated server takes all requests present in at least this share of its steps, but for
+ * `maxLeftBehindShare` of them: cores that decode leave one or two behind.
  */
-const drains = 0.8
-const leftBehind = 0.2
-const fewestToFit = 12
+const minGatedShare = 0.8
+const maxLeftBehindShare = 0.2
+const minStepsToFit = 12
 
 /**
- * Undefined for a server that takes them otherwise, or one by one. The largest batch may have been
- * seen elsewhere.
+ * Fits gated service. Undefined for servers that select requests otherwise or serve one by one. The
+ * largest batch may have been observed elsewhere.
  */
-function drainOf(steps: Steps, largest: number): Drain | undefined {
-  const seen = steps.departed.reduce((a, b) => Math.max(a, b), 0)
-  const whole = [...steps.present.keys()].filter((i) => tookAll(steps, i, seen))
-  if (seen < 2 || whole.length < fewestToFit || whole.length < drains * steps.present.length)
+function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
+  const observed = log.departed.reduce((a, b) => Math.max(a, b), 0)
+  const whole = [...log.present.keys()].filter((i) => tookAll(log, i, observed))
+  if (observed < 2 || whole.length < minStepsToFit || whole.length < minGatedShare * log.present.length)
     return undefined
-  const [ms, size] = [moments(steps.tookMs, whole), moments(steps.departed, whole)]
-  const together =
+  const [ms, size] = [computeMoments(log.tookMs, whole), computeMoments(log.departed, whole)]
+  const covariance =
     whole.reduce(
-      (sum, i) => sum + (steps.tookMs[i]! - ms.mean) * (steps.departed[i]! - size.mean),
+      (sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean),
       0,
     ) / whole.length
   return {
-    most: Math.max(seen, largest),
-    msEach: size.variance > 0 ? Math.max(0, together / size.variance) : 0,
+    maxBatch: Math.max(observed, largest),
+    msEach: size.variance > 0 ? Math.max(0, covariance / size.variance) : 0,
   }
 }
 
 /**
- * Times that a batch as large must have been seen: two that follow each other closely may look like
- * one.
+ * Observations that make a batch size credible: two batches in quick succession may look like one.
  */
-const fewestAlike = 3
+const minBatchRepeats = 3
 
 /**
- * The most that a server takes together, by closed loops: few requests of an open window find a
- * full batch where a batch takes long. As many as left together time and again; more where all of
- * those that found more than that were taken together, once though it be: then no limit was seen.
+ * Estimates the largest batch from closed loops; open windows seldom fill a batch that takes long.
+ * It is the largest repeatedly observed size. Where larger queues were nearly always served whole,
+ * it is the largest of those: no limit was observed.
  */
-export function largestBatch(loops: readonly Steps[]): number {
+export function estimateMaxBatch(loops: readonly ServiceLog[]): number {
   const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
-  const known = descending.find((size, i) => size === descending[i + fewestAlike - 1]) ?? 0
+  const known = descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
   const beyond = loops.flatMap(({ present, departed }) =>
-    present.flatMap((there, i) =>
-      there > known ? [{ size: there, whole: departed[i] === there }] : [],
+    present.flatMap((count, i) =>
+      count > known ? [{ size: count, whole: departed[i] === count }] : [],
     ),
   )
   const whole = beyond.filter((step) => step.whole)
-  return whole.length > 0 && whole.length >= drains * beyond.length
+  return whole.length > 0 && whole.length >= minGatedShare * beyond.length
     ? Math.max(...whole.map(({ size }) => size))
     : known
 }
 
 /**
- * Whether the place of who leaves varies less by those who came after them than by those who came
- * before.
+ * Whether the departing request is determined better by the requests behind it than by those ahead
+ * of it.
  */
-function youngestFirst({ present, rank, departed }: Steps): boolean {
+function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean {
   const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
-  const fromBack = present.map((k, i) => k - rank[i]!)
+  const lastComeFirst = present.map((k, i) => k - rank[i]!)
   return (
-    several.length >= fewestToFit &&
-    moments(fromBack, several).variance < 0.5 * moments(rank, several).variance
+    several.length >= minStepsToFit &&
+    computeMoments(lastComeFirst, several).variance < 0.5 * computeMoments(rank, several).variance
   )
 }
 
 /**
- * Whether steps with several present took all of them, up to a largest number: a server that serves
+ * Whether steps with several requests present took all of them, up to a maximum: a server of
  * batches.
  */
-export function servesBatches(steps: Steps): boolean {
-  const most = steps.departed.reduce((a, b) => Math.max(a, b), 0)
-  const several = [...steps.present.keys()].filter((i) => steps.present[i]! > 1)
+export function isBatchServer(log: ServiceLog): boolean {
+  const maxBatch = log.departed.reduce((a, b) => Math.max(a, b), 0)
+  const several = [...log.present.keys()].filter((i) => log.present[i]! > 1)
   return (
-    most > 1 &&
-    several.length >= fewestToFit &&
-    several.filter((i) => tookAll(steps, i, most)).length >= drains * several.length
+    maxBatch > 1 &&
+    several.length >= minStepsToFit &&
+    several.filter((i) => tookAll(log, i, maxBatch)).length >= minGatedShare * several.length
   )
 }
 
-const tookAll = ({ present, departed }: Steps, i: number, most: number): boolean =>
-  departed[i]! >= (1 - leftBehind) * Math.min(present[i]!, most) &&
-  departed[i]! <= Math.min(present[i]!, most)
+const tookAll = ({ present, departed }: ServiceLog, i: number, maxBatch: number): boolean =>
+  departed[i]! >= (1 - maxLeftBehindShare) * Math.min(present[i]!, maxBatch) &&
+  departed[i]! <= Math.min(present[i]!, maxBatch)
 
 /**
- * Variance of the draws over that of as many as there are: of steps and batches, which are no whole
- * picture of the server, and of the service times of workers, which are.
+ * Factor on the bootstrap variance. Departures and batches describe the server incompletely;
+ * service times of workers describe it fully.
  */
-const overdispersed = { steps: 2, services: 1.5 } as const
+const bootstrapVarianceFactor = { departures: 2, services: 1.5 } as const
 
 /**
- * Probability that a step is followed by the one that followed it in the server, which carries over
- * what the other workers are at (stationary bootstrap, Politis and Romano 1994): runs of five steps.
+ * Probability that the simulated server continues with the next observed step, which preserves what
+ * the other workers are doing (stationary bootstrap: Politis and Romano 1994). Runs are five steps
+ * long on average.
  */
 export const continueProbability = 0.8
 
-/** Groups steps into a twin of a server. Throws a RangeError without any step. */
-export function twinOf(steps: Steps, { largest = 0, ...kind }: TwinKind = {}): Twin {
-  if (!(Math.max(...steps.present) >= 1)) throw new RangeError('no step of the server was observed')
-  const line = kind.batching && lineThrough(steps)
-  const compared = line ? [ratiosTo(line, steps)] : [steps.tookMs, steps.departed]
-  const { binOf, bins } = binsOf(steps, compared, largest)
+/** Builds the queue model of a service log. Throws a RangeError for an empty log. */
+export function buildQueueModel(log: ServiceLog, { largest = 0, ...options }: ModelOptions = {}): QueueModel {
+  if (!(Math.max(...log.present) >= 1)) throw new RangeError('no step of the server was observed')
+  const line = options.batching && fitLine(log)
+  const compared = line ? [divideByLine(line, log)] : [log.tookMs, log.departed]
+  const { binOf, bins } = binByQueueLength(log, compared, largest)
   return {
-    steps,
+    log,
     binOf,
     bins,
-    drain: kind.batching ? undefined : drainOf(steps, largest),
+    gated: options.batching ? undefined : fitGatedService(log, largest),
     line,
-    fromBack: youngestFirst(steps),
-    ...kind,
+    lastComeFirst: isLastComeFirstServed(log),
+    ...options,
   }
 }
 
-const ratiosTo = (line: Line, { tookMs, departed }: Steps): number[] =>
-  tookMs.map((ms, i) => ms / lineAt(line, departed[i]!))
+const divideByLine = (line: BatchLine, { tookMs, departed }: ServiceLog): number[] =>
+  tookMs.map((ms, i) => ms / evaluateLine(line, departed[i]!))
 
 /**
- * The same twin with its steps drawn anew, in blocks of neighbours: its sampling error (stationary
- * bootstrap, Politis and Romano 1994). Fewer than there are, as a few slow ones in hundreds decide
- * the capacity, of which as many draws would show too little doubt (Bickel, Götze and van Zwet
- * 1997). A bin that got no step, or none that takes any time (of what leaves at the very moment of
- * another), keeps its own: it would serve without end.
+ * Resamples the steps of a model in blocks, to represent its sampling error (stationary bootstrap:
+ * Politis and Romano 1994). It draws fewer steps than were observed: a few slow ones in hundreds
+ * decide the capacity, and a full-size bootstrap would understate the uncertainty (m out of n
+ * bootstrap: Bickel, Götze and van Zwet 1997). A bin without any step of positive duration keeps
+ * its original steps, or it would serve infinitely fast.
  */
-export function bootstrap(twin: Twin, uniform: Uniform): Twin {
-  const { steps, binOf, bins } = twin
-  const n = steps.present.length
-  const drawn: Steps = {
+export function bootstrap(model: QueueModel, uniform: Uniform): QueueModel {
+  const { log, binOf, bins } = model
+  const n = log.present.length
+  const resampled: ServiceLog = {
     present: [],
     tookMs: [],
     departed: [],
@@ -200,96 +200,96 @@ export function bootstrap(twin: Twin, uniform: Uniform): Twin {
     spreadMs: [],
   }
   const add = (i: number) => {
-    drawn.present.push(steps.present[i]!)
-    drawn.tookMs.push(steps.tookMs[i]!)
-    drawn.departed.push(steps.departed[i]!)
-    drawn.rank.push(steps.rank[i]!)
-    drawn.endedMs.push(steps.endedMs[i]!)
-    drawn.spreadMs.push(steps.spreadMs[i]!)
+    resampled.present.push(log.present[i]!)
+    resampled.tookMs.push(log.tookMs[i]!)
+    resampled.departed.push(log.departed[i]!)
+    resampled.rank.push(log.rank[i]!)
+    resampled.endedMs.push(log.endedMs[i]!)
+    resampled.spreadMs.push(log.spreadMs[i]!)
   }
   for (
     let i = Math.floor(uniform() * n);
-    drawn.present.length <
+    resampled.present.length <
     n /
-      overdispersed[
-        twin.workers === undefined || twin.batching !== undefined ? 'steps' : 'services'
+      bootstrapVarianceFactor[
+        model.workers === undefined || model.batching !== undefined ? 'departures' : 'services'
       ];
     i = uniform() < continueProbability ? (i + 1) % n : Math.floor(uniform() * n)
   )
     add(i)
-  const drawnBins: number[][] = bins.map(() => [])
-  drawn.present.forEach((k, i) => {
-    drawnBins[binOf[k]!]!.push(i)
+  const resampledBins: number[][] = bins.map(() => [])
+  resampled.present.forEach((k, i) => {
+    resampledBins[binOf[k]!]!.push(i)
   })
-  for (const [b, bin] of drawnBins.entries()) {
-    if (bin.some((i) => drawn.tookMs[i]! > 0)) continue
+  for (const [b, bin] of resampledBins.entries()) {
+    if (bin.some((i) => resampled.tookMs[i]! > 0)) continue
     for (const i of bins[b]!) {
-      bin.push(drawn.present.length)
+      bin.push(resampled.present.length)
       add(i)
     }
   }
   return {
-    ...twin,
-    steps: drawn,
-    bins: drawnBins.map((bin) => Int32Array.from(bin)),
-    line: twin.batching && lineThrough(drawn),
+    ...model,
+    log: resampled,
+    bins: resampledBins.map((bin) => Int32Array.from(bin)),
+    line: model.batching && fitLine(resampled),
   }
 }
 
-/** Whether requests leave in the order of their arrival: by workers, batches, or one by one. */
-export function takesInOrder({ steps, workers, drain }: Twin): boolean {
-  return workers !== undefined || drain !== undefined || steps.rank.every((rank) => rank === 0)
+/** Whether requests depart in arrival order: by workers, by gated batches, or one by one. */
+export function servesInOrder({ log, workers, gated }: QueueModel): boolean {
+  return workers !== undefined || gated !== undefined || log.rank.every((rank) => rank === 0)
 }
 
-/** Requests per second that the twin serves when they queue without end. */
-export function saturationOf(twin: Twin): number {
-  const { steps, bins, drain, batching, workers = 1 } = twin
+/** Throughput of the model when requests queue without end, per second. */
+export function computeSaturation(model: QueueModel): number {
+  const { log, bins, gated, batching, workers = 1 } = model
   if (batching !== undefined) {
     const byBatchesRps =
-      (1000 * workers * batching.most * bins.at(-1)!.length) /
-      stepsWhenFull(twin).reduce((sum, ms) => sum + ms, 0)
-    return Math.min(byBatchesRps, mostOfCoresRps(batching.cores))
+      (1000 * workers * batching.maxBatch * bins.at(-1)!.length) /
+      collectFullDurations(model).reduce((sum, ms) => sum + ms, 0)
+    return Math.min(byBatchesRps, maxCoresRps(batching.cores))
   }
   let ms = 0
   let departed = 0
   for (const i of bins.at(-1)!) {
     const leaving =
-      drain !== undefined && tookAll(steps, i, drain.most) ? drain.most : steps.departed[i]!
-    ms += steps.tookMs[i]! + (drain?.msEach ?? 0) * (leaving - steps.departed[i]!)
+      gated !== undefined && tookAll(log, i, gated.maxBatch) ? gated.maxBatch : log.departed[i]!
+    ms += log.tookMs[i]! + (gated?.msEach ?? 0) * (leaving - log.departed[i]!)
     departed += leaving
   }
   return (1000 * workers * departed) / ms
 }
 
 /**
- * Standard error of that by the chance of one answer, as a share: a batch has many answers, and but
- * one time.
+ * Relative standard error of the saturation for a single answer. A batch has many answers but one
+ * duration.
  */
-export function saturationErrorOf(twin: Twin): number {
-  const tookMs = stepsWhenFull(twin)
-  const { mean, variance } = moments(tookMs, [...tookMs.keys()])
-  const answers = (saturationOf(twin) * mean) / 1000 / (twin.workers ?? 1)
+export function computeSaturationError(model: QueueModel): number {
+  const tookMs = collectFullDurations(model)
+  const { mean, variance } = computeMoments(tookMs, [...tookMs.keys()])
+  const answers = (computeSaturation(model) * mean) / 1000 / (model.workers ?? 1)
   return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
 }
 
-/** How long the steps of a queue without end take, ms: full batches. */
-export const stepsWhenFull = (twin: Twin): number[] =>
-  Array.from(twin.bins.at(-1)!, (i) =>
-    twin.batching === undefined ? twin.steps.tookMs[i]! : servedMs(twin, i, twin.batching.most),
+/** Durations of the steps of a saturated queue, ms, with full batches. */
+export const collectFullDurations = (model: QueueModel): number[] =>
+  Array.from(model.bins.at(-1)!, (i) =>
+    model.batching === undefined ? model.log.tookMs[i]! : batchDurationMs(model, i, model.batching.maxBatch),
   )
 
-/** How long a batch that was seen would have been served, were it of so many. */
-function servedMs({ steps, line }: Twin, step: number, size: number): number {
-  const [tookMs, seen] = [steps.tookMs[step]!, steps.departed[step]!]
-  return line === undefined ? tookMs : (tookMs * lineAt(line, size)) / lineAt(line, seen)
+/** Duration of an observed batch, transferred to another size, ms. */
+function batchDurationMs({ log, line }: QueueModel, step: number, size: number): number {
+  const [tookMs, observed] = [log.tookMs[step]!, log.departed[step]!]
+  return line === undefined ? tookMs : (tookMs * evaluateLine(line, size)) / evaluateLine(line, observed)
 }
 
 /**
- * Chooses the step that follows another: the server's own next step, or any other that fits.
- * @param fitting indices of steps that fit the queue, ascending
+ * Draws the step that follows another: the next observed step, or any other that fits.
+ * @param fitting indices of steps that fit the queue length, ascending
  * @param last -1 for none
  */
-function chooseNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
+function drawNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
   return last >= 0 && contains(fitting, last + 1) && uniform() < continueProbability
     ? last + 1
     : fitting[Math.floor(uniform() * fitting.length)]!
@@ -306,32 +306,33 @@ function contains(ascending: Int32Array, value: number): boolean {
 }
 
 /**
- * Latencies of the twin under arrivals (ms, ascending), in their order, into `latencyMs`, Infinity
- * for refused ones. Every step takes `slowness` times as long, stalls too.
+ * Simulates the latencies of requests under given arrivals (ms, ascending) and writes them to
+ * `latencyMs`; Infinity for refused requests. All durations, outages included, are scaled by
+ * `slowness`.
  */
 export function simulate(
-  twin: Twin,
+  model: QueueModel,
   arrivalsMs: Float64Array,
   slowness: number,
   uniform: Uniform,
   latencyMs: Float64Array,
-  stalling: Stalling = () => 0,
+  outageProcess: OutageProcess = () => 0,
 ): void {
-  if (twin.batching !== undefined) {
-    const { cores } = twin.batching
-    const servedMs = batchTimes(twin, slowness, uniform, stalling)
+  if (model.batching !== undefined) {
+    const { cores } = model.batching
+    const batchDurationMs = batchSampler(model, slowness, uniform, outageProcess)
     if (cores !== undefined)
-      serveByStages(cores, twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
-    else serveByBatches(twin.batching, servedMs, slowness, arrivalsMs, latencyMs)
+      simulateTwoStages(cores, model.batching, batchDurationMs, slowness, arrivalsMs, latencyMs)
+    else simulateBatches(model.batching, batchDurationMs, slowness, arrivalsMs, latencyMs)
     return
   }
-  if (twin.workers !== undefined) {
-    serveByWorkers(twin, twin.workers, arrivalsMs, slowness, uniform, latencyMs, stalling)
+  if (model.workers !== undefined) {
+    simulateWorkers(model, model.workers, arrivalsMs, slowness, uniform, latencyMs, outageProcess)
     return
   }
-  const { binOf, bins, drain, fromBack, places = Number.POSITIVE_INFINITY } = twin
-  const { msEach = 0, most = 0 } = drain ?? {}
-  const { tookMs, departed, rank } = twin.steps
+  const { binOf, bins, gated, lastComeFirst, systemCapacity = Number.POSITIVE_INFINITY } = model
+  const { msEach = 0, maxBatch = 0 } = gated ?? {}
+  const { tookMs, departed, rank } = model.log
   const n = arrivalsMs.length
   const queue = new Int32Array(n)
   const largest = binOf.length - 1
@@ -347,18 +348,18 @@ export function simulate(
       queue[tail++] = arrived++
     }
     const present = tail - head
-    step = chooseNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
-    const stayed = Math.min(twin.steps.present[step]!, most) - departed[step]!
+    step = drawNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
+    const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
-      most > 0 && tookAll(twin.steps, step, most)
-        ? Math.max(1, Math.min(present - stayed, most))
+      maxBatch > 0 && tookAll(model.log, step, maxBatch)
+        ? Math.max(1, Math.min(present - stayed, maxBatch))
         : Math.min(departed[step]!, present)
     const took = Math.max(0, tookMs[step]! + msEach * (leaving - departed[step]!))
-    now += slowness * (took + stalling(now, took))
-    const place = fromBack ? present - (twin.steps.present[step]! - rank[step]!) : rank[step]!
+    now += slowness * (took + outageProcess(now, took))
+    const place = lastComeFirst ? present - (model.log.present[step]! - rank[step]!) : rank[step]!
     const first = Math.max(0, Math.min(place, present - leaving))
     for (; arrived < n && arrivalsMs[arrived]! <= now; arrived++) {
-      if (tail - head < places) queue[tail++] = arrived
+      if (tail - head < systemCapacity) queue[tail++] = arrived
       else latencyMs[arrived] = Number.POSITIVE_INFINITY
     }
     for (let i = 0; i < leaving; i++) {
@@ -370,63 +371,63 @@ export function simulate(
   }
 }
 
-/** How long a batch of so many that begins then is served, asked for in order of time. */
-function batchTimes(
-  twin: Twin,
+/** Samples durations of batches by size; called in time order. */
+function batchSampler(
+  model: QueueModel,
   slowness: number,
   uniform: Uniform,
-  stalling: Stalling,
+  outageProcess: OutageProcess,
 ): (size: number, beganMs: number) => number {
-  const { binOf, bins } = twin
+  const { binOf, bins } = model
   const largest = binOf.length - 1
   let step = -1
   return (size, beganMs) => {
-    step = chooseNextStep(bins[binOf[Math.min(size, largest)]!]!, step, uniform)
-    const took = servedMs(twin, step, size)
-    return slowness * (took + stalling(beganMs, took))
+    step = drawNextStep(bins[binOf[Math.min(size, largest)]!]!, step, uniform)
+    const took = batchDurationMs(model, step, size)
+    return slowness * (took + outageProcess(beganMs, took))
   }
 }
 
 /**
- * As `simulate`, of a twin with workers: each request begins at its arrival, or at the first
- * departure when all of them are busy.
+ * As `simulate`, with workers: each request begins at its arrival, or at the first departure while
+ * all workers are busy.
  */
-function serveByWorkers(
-  { steps, shared, places = Number.POSITIVE_INFINITY }: Twin,
+function simulateWorkers(
+  { log, sharesCores, systemCapacity = Number.POSITIVE_INFINITY }: QueueModel,
   workers: number,
   arrivalsMs: Float64Array,
   slowness: number,
   uniform: Uniform,
   latencyMs: Float64Array,
-  stalling: Stalling,
+  outageProcess: OutageProcess,
 ): void {
-  const { tookMs } = steps
+  const { tookMs } = log
   let step = -1
   const serviceMs = (beganMs: number) => {
     step =
       step >= 0 && step + 1 < tookMs.length && uniform() < continueProbability
         ? step + 1
         : Math.floor(uniform() * tookMs.length)
-    return slowness * (tookMs[step]! + stalling(beganMs, tookMs[step]!))
+    return slowness * (tookMs[step]! + outageProcess(beganMs, tookMs[step]!))
   }
-  if (shared) {
-    serveBySharing(workers, places, arrivalsMs, serviceMs, latencyMs)
+  if (sharesCores) {
+    simulateSharing(workers, systemCapacity, arrivalsMs, serviceMs, latencyMs)
     return
   }
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
-  const unlimited = places === Number.POSITIVE_INFINITY
-  /** When each ends, ascending; those from `head` on are there. */
+  const unlimited = systemCapacity === Number.POSITIVE_INFINITY
+  /** Ends of the requests in the system, ascending from `head` on. */
   const endsMs = new Float64Array(unlimited ? 0 : arrivalsMs.length)
   let head = 0
   let tail = 0
   for (let i = 0; i < arrivalsMs.length; i++) {
     const atMs = arrivalsMs[i]!
     while (head < tail && endsMs[head]! <= atMs) head++
-    if (tail - head >= places) {
+    if (tail - head >= systemCapacity) {
       latencyMs[i] = Number.POSITIVE_INFINITY
       continue
     }
-    const first = leastOf(freeMs)
+    const first = indexOfMin(freeMs)
     const beganMs = Math.max(atMs, freeMs[first]!)
     const endedMs = beganMs + serviceMs(beganMs)
     freeMs[first] = endedMs

@@ -1,23 +1,20 @@
-/** How a server was identified to serve its requests. */
-import type { Steps } from '../service-log/service-log.ts'
+/** Service discipline of a server, identified from its runs. */
+import type { ServiceLog } from '../service-log/service-log.ts'
 import type { Batching } from './batching.ts'
 
-/** What open windows and closed loops showed of such a server. */
-export interface WorkersSeen {
+/** An identified discipline, with the service times that it implies for the observed runs. */
+export interface IdentifiedDiscipline {
   readonly workers: number
-  /** What each request takes beside the workers, on its way to them and back, ms. */
-  readonly besideMs: number
-  /** They work on all requests at once, and what follows is the work of each. */
-  readonly shared?: boolean
-  /** They serve batches, and what follows is how long each was served. */
+  /** Network and framework time of a request, before and after the workers, ms. */
+  readonly overheadMs: number
+  /** Processor sharing: the logs hold the work of each request. */
+  readonly sharesCores?: boolean
+  /** Dynamic batching: the logs hold batch durations. */
   readonly batching?: Batching
-  /**
-   * Service times of each open window, as steps of one request each, in the order in which they
-   * began.
-   */
-  readonly windows: readonly Steps[]
-  /** Of the closed loops that were served alike. */
-  readonly loops: readonly Steps[]
-  /** Of all closed loops. */
-  readonly history?: readonly Steps[]
+  /** Service times of each open window, in order of their start. */
+  readonly windows: readonly ServiceLog[]
+  /** Service times of the closed loops that were served at the same speed. */
+  readonly loops: readonly ServiceLog[]
+  /** Service times of all closed loops. */
+  readonly history?: readonly ServiceLog[]
 }

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { StagedServer } from '../../testing/staged-server.ts'
-import { mostOfCoresRps, serveByStages } from './two-stages.ts'
+import { maxCoresRps, simulateTwoStages } from './two-stages.ts'
 
 const server = fc.record({
   cores: fc.integer({ min: 1, max: 4 }),
   decodeMs: fc.double({ min: 0.1, max: 4, noNaN: true }),
   writeMs: fc.double({ min: 0.01, max: 0.5, noNaN: true }),
-  most: fc.constantFrom(1, 4, 32),
+  maxBatch: fc.constantFrom(1, 4, 32),
   delayMs: fc.constantFrom(0, 3, 20),
   baseMs: fc.double({ min: 1, max: 20, noNaN: true }),
   slowness: fc.constantFrom(0.8, 1, 1.25),
@@ -16,12 +16,12 @@ const server = fc.record({
 
 test('cores beside batches answer each request when a server played event by event does', () => {
   fc.assert(
-    fc.property(server, ({ cores, decodeMs, writeMs, most, delayMs, baseMs, slowness, seed }) => {
+    fc.property(server, ({ cores, decodeMs, writeMs, maxBatch, delayMs, baseMs, slowness, seed }) => {
       const servedMs = (batch: number) => slowness * (baseMs + 0.37 * batch)
       const staged = new StagedServer({
         seed: 1,
         cores,
-        maxBatch: most,
+        maxBatch: maxBatch,
         maxDelayMs: slowness * delayMs,
         decodeMs: () => slowness * decodeMs,
         batchMs: servedMs,
@@ -35,9 +35,9 @@ test('cores beside batches answer each request when a server played event by eve
         seed,
       })
       const modelled = new Float64Array(sentMs.length)
-      serveByStages(
+      simulateTwoStages(
         { cores, decodeMs, writeMs },
-        { most, delayMs },
+        { maxBatch, delayMs },
         servedMs,
         slowness,
         sentMs,
@@ -50,6 +50,6 @@ test('cores beside batches answer each request when a server played event by eve
 })
 
 test('cores decode and write so many a second at most, and no cores any number', () => {
-  expect(mostOfCoresRps({ cores: 2, decodeMs: 1.5, writeMs: 0.5 })).toBe(1000)
-  expect(mostOfCoresRps(undefined)).toBe(Number.POSITIVE_INFINITY)
+  expect(maxCoresRps({ cores: 2, decodeMs: 1.5, writeMs: 0.5 })).toBe(1000)
+  expect(maxCoresRps(undefined)).toBe(Number.POSITIVE_INFINITY)
 })

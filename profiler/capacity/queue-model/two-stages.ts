@@ -1,26 +1,23 @@
 /**
- * Servers of two stages at once: cores that decode requests and write answers, one task each at a
- * time and in order, beside an accelerator that serves batches of those that are decoded (Python
- * and Node servers, Triton with a pre-processing model, the built-in predictor). Either stage may
- * be the slower one; neither shows by itself.
+ * Two-stage servers: cores decode requests and write answers, one task each and in order; an
+ * accelerator serves batches of decoded requests (Python and Node servers, Triton with a
+ * pre-processing model, the built-in predictor). Either stage may be the bottleneck, and neither is
+ * observed directly.
  */
-import { leastOf } from '../../statistics/index-of-min.ts'
-import type { Batching, Cores } from './batching.ts'
+import { indexOfMin } from '../../statistics/index-of-min.ts'
+import type { Batching, TwoStageCores } from './batching.ts'
 
-/** Requests per second that the cores decode and write at most; without any, no limit. */
-export const mostOfCoresRps = (of: Cores | undefined): number =>
+/** Highest rate that the cores can decode and write, per second; Infinity without cores. */
+export const maxCoresRps = (of: TwoStageCores | undefined): number =>
   of === undefined ? Number.POSITIVE_INFINITY : (1000 * of.cores) / (of.decodeMs + of.writeMs)
 
-/**
- * Tasks of the cores and requests that are decoded wait in the order in which they came: those from
- * `head` to `tail`.
- */
-class Waiting {
+/** A first-in, first-out queue of indices, from `head` to `tail`. */
+class IndexQueue {
   private readonly of: Int32Array
   private head = 0
   private tail = 0
-  constructor(most: number) {
-    this.of = new Int32Array(most)
+  constructor(maxBatch: number) {
+    this.of = new Int32Array(maxBatch)
   }
   get size(): number {
     return this.tail - this.head
@@ -39,27 +36,26 @@ class Waiting {
 const never = Number.POSITIVE_INFINITY
 
 /**
- * Latencies under arrivals (ms, ascending), in their order, into `latencyMs`. Cores, batches and
- * the delay of those that are not full all take `slowness` times as long.
- * @param servedMs how long a batch of so many that begins then is served, asked for in order of
- * time, slowness included
+ * Simulates the latencies of requests under given arrivals (ms, ascending) and writes them to
+ * `latencyMs`. Core times and the batching delay take `slowness` times as long.
+ * @param servedMs duration of a batch by size and start, slowness included; called in time order
  */
-export function serveByStages(
-  { cores, decodeMs, writeMs }: Cores,
-  { most, delayMs }: Pick<Batching, 'most' | 'delayMs'>,
+export function simulateTwoStages(
+  { cores, decodeMs, writeMs }: TwoStageCores,
+  { maxBatch, delayMs }: Pick<Batching, 'maxBatch' | 'delayMs'>,
   servedMs: (size: number, beganMs: number) => number,
   slowness: number,
   arrivalsMs: Float64Array,
   latencyMs: Float64Array,
 ): void {
   const n = arrivalsMs.length
-  /** Requests to decode, and as ~request answers to write. */
-  const tasks = new Waiting(2 * n)
-  const decoded = new Waiting(n)
+  /** Requests to decode; answers to write are encoded as ~request. */
+  const tasks = new IndexQueue(2 * n)
+  const decoded = new IndexQueue(n)
   const decodedAtMs = new Float64Array(n)
   const doneMs = new Float64Array(cores).fill(never)
   const doing = new Int32Array(cores)
-  const batch = new Int32Array(most)
+  const batch = new Int32Array(maxBatch)
   let inBatch = 0
   let batchMs = never
   let idle = cores
@@ -73,13 +69,13 @@ export function serveByStages(
       idle--
     }
   }
-  /** Time until which a batch that is not full waits for more. */
+  /** Time until which a batch that is not full waits for more requests. */
   const waitsUntilMs = () => {
     if (inBatch > 0 || decoded.size === 0) return never
-    return decoded.size >= most ? now : decodedAtMs[decoded.first]! + slowness * delayMs
+    return decoded.size >= maxBatch ? now : decodedAtMs[decoded.first]! + slowness * delayMs
   }
   for (;;) {
-    const core = leastOf(doneMs)
+    const core = indexOfMin(doneMs)
     const arrivalMs = arrived < n ? arrivalsMs[arrived]! : never
     const nextMs = Math.min(arrivalMs, doneMs[core]!, batchMs, Math.max(now, waitsUntilMs()))
     if (nextMs === never) return
@@ -99,7 +95,7 @@ export function serveByStages(
       }
     } else if (arrivalMs === now) tasks.add(arrived++)
     if (waitsUntilMs() <= now) {
-      for (; inBatch < most && decoded.size > 0; inBatch++) batch[inBatch] = decoded.take()
+      for (; inBatch < maxBatch && decoded.size > 0; inBatch++) batch[inBatch] = decoded.take()
       batchMs = now + servedMs(inBatch, now)
     }
     compute()

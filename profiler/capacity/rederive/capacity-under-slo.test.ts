@@ -4,7 +4,7 @@ import { measurement, point } from '../../../trials/store/samples.contract.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { capacityUnder, latencyAt, loadCurve, percentileOf } from './capacity-under-slo.ts'
+import { deriveCapacity, interpolateLatency, buildLoadCurve, interpolatePercentile } from './capacity-under-slo.ts'
 
 /**
  * An M/M/1 queue: the q quantile of the time in the system is -ln(1 - q) / (mu - lambda)
@@ -54,7 +54,7 @@ const rates = [40, 80, 120, 150, 165, 180, 200, 215]
 describe('capacity under another SLO', () => {
   test('is the measured one under the SLO that was measured', () => {
     const m = queue(rates)
-    expect(capacityUnder(m, measuredSlo)).toMatchObject({
+    expect(deriveCapacity(m, measuredSlo)).toMatchObject({
       capacityRps: m.capacityRps,
       capacityCi90Rps: m.capacityCi90Rps,
       derived: false,
@@ -65,7 +65,7 @@ describe('capacity under another SLO', () => {
     'of a queue with a known answer at p99 <= %d ms is within 4 %, and its interval holds the truth',
     (limitMs) => {
       const slo = { ...measuredSlo, limitMs }
-      const derived = capacityUnder(queue(rates), slo)
+      const derived = deriveCapacity(queue(rates), slo)
       expect(derived.derived).toBe(true)
       expect(Math.abs(Math.log(derived.capacityRps / capacity(slo)))).toBeLessThan(0.04)
       expect(derived.capacityCi90Rps[0]).toBeLessThanOrEqual(capacity(slo))
@@ -76,7 +76,7 @@ describe('capacity under another SLO', () => {
 
   test.each([0.5, 0.75, 0.9, 0.95])('at another percentile (%d) as well', (percentile) => {
     const slo = { ...measuredSlo, percentile, limitMs: 25 }
-    const derived = capacityUnder(queue(rates), slo)
+    const derived = deriveCapacity(queue(rates), slo)
     expect(Math.abs(Math.log(derived.capacityRps / capacity(slo)))).toBeLessThan(0.04)
   })
 
@@ -91,7 +91,7 @@ describe('capacity under another SLO', () => {
     for (let i = 0; i < 400; i++) {
       const slo = { ...measuredSlo, limitMs: 30 + 60 * uniform() }
       const m = queue(rates, () => Math.exp(0.08 * normal()))
-      const [low, high] = capacityUnder(m, slo).capacityCi90Rps
+      const [low, high] = deriveCapacity(m, slo).capacityCi90Rps
       if (low <= capacity(slo) && capacity(slo) <= high) held++
     }
     expect(held / 400).toBeGreaterThanOrEqual(0.9)
@@ -109,7 +109,7 @@ describe('capacity under another SLO', () => {
             drawn.map(([rate]) => rate),
             (i) => drawn[i]![1],
           )
-          const at = (limitMs: number) => capacityUnder(m, { ...measuredSlo, limitMs }).capacityRps
+          const at = (limitMs: number) => deriveCapacity(m, { ...measuredSlo, limitMs }).capacityRps
           const limits = [5, 15, 25, 40, 59.999, 60, 60.001, 75, 100, 300, 1000]
           const capacities = limits.map(at)
           for (let i = 1; i < capacities.length; i++)
@@ -123,7 +123,7 @@ describe('capacity under another SLO', () => {
   })
 
   test('is 0 when an idle predictor is too slow, with the latency that says so', () => {
-    expect(capacityUnder(queue(rates), { ...measuredSlo, limitMs: 10 })).toMatchObject({
+    expect(deriveCapacity(queue(rates), { ...measuredSlo, limitMs: 10 })).toMatchObject({
       capacityRps: 0,
       sloMs: quantileMs(0.99, 0),
       derived: true,
@@ -131,7 +131,7 @@ describe('capacity under another SLO', () => {
   })
 
   test('is a lower bound beyond every measured latency', () => {
-    const derived = capacityUnder(
+    const derived = deriveCapacity(
       queue([40, 80], undefined, {
         capacityRps: 90,
         capacityCi90Rps: [85, 95],
@@ -151,7 +151,7 @@ describe('capacity under another SLO', () => {
       capacityRps: 80,
       capacityCi90Rps: [80, Number.POSITIVE_INFINITY],
     })
-    expect(capacityUnder(given, given.slo)).toMatchObject({ capacityRps: 80, known: 'bound below' })
+    expect(deriveCapacity(given, given.slo)).toMatchObject({ capacityRps: 80, known: 'bound below' })
   })
 
   test('does not reach into rates that failed requests', () => {
@@ -161,7 +161,7 @@ describe('capacity under another SLO', () => {
       slo: measuredSlo,
       capacityCi90Rps: [150, 150],
     })
-    expect(capacityUnder(m, { ...measuredSlo, limitMs: 400 }).capacityRps).toBe(150)
+    expect(deriveCapacity(m, { ...measuredSlo, limitMs: 400 }).capacityRps).toBe(150)
   })
 
   test('comes back from an SLO that nothing met when it is loosened', () => {
@@ -171,7 +171,7 @@ describe('capacity under another SLO', () => {
       capacityCi90Rps: [0, 0],
       slo: { ...measuredSlo, limitMs: 10 },
     })
-    const derived = capacityUnder(m, { ...measuredSlo, limitMs: 60 })
+    const derived = deriveCapacity(m, { ...measuredSlo, limitMs: 60 })
     expect(derived.capacityRps).toBe(40)
     expect(derived.known).toBe('bound below')
   })
@@ -179,8 +179,8 @@ describe('capacity under another SLO', () => {
   test('uses open-loop points alone where there are enough: a closed loop hides waiting', () => {
     const closed = point(190, 8, { load: { kind: 'closed', connections: 8, durationS: 2 } })
     const m = queue([40, 80, 120])
-    expect(loadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(
-      loadCurve(m, measuredSlo),
+    expect(buildLoadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(
+      buildLoadCurve(m, measuredSlo),
     )
   })
 
@@ -195,12 +195,12 @@ describe('capacity under another SLO', () => {
         seed: 1,
       },
     })
-    expect(loadCurve({ ...m, points: [...m.points, sweep] }, measuredSlo)).toEqual(
-      loadCurve(m, measuredSlo),
+    expect(buildLoadCurve({ ...m, points: [...m.points, sweep] }, measuredSlo)).toEqual(
+      buildLoadCurve(m, measuredSlo),
     )
     const cut = point(240, 61, { cut: true })
     expect(
-      capacityUnder(
+      deriveCapacity(
         { ...queue([40, 120]), points: [...queue([40, 120]).points, cut] },
         { ...measuredSlo, limitMs: 300 },
       ).capacityRps,
@@ -219,7 +219,7 @@ describe('capacity under another SLO', () => {
       slo: measuredSlo,
     })
     for (const limitMs of [15, 30, 59]) {
-      const derived = capacityUnder(m, { ...measuredSlo, limitMs })
+      const derived = deriveCapacity(m, { ...measuredSlo, limitMs })
       expect(derived.capacityRps).toBeLessThanOrEqual(150)
       expect(derived.known).toBe('bound above')
     }
@@ -232,22 +232,22 @@ describe('capacity under another SLO', () => {
       { limitMs: 0 },
       { limitMs: Number.NaN },
     ]) {
-      expect(() => capacityUnder(queue(rates), { ...measuredSlo, ...bad })).toThrow(RangeError)
+      expect(() => deriveCapacity(queue(rates), { ...measuredSlo, ...bad })).toThrow(RangeError)
     }
   })
 })
 
 test('a percentile between those kept follows the exponential tail', () => {
   const s = summary(100, 1000)
-  for (const q of [0.5, 0.9, 0.95, 0.99]) expect(percentileOf(s, q)).toBe(quantileMs(q, 100))
+  for (const q of [0.5, 0.9, 0.95, 0.99]) expect(interpolatePercentile(s, q)).toBe(quantileMs(q, 100))
   for (const q of [0.3, 0.6, 0.75, 0.97, 0.995])
-    expect(Math.abs(Math.log(percentileOf(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
+    expect(Math.abs(Math.log(interpolatePercentile(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
 })
 
 test('a load curve rises with the rate and goes through the measured capacity', () => {
   const m = queue(rates, (i) => (i % 2 ? 1.2 : 0.9))
-  const curve = loadCurve(m, measuredSlo)
+  const curve = buildLoadCurve(m, measuredSlo)
   for (let i = 1; i < curve.length; i++)
     expect(curve[i]!.latencyMs).toBeGreaterThanOrEqual(curve[i - 1]!.latencyMs)
-  expect(latencyAt(curve, m.capacityRps)).toBeCloseTo(60, 6)
+  expect(interpolateLatency(curve, m.capacityRps)).toBeCloseTo(60, 6)
 })

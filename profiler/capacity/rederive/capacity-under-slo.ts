@@ -1,89 +1,87 @@
 /**
- * Capacity under another SLO, re-derived from a stored load curve without a new trial. Pure: also
+ * Derives the capacity under another SLO from a stored load curve, without a new trial. Pure: also
  * runs in a browser.
  *
- * The curve of a percentile q is made of ln(latency) against the offered rate: measured points,
- * pooled where they contradict "more load is never faster" (isotonic regression, pool adjacent
- * violators: Ayer et al. 1955), linear in between, and forced through the profiler's own estimate
- * (capacityRps, limitMs), which used more than the points alone. So at the SLO that was measured
- * the derived capacity is the measured one, and it moves away from it without a jump.
+ * The curve of a percentile is ln(latency) over the offered rate. Measured points that contradict
+ * "more load is never faster" are pooled (isotonic regression by pool adjacent violators: Ayer et
+ * al. 1955), and the curve is linear in between. It passes through the profiler's own estimate
+ * (capacityRps, limitMs), which rests on more than the points. So the derived capacity equals the
+ * measured one at the measured SLO and moves away from it continuously.
  */
-import { countsTheSame, failsTooOften, sameSlo, type Slo } from '../../model/slo.ts'
-import { keptPercentiles } from '../../load/latency-summary.ts'
+import { haveSameLatency, exceedsErrorRate, areSameSlo, type Slo } from '../../model/slo.ts'
+import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
-import { type CapacityUnder, type CurveKnot, capacityOf } from '../capacity-bounds.ts'
-import { importedCapacity, importedCurve, isImported } from './imported-loads.ts'
-import { seenUnder } from './stream-points.ts'
+import { type DerivedCapacity, type CurveKnot, resolveCapacity } from '../capacity-bounds.ts'
+import { resolveImportedCapacity, buildImportedCurve, isImported } from './imported-loads.ts'
+import { viewUnderSlo } from './stream-points.ts'
 
 /**
- * The capacity of a measured predictor under `slo`.
- * @param curve the load curve, for callers that ask for many limits of one percentile; else made
- * here.
- * @throws RangeError for a percentile outside (0, 1) or a limit that is not positive.
+ * Capacity of a measured predictor under `slo`.
+ * @param curve load curve, for callers with many limits of one percentile; built here by default
+ * @throws RangeError for a percentile outside (0, 1) or a limit that is not positive
  */
-export function capacityUnder(
+export function deriveCapacity(
   measurement: Measurement,
   slo: Slo,
-  curve: readonly CurveKnot[] = loadCurve(measurement, slo),
-): CapacityUnder {
+  curve: readonly CurveKnot[] = buildLoadCurve(measurement, slo),
+): DerivedCapacity {
   if (!(slo.percentile > 0 && slo.percentile < 1))
     throw new RangeError(`percentile must be between 0 and 1, not ${slo.percentile}`)
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
-  if (isImported(measurement)) return importedCapacity(measurement, slo, curve)
-  if (sameSlo(measurement.slo, slo)) {
-    const capacity = capacityOf(measurement)
+  if (isImported(measurement)) return resolveImportedCapacity(measurement, slo, curve)
+  if (areSameSlo(measurement.slo, slo)) {
+    const capacity = resolveCapacity(measurement)
     const { capacityRps } = capacity
     const sloMs =
       capacityRps > 0
-        ? Math.min(latencyAt(curve, capacityRps), slo.limitMs)
-        : idlePercentile(measurement, slo)
+        ? Math.min(interpolateLatency(curve, capacityRps), slo.limitMs)
+        : unloadedPercentile(measurement, slo)
     return { ...capacity, sloMs, derived: false }
   }
-  return derive(
-    countsTheSame(measurement.slo, slo) ? measurement : seenUnder(measurement, slo),
+  return deriveFromCurve(
+    haveSameLatency(measurement.slo, slo) ? measurement : viewUnderSlo(measurement, slo),
     slo,
     curve,
   )
 }
 
-function derive(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[]): CapacityUnder {
+function deriveFromCurve(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[]): DerivedCapacity {
   const { limitMs } = slo
-  const idleMs = idlePercentile(measurement, slo)
+  const unloadedMs = unloadedPercentile(measurement, slo)
   const last = curve.at(-1)
   if (!last || (curve[0]?.latencyMs ?? Number.POSITIVE_INFINITY) > limitMs) {
-    // Whether the true percentile of an idle predictor is under the limit is as uncertain as the
-    // first knot.
-    const high = crossing(curve, limitMs, 'lowMs')
+    // Whether the unloaded server meets the limit is as uncertain as the first knot.
+    const high = findCrossing(curve, limitMs, 'lowMs')
     return {
       capacityRps: 0,
       capacityCi90Rps: [0, high],
       known: 'held',
-      sloMs: idleMs,
+      sloMs: unloadedMs,
       derived: true,
     }
   }
-  const capacityRps = crossing(curve, limitMs, 'latencyMs')
+  const capacityRps = findCrossing(curve, limitMs, 'latencyMs')
   const open = capacityRps >= last.rateRps
-  const [low, high] = interval(measurement, slo, curve, capacityRps)
+  const [low, high] = computeInterval(measurement, slo, curve, capacityRps)
   return {
     capacityRps,
     capacityCi90Rps: [low, open ? Math.max(high, measurement.saturationRps) : high],
-    sloMs: Math.min(limitMs, latencyAt(curve, capacityRps)),
+    sloMs: Math.min(limitMs, interpolateLatency(curve, capacityRps)),
     derived: true,
     known: open
       ? 'bound below'
       : limitMs <= measurement.slo.limitMs
-        ? capacityOf(measurement).known
+        ? resolveCapacity(measurement).known
         : 'held',
   }
 }
 
 /**
- * The interval of the curve's own noise and of the profiler's estimate, whichever is wider, times
- * 1.25: a stated allowance for the interpolation.
+ * The interval of the curve's noise or of the profiler's estimate, whichever is wider, times 1.25
+ * to allow for the interpolation.
  */
-function interval(
+function computeInterval(
   measurement: Measurement,
   slo: Slo,
   curve: readonly CurveKnot[],
@@ -93,81 +91,81 @@ function interval(
   const lnRatio = (a: number, b: number) => (a > 0 && b > 0 ? Math.max(0, Math.log(a / b)) : 0)
   const down = Math.max(
     lnRatio(measurement.capacityRps, measuredLow),
-    lnRatio(capacityRps, crossing(curve, slo.limitMs, 'highMs')),
+    lnRatio(capacityRps, findCrossing(curve, slo.limitMs, 'highMs')),
   )
   const up = Math.max(
     lnRatio(measuredHigh, measurement.capacityRps),
-    lnRatio(crossing(curve, slo.limitMs, 'lowMs'), capacityRps),
+    lnRatio(findCrossing(curve, slo.limitMs, 'lowMs'), capacityRps),
   )
   return [capacityRps * Math.exp(-1.25 * down), capacityRps * Math.exp(1.25 * up)]
 }
 
 /**
- * The monotone load curve of the SLO's percentile, knots by rising rate; the first is the idle
- * predictor at rate 0. Points that failed too many requests, and windows that were cut short
- * because of their latency, count as infinitely slow.
+ * Builds the monotone load curve of the SLO's percentile, by rising rate. The first knot is the
+ * unloaded server at rate 0. Points with too many errors, and windows that were cut for their
+ * latency, count as infinitely slow.
  */
-export function loadCurve(made: Measurement, slo: Slo): CurveKnot[] {
-  if (isImported(made)) return importedCurve(made, slo)
-  const measurement = countsTheSame(made.slo, slo) ? made : seenUnder(made, slo)
-  // A sweep has no one rate that its percentiles belong to.
-  const sweeps = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
+export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
+  if (isImported(original)) return buildImportedCurve(original, slo)
+  const measurement = haveSameLatency(original.slo, slo) ? original : viewUnderSlo(original, slo)
+  // The percentiles of a sweep belong to no single rate.
+  const isSweep = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
   const usable = measurement.points.filter(
-    (p) => !p.generatorSaturated && p.offeredRps > 0 && !sweeps(p),
+    (p) => !p.generatorSaturated && p.offeredRps > 0 && !isSweep(p),
   )
   const open = usable.filter((p) => p.load.kind === 'open')
-  const idleMs = idlePercentile(measurement, slo)
+  const unloadedMs = unloadedPercentile(measurement, slo)
   const idle: CurveKnot = {
     rateRps: 0,
-    latencyMs: idleMs,
-    lowMs: idleMs,
-    highMs: idleMs,
+    latencyMs: unloadedMs,
+    lowMs: unloadedMs,
+    highMs: unloadedMs,
     requests: measurement.idle.requests,
   }
-  // A closed loop hides waiting time (coordinated omission): its points stand in only where there
+  // A closed loop hides waiting time (coordinated omission), so its points serve only where there
   // are no others.
   const points = (open.length >= 2 ? open : usable)
-    .map((p) => knotOf(p, slo, measurement.slo))
+    .map((p) => makeKnot(p, slo, measurement.slo))
     .sort((a, b) => a.rateRps - b.rateRps)
   const knots = idle.latencyMs > 0 ? [idle, ...points] : points
-  const anchor = anchorOf(measurement, slo)
-  if (!anchor) return pool(knots)
+  const anchor = makeAnchor(measurement, slo)
+  if (!anchor) return poolAdjacentViolators(knots)
   const [low, high] = measurement.capacityCi90Rps
-  // Points that contradict the estimate (noise, on the wrong side of it) give way to it.
+  // Points on the wrong side of the estimate are noise and give way to it.
   const below = knots.filter((k) => k.rateRps < Math.min(low, anchor.rateRps))
   const above = knots.filter((k) => k.rateRps > Math.max(high, anchor.rateRps))
   return [
-    ...pool(below)
+    ...poolAdjacentViolators(below)
       .filter((k) => k.latencyMs < anchor.latencyMs)
       .map((k) => ({ ...k, highMs: Math.max(k.latencyMs, Math.min(k.highMs, anchor.highMs)) })),
     anchor,
-    ...pool(above)
+    ...poolAdjacentViolators(above)
       .filter((k) => k.latencyMs > anchor.latencyMs)
       .map((k) => ({ ...k, lowMs: Math.min(k.latencyMs, Math.max(k.lowMs, anchor.lowMs)) })),
   ]
 }
 
 /**
- * The profiler's estimate (of a trial cut short its upper bound) as a knot; for another percentile,
- * its latency scaled as the nearest points' percentiles are to each other.
+ * The profiler's estimate as a knot; its upper bound for a pruned trial. For another percentile,
+ * its latency is scaled by the ratio of the percentiles at the nearest points.
  */
-function anchorOf(measurement: Measurement, slo: Slo): CurveKnot | undefined {
-  const { capacityRps, capacityCi90Rps: interval, slo: measured, outcome } = measurement
+function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
+  const { capacityRps, capacityCi90Rps: computeInterval, slo: measured, outcome } = measurement
   if (capacityRps <= 0 || outcome === 'generator-limit') return undefined
   let scale = 1
   if (slo.percentile !== measured.percentile) {
     const near = measurement.points
-      .filter((p) => p.offeredRps > 0 && percentileOf(p, measured.percentile) > 0)
+      .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
       .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
       .slice(0, 3)
     const source: readonly LatencySummary[] = near.length > 0 ? near : [measurement.idle]
     const logs = source.map((p) =>
-      Math.log(percentileOf(p, slo.percentile) / percentileOf(p, measured.percentile)),
+      Math.log(interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile)),
     )
     scale = Math.exp(logs.reduce((sum, x) => sum + x, 0) / logs.length)
   }
   const latencyMs = measured.limitMs * scale
-  if (!Number.isFinite(latencyMs) || interval[0] > capacityRps) return undefined
+  if (!Number.isFinite(latencyMs) || computeInterval[0] > capacityRps) return undefined
   return {
     rateRps: capacityRps,
     latencyMs,
@@ -178,11 +176,11 @@ function anchorOf(measurement: Measurement, slo: Slo): CurveKnot | undefined {
   }
 }
 
-function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
+function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const knot = { rateRps: point.offeredRps, requests: point.requests }
-  const answered = percentileOf(point, measured.percentile)
-  // A window that was cut short was still getting slower when it ended.
-  if (!(answered > 0) || point.cut || failsTooOften(point, slo)) {
+  const answered = interpolatePercentile(point, measured.percentile)
+  // A window that was cut was still getting slower.
+  if (!(answered > 0) || point.cut || exceedsErrorRate(point, slo)) {
     return {
       ...knot,
       latencyMs: Number.POSITIVE_INFINITY,
@@ -190,10 +188,10 @@ function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
       highMs: Number.POSITIVE_INFINITY,
     }
   }
-  // The SLO percentile counts failed requests; another percentile, and its interval, is scaled from
-  // it.
+  // The SLO percentile counts failed requests. Other percentiles, and their intervals, are scaled
+  // from it.
   const scale =
-    slo.percentile === measured.percentile ? 1 : percentileOf(point, slo.percentile) / answered
+    slo.percentile === measured.percentile ? 1 : interpolatePercentile(point, slo.percentile) / answered
   const [low, high] = point.sloCi95Ms
   return {
     ...knot,
@@ -204,10 +202,10 @@ function knotOf(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
 }
 
 /**
- * Isotonic regression of ln(latency) on the rate, weighted by requests; an interval's ends are
- * pooled as their latencies are.
+ * Isotonic regression of ln(latency) on the rate, weighted by requests. Interval ends are pooled
+ * with their latencies.
  */
-function pool(knots: readonly CurveKnot[]): CurveKnot[] {
+function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
   const finite = knots.flatMap((k) => [k.latencyMs, k.highMs]).filter(Number.isFinite)
   const ceiling = 100 * Math.max(1, ...finite)
   const blocks: { members: CurveKnot[]; weight: number; low: number; mid: number; high: number }[] =
@@ -239,8 +237,8 @@ function pool(knots: readonly CurveKnot[]): CurveKnot[] {
   const pooled = blocks.flatMap((b) =>
     b.members.map((k) => ({ ...k, latencyMs: ms(b.mid), lowMs: ms(b.low), highMs: ms(b.high) })),
   )
-  // The ends are not pooled on their own, so they may still fall: an upper end holds from there on,
-  // a lower end up to there.
+  // The ends are not pooled on their own and may still fall. An upper end applies from its rate on,
+  // a lower end up to it.
   const highs = pooled.map((k, i) =>
     Math.max(...pooled.slice(0, i).map((before) => before.highMs), k.highMs),
   )
@@ -251,10 +249,10 @@ function pool(knots: readonly CurveKnot[]): CurveKnot[] {
 }
 
 /**
- * Latency on the curve at an offered rate, ms; Infinity beyond a point that failed, the last knot's
- * beyond the end.
+ * Interpolates the latency at an offered rate, ms. Infinity beyond a failed point; the last knot's
+ * latency beyond the end.
  */
-export function latencyAt(curve: readonly CurveKnot[], rateRps: number): number {
+export function interpolateLatency(curve: readonly CurveKnot[], rateRps: number): number {
   const after = curve.findIndex((k) => k.rateRps >= rateRps)
   if (after === -1) return curve.at(-1)?.latencyMs ?? Number.NaN
   const [b, a] = [curve[after]!, curve[after - 1]]
@@ -265,17 +263,17 @@ export function latencyAt(curve: readonly CurveKnot[], rateRps: number): number 
 }
 
 /**
- * Highest rate up to which a curve keeps the limit, requests per second: the capacity without its
- * interval, quickly.
+ * Highest rate up to which a curve meets the limit, per second: a fast capacity without its
+ * interval.
  */
-export const rateWithin = (curve: readonly CurveKnot[], limitMs: number): number =>
-  crossing(curve, limitMs, 'latencyMs')
+export const findRateWithin = (curve: readonly CurveKnot[], limitMs: number): number =>
+  findCrossing(curve, limitMs, 'latencyMs')
 
 /**
- * Highest rate up to which the curve keeps the limit; 0 when its first knot does not, the last
- * knot's rate when all do.
+ * Rate at which the curve crosses the limit; 0 where its first knot exceeds it, the last knot's
+ * rate where none does.
  */
-function crossing(
+function findCrossing(
   curve: readonly CurveKnot[],
   limitMs: number,
   of: 'latencyMs' | 'lowMs' | 'highMs',
@@ -289,16 +287,16 @@ function crossing(
   return a.rateRps + share * (b.rateRps - a.rateRps)
 }
 
-const idlePercentile = (measurement: Measurement, slo: Slo): number =>
-  percentileOf(measurement.idle, slo.percentile)
+const unloadedPercentile = (measurement: Measurement, slo: Slo): number =>
+  interpolatePercentile(measurement.idle, slo.percentile)
 
 /**
- * Any percentile of the answered requests, ms, from those that are kept: linear in -ln(1 - q)
- * between neighbours (exact for a fixed service time with an exponential tail), with the maximum as
- * the 1 - 1/(n + 1) quantile. NaN for an empty summary.
+ * Interpolates any percentile of the answered requests, ms, from the stored ones: linear in -ln(1 -
+ * q) (exact for a fixed service time with an exponential tail), with the maximum as the 1 - 1/(n +
+ * 1) quantile. NaN for an empty summary.
  */
-export function percentileOf(summary: LatencySummary, percentile: number): number {
-  const known = keptPercentiles.map(([kept, name]): [number, number] => [kept, summary[name]])
+export function interpolatePercentile(summary: LatencySummary, percentile: number): number {
+  const known = storedPercentiles.map(([kept, name]): [number, number] => [kept, summary[name]])
   const top = 1 - 1 / (summary.requests + 1)
   if (top > 0.99) known.push([top, summary.maxMs])
   if (percentile >= known.at(-1)![0]) return known.at(-1)![1]

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { capacityUnder, loadCurve } from './capacity-under-slo.ts'
+import { deriveCapacity, buildLoadCurve } from './capacity-under-slo.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
@@ -53,7 +53,7 @@ function imported(
 }
 
 const under = (measurement: Measurement, asked: Partial<Slo> = {}) =>
-  capacityUnder(measurement, { ...slo, ...asked })
+  deriveCapacity(measurement, { ...slo, ...asked })
 
 describe('the capacity of loads that another tool applied', () => {
   test.each<[string, Parameters<typeof imported>[0], object]>([
@@ -129,7 +129,7 @@ describe('the capacity of loads that another tool applied', () => {
       derived: true,
     })
     expect(under(loads)).toMatchObject({ derived: false })
-    expect(loadCurve(loads, slo).map(({ rateRps, latencyMs }) => [rateRps, latencyMs])).toEqual([
+    expect(buildLoadCurve(loads, slo).map(({ rateRps, latencyMs }) => [rateRps, latencyMs])).toEqual([
       [100, 20],
       [200, 40],
       [260, 80],

@@ -1,15 +1,14 @@
 /**
- * Capacity under an SLO from loads that another tool applied. They are what is known, and nothing
- * between them: no rate is interpolated, and a percentile that the tool did not report is not
- * guessed.
+ * Capacity under an SLO from loads that another tool applied. No rate is interpolated between them,
+ * and no percentile is guessed that the tool did not report.
  */
-import { countsTheSame, failsTooOften, type Slo } from '../../model/slo.ts'
-import { keptPercentiles } from '../../load/latency-summary.ts'
+import { haveSameLatency, exceedsErrorRate, type Slo } from '../../model/slo.ts'
+import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import {
-  between,
-  type CapacityUnder,
+  boundedBetween,
+  type DerivedCapacity,
   type CurveKnot,
   noCapacity,
   unknownCapacity,
@@ -19,65 +18,65 @@ export const isImported = ({ outcome }: Pick<Measurement, 'outcome'>): boolean =
   outcome === 'imported'
 
 /**
- * The SLO's percentile of a load, ms; Infinity where too many requests failed; NaN where the tool
- * does not tell it.
+ * SLO percentile of a load, ms; Infinity with too many errors; NaN where the tool does not report
+ * it.
  */
-function latencyOf(point: LoadPoint, measured: Slo, slo: Slo): number {
-  if (slo.limits || !countsTheSame(measured, slo)) return Number.NaN
-  if (point.requests > 0 && failsTooOften(point, slo)) return Number.POSITIVE_INFINITY
+function selectLatency(point: LoadPoint, measured: Slo, slo: Slo): number {
+  if (slo.limits || !haveSameLatency(measured, slo)) return Number.NaN
+  if (point.requests > 0 && exceedsErrorRate(point, slo)) return Number.POSITIVE_INFINITY
   if (slo.percentile === measured.percentile) return point.sloMs
-  const [, name] = keptPercentiles.find(([kept]) => kept === slo.percentile) ?? []
+  const [, name] = storedPercentiles.find(([kept]) => kept === slo.percentile) ?? []
   return name === undefined ? Number.NaN : point[name]
 }
 
 /**
- * The loads by rising rate, each with the least latency at its rate or beyond: a closed loop with
- * more requests under way may answer fewer a second. Empty where the tool does not tell the SLO's
- * percentile of each.
+ * Builds the curve of the loads by rising rate. Each has the smallest latency at its rate or
+ * beyond, as a closed loop with more requests in progress may answer fewer per second. Empty where
+ * a load lacks the percentile.
  */
-export function importedCurve({ points, slo: measured }: Measurement, slo: Slo): CurveKnot[] {
+export function buildImportedCurve({ points, slo: measured }: Measurement, slo: Slo): CurveKnot[] {
   const loads = points
     .map((point) => ({
       rateRps: point.achievedRps,
-      latencyMs: latencyOf(point, measured, slo),
+      latencyMs: selectLatency(point, measured, slo),
       requests: point.requests,
     }))
     .sort((a, b) => a.rateRps - b.rateRps)
   if (loads.some(({ latencyMs }) => Number.isNaN(latencyMs))) return []
-  let least = Number.POSITIVE_INFINITY
+  let minMs = Number.POSITIVE_INFINITY
   const knots = loads.toReversed().map(({ rateRps, latencyMs, requests }) => {
-    least = Math.min(least, latencyMs)
-    return { rateRps, latencyMs: least, lowMs: least, highMs: least, requests }
+    minMs = Math.min(minMs, latencyMs)
+    return { rateRps, latencyMs: minMs, lowMs: minMs, highMs: minMs, requests }
   })
   return knots.toReversed()
 }
 
 /**
- * The load that served most within the limit, and as its upper bound the next one that did not.
- * @param curve as `importedCurve` makes it
+ * The load with the highest rate within the limit; the next one over the limit is its upper bound.
+ * @param curve built by `buildImportedCurve`
  */
-export function importedCapacity(
+export function resolveImportedCapacity(
   measurement: Measurement,
   slo: Slo,
   curve: readonly CurveKnot[],
-): CapacityUnder {
+): DerivedCapacity {
   if (curve.length === 0) return { ...unknownCapacity, sloMs: Number.NaN, derived: true }
   const derived =
     slo.limitMs !== measurement.slo.limitMs || slo.percentile !== measurement.slo.percentile
-  const held = curve.findLast(({ latencyMs }) => latencyMs <= slo.limitMs)
-  if (!held)
+  const met = curve.findLast(({ latencyMs }) => latencyMs <= slo.limitMs)
+  if (!met)
     return {
       ...noCapacity,
       capacityCi90Rps: [0, curve[0]!.rateRps],
       sloMs: curve[0]!.latencyMs,
       derived,
     }
-  const missed = curve.find(
-    ({ rateRps, latencyMs }) => rateRps > held.rateRps && latencyMs > slo.limitMs,
+  const violated = curve.find(
+    ({ rateRps, latencyMs }) => rateRps > met.rateRps && latencyMs > slo.limitMs,
   )
   return {
-    ...between(held.rateRps, missed?.rateRps ?? Number.POSITIVE_INFINITY),
-    sloMs: held.latencyMs,
+    ...boundedBetween(met.rateRps, violated?.rateRps ?? Number.POSITIVE_INFINITY),
+    sloMs: met.latencyMs,
     derived,
   }
 }

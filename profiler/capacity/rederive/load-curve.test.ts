@@ -6,11 +6,11 @@ import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import type { CurveKnot } from '../capacity-bounds.ts'
 import {
-  capacityUnder,
-  latencyAt,
-  loadCurve,
-  percentileOf,
-  rateWithin,
+  deriveCapacity,
+  interpolateLatency,
+  buildLoadCurve,
+  interpolatePercentile,
+  findRateWithin,
 } from './capacity-under-slo.ts'
 
 const infinite = Number.POSITIVE_INFINITY
@@ -35,7 +35,7 @@ const measured = (points: readonly LoadPoint[], change: Partial<Measurement> = {
   measurement({ slo, points, ...change })
 /** Rate, latency and its interval of each knot, to six digits. */
 const knotsOf = (made: Measurement, of = slo) =>
-  loadCurve(made, of).map((k) =>
+  buildLoadCurve(made, of).map((k) =>
     [k.rateRps, k.lowMs, k.latencyMs, k.highMs].map((x) => Number(x.toPrecision(6))),
   )
 const closed = (connections: number) => ({
@@ -56,7 +56,7 @@ describe('a load curve', () => {
       [200, 60, 60, 60],
       [250, 90, 120, 150],
     ])
-    const curve = loadCurve(m, slo)
+    const curve = buildLoadCurve(m, slo)
     expect(curve.map(({ requests }) => requests)).toEqual([50, 1000, 1000, 1100, 1000])
     expect(curve.map(({ modelled }) => modelled)).toEqual([
       undefined,
@@ -218,7 +218,7 @@ describe('a load curve', () => {
       const near = [halved(180, 40, 0.4), halved(220, 70, 0.2), halved(230, 80, 0.1)]
       const far = [halved(100, 20, 0.9), halved(300, 90, 0.9)]
       const at = (points: LoadPoint[]) =>
-        loadCurve(measured(points), p50).find(({ modelled }) => modelled)!.latencyMs
+        buildLoadCurve(measured(points), p50).find(({ modelled }) => modelled)!.latencyMs
       expect(at([far[0]!, ...near, far[1]!])).toBeCloseTo(60 * (0.4 * 0.2 * 0.1) ** (1 / 3), 9)
       expect(at([...far, ...near].toReversed())).toBeCloseTo(60 * (0.4 * 0.2 * 0.1) ** (1 / 3), 9)
       expect(
@@ -234,30 +234,30 @@ describe('read off a curve', () => {
   const curve = [knot(0, 10), knot(100, 20), knot(200, 80)]
 
   test('a latency is geometric between knots, and that of the nearest end beyond them', () => {
-    expect(latencyAt(curve, 50)).toBeCloseTo(Math.sqrt(200), 9)
-    expect(latencyAt(curve, 125)).toBeCloseTo(20 * 4 ** 0.25, 9)
-    expect([latencyAt(curve, 100), latencyAt(curve, 0), latencyAt(curve, 300)]).toEqual([
+    expect(interpolateLatency(curve, 50)).toBeCloseTo(Math.sqrt(200), 9)
+    expect(interpolateLatency(curve, 125)).toBeCloseTo(20 * 4 ** 0.25, 9)
+    expect([interpolateLatency(curve, 100), interpolateLatency(curve, 0), interpolateLatency(curve, 300)]).toEqual([
       20, 10, 80,
     ])
-    expect(latencyAt(curve.slice(1), 50)).toBe(20)
-    expect(latencyAt([], 50)).toBeNaN()
+    expect(interpolateLatency(curve.slice(1), 50)).toBe(20)
+    expect(interpolateLatency([], 50)).toBeNaN()
     expect([
-      latencyAt([knot(0, 10), knot(100, infinite)], 1),
-      latencyAt([knot(50, 10), knot(50, 40)], 50),
+      interpolateLatency([knot(0, 10), knot(100, infinite)], 1),
+      interpolateLatency([knot(50, 10), knot(50, 40)], 50),
     ]).toEqual([infinite, 10])
   })
 
   test('a rate is where the limit is reached, 0 where the first knot is over it, the last one’s where none is', () => {
-    expect(rateWithin(curve, 40)).toBeCloseTo(150, 9)
+    expect(findRateWithin(curve, 40)).toBeCloseTo(150, 9)
     expect([
-      rateWithin(curve, 20),
-      rateWithin(curve, 5),
-      rateWithin(curve, 80),
-      rateWithin(curve, 500),
+      findRateWithin(curve, 20),
+      findRateWithin(curve, 5),
+      findRateWithin(curve, 80),
+      findRateWithin(curve, 500),
     ]).toEqual([100, 0, 200, 200])
     expect([
-      rateWithin([], 5),
-      rateWithin([knot(0, 10), knot(100, 20), knot(200, infinite)], 50),
+      findRateWithin([], 5),
+      findRateWithin([knot(0, 10), knot(100, 20), knot(200, infinite)], 50),
     ]).toEqual([0, 100])
   })
 })
@@ -266,7 +266,7 @@ describe('a capacity read off a curve', () => {
   const points = [window(100, 20), window(150, 30), window(250, 120)]
 
   test('has the measured interval, widened by a quarter of it in logarithms', () => {
-    const { capacityRps, capacityCi90Rps, sloMs, known } = capacityUnder(
+    const { capacityRps, capacityCi90Rps, sloMs, known } = deriveCapacity(
       measured(points, { capacityCi90Rps: [190, 220] }),
       {
         ...slo,
@@ -282,14 +282,14 @@ describe('a capacity read off a curve', () => {
   test('has no wider end than the curve’s where the measured one is not known', () => {
     const bounded = measured(points, { known: 'bound above', capacityCi90Rps: [0, 200] })
     const beyond = 200 + (50 * Math.log(90 / 60)) / Math.log(120 / 60)
-    expect(capacityUnder(bounded, { ...slo, limitMs: 90 }).capacityCi90Rps).toEqual(
+    expect(deriveCapacity(bounded, { ...slo, limitMs: 90 }).capacityCi90Rps).toEqual(
       [beyond, beyond].map((rate) => expect.closeTo(rate, 9)),
     )
     const slow = measured([window(0.25, 20), window(0.375, 30)], {
       capacityRps: 0.5,
       capacityCi90Rps: [0.4, 0.6],
     })
-    expect(capacityUnder(slow, { ...slo, limitMs: 30 }).capacityCi90Rps).toEqual([
+    expect(deriveCapacity(slow, { ...slo, limitMs: 30 }).capacityCi90Rps).toEqual([
       expect.closeTo(0.375 * 0.8 ** 1.25, 9),
       expect.closeTo(0.375 * 1.2 ** 1.25, 9),
     ])
@@ -297,7 +297,7 @@ describe('a capacity read off a curve', () => {
 
   test('or that of the curve, where it is wider', () => {
     const wide = measured([window(100, 20, [15, 40]), window(150, 30, [20, 45])])
-    const { capacityCi90Rps } = capacityUnder(wide, { ...slo, limitMs: 30 })
+    const { capacityCi90Rps } = deriveCapacity(wide, { ...slo, limitMs: 30 })
     // The upper ends reach 30 ms on the way to 100, the lower ones on the way from 20 ms at 150 to
     // 60 at 200.
     const low = (100 * Math.log(30 / 10)) / Math.log(40 / 10)
@@ -308,13 +308,13 @@ describe('a capacity read off a curve', () => {
 
   test('is known as the measured one up to its limit, as held beyond it, and at least where no knot is over the limit', () => {
     const bound = measured(points, { known: 'bound above' })
-    const under = (limitMs: number, of = bound) => capacityUnder(of, { ...slo, limitMs })
+    const under = (limitMs: number, of = bound) => deriveCapacity(of, { ...slo, limitMs })
     expect([under(30).known, under(100).known, under(500).known]).toEqual([
       'bound above',
       'held',
       'bound below',
     ])
-    expect(capacityUnder(bound, { ...slo, percentile: 0.95, limitMs: 60 }).known).toBe(
+    expect(deriveCapacity(bound, { ...slo, percentile: 0.95, limitMs: 60 }).known).toBe(
       'bound above',
     )
     expect(under(500).capacityCi90Rps[1]).toBe(Math.max(260, 250 * (210 / 200) ** 1.25))
@@ -322,7 +322,7 @@ describe('a capacity read off a curve', () => {
   })
 
   test('is none where the idle predictor misses, with what its first knot’s interval leaves open', () => {
-    expect(capacityUnder(measured(points), { ...slo, limitMs: 9 })).toEqual({
+    expect(deriveCapacity(measured(points), { ...slo, limitMs: 9 })).toEqual({
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
       known: 'held',
@@ -330,7 +330,7 @@ describe('a capacity read off a curve', () => {
       derived: true,
     })
     const idle: LatencySummary = { ...measurement().idle, p99Ms: Number.NaN }
-    const open = capacityUnder(
+    const open = deriveCapacity(
       measured([window(100, 20, [10, 25]), window(150, 30, [28, 33])], { idle }),
       { ...slo, limitMs: 15 },
     )
@@ -340,7 +340,7 @@ describe('a capacity read off a curve', () => {
       expect.closeTo(100 + (50 * Math.log(1.5)) / Math.log(2.8), 9),
     ])
     expect(
-      capacityUnder(measured([], { idle, capacityRps: 0, capacityCi90Rps: [0, 0] }), {
+      deriveCapacity(measured([], { idle, capacityRps: 0, capacityCi90Rps: [0, 0] }), {
         ...slo,
         limitMs: 15,
       }),
@@ -351,18 +351,18 @@ describe('a capacity read off a curve', () => {
   })
 
   test('under the SLO that was measured has its latency, no more than the limit', () => {
-    expect(capacityUnder(measured(points), slo).sloMs).toBeCloseTo(60, 9)
+    expect(deriveCapacity(measured(points), slo).sloMs).toBeCloseTo(60, 9)
     expect(
-      capacityUnder(measured(points, { outcome: 'generator-limit', capacityRps: 150 }), slo).sloMs,
+      deriveCapacity(measured(points, { outcome: 'generator-limit', capacityRps: 150 }), slo).sloMs,
     ).toBeCloseTo(30, 9)
     expect(
-      capacityUnder(measured(points, { outcome: 'generator-limit', capacityRps: 249 }), slo).sloMs,
+      deriveCapacity(measured(points, { outcome: 'generator-limit', capacityRps: 249 }), slo).sloMs,
     ).toBe(60)
     expect(
-      capacityUnder(measured(points, { capacityRps: 0, capacityCi90Rps: [0, 0] }), slo).sloMs,
+      deriveCapacity(measured(points, { capacityRps: 0, capacityCi90Rps: [0, 0] }), slo).sloMs,
     ).toBe(10)
     expect(
-      capacityUnder(
+      deriveCapacity(
         measured([window(0.1, 20)], { outcome: 'generator-limit', capacityRps: 0.5 }),
         slo,
       ).sloMs,
@@ -370,8 +370,8 @@ describe('a capacity read off a curve', () => {
   })
 
   test('cannot be asked of every request; a limit below a millisecond is one', () => {
-    expect(() => capacityUnder(measured(points), { ...slo, percentile: 1 })).toThrow(RangeError)
-    expect(capacityUnder(measured(points), { ...slo, limitMs: 0.5 }).capacityRps).toBe(0)
+    expect(() => deriveCapacity(measured(points), { ...slo, percentile: 1 })).toThrow(RangeError)
+    expect(deriveCapacity(measured(points), { ...slo, limitMs: 0.5 }).capacityRps).toBe(0)
   })
 })
 
@@ -389,21 +389,21 @@ describe('a percentile that was not kept', () => {
   test('lies linearly in -ln(1 - q) between those that were', () => {
     const between = (q: number, [q0, ms0]: [number, number], [q1, ms1]: [number, number]) =>
       ms0 + ((ms1 - ms0) * Math.log((1 - q0) / (1 - q))) / Math.log((1 - q0) / (1 - q1))
-    expect(percentileOf(summary, 0.7)).toBeCloseTo(between(0.7, [0.5, 10], [0.9, 30]), 9)
-    expect(percentileOf(summary, 0.93)).toBeCloseTo(between(0.93, [0.9, 30], [0.95, 36]), 9)
-    expect(percentileOf(summary, 0.98)).toBeCloseTo(between(0.98, [0.95, 36], [0.99, 50]), 9)
-    expect(percentileOf(summary, 0.995)).toBeCloseTo(
+    expect(interpolatePercentile(summary, 0.7)).toBeCloseTo(between(0.7, [0.5, 10], [0.9, 30]), 9)
+    expect(interpolatePercentile(summary, 0.93)).toBeCloseTo(between(0.93, [0.9, 30], [0.95, 36]), 9)
+    expect(interpolatePercentile(summary, 0.98)).toBeCloseTo(between(0.98, [0.95, 36], [0.99, 50]), 9)
+    expect(interpolatePercentile(summary, 0.995)).toBeCloseTo(
       between(0.995, [0.99, 50], [1 - 1 / 1001, 80]),
       9,
     )
-    expect(percentileOf(summary, 0.4)).toBeCloseTo(between(0.4, [0.5, 10], [0.9, 30]), 9)
+    expect(interpolatePercentile(summary, 0.4)).toBeCloseTo(between(0.4, [0.5, 10], [0.9, 30]), 9)
   })
 
   test('is the slowest answer where no more are that slow, and never below nothing', () => {
-    expect(percentileOf(summary, 0.9995)).toBe(80)
+    expect(interpolatePercentile(summary, 0.9995)).toBe(80)
     // Of 99 the slowest is the 99th percentile itself.
-    expect(percentileOf({ ...summary, requests: 98 }, 0.999)).toBe(50)
-    expect(percentileOf({ ...summary, requests: 120 }, 0.999)).toBe(80)
-    expect(percentileOf({ ...summary, p50Ms: 1 }, 0.01)).toBe(0)
+    expect(interpolatePercentile({ ...summary, requests: 98 }, 0.999)).toBe(50)
+    expect(interpolatePercentile({ ...summary, requests: 120 }, 0.999)).toBe(80)
+    expect(interpolatePercentile({ ...summary, p50Ms: 1 }, 0.01)).toBe(0)
   })
 })

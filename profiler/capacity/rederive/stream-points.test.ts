@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { countsTheSame, type Slo } from '../../model/slo.ts'
+import { haveSameLatency, type Slo } from '../../model/slo.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
-import { capacityUnder } from './capacity-under-slo.ts'
-import { seenUnder } from './stream-points.ts'
+import { deriveCapacity } from './capacity-under-slo.ts'
+import { viewUnderSlo } from './stream-points.ts'
 
 const of = (ms: number): LatencySummary => ({
   requests: 400,
@@ -65,7 +65,7 @@ function measured(rates: readonly number[], stream = true): Measurement {
 const rates = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 test('an SLO on the other part of the stream is read off the summaries kept with each load point', () => {
-  const found = capacityUnder(measured(rates), { ...ttft, metric: 'tpot', limitMs: 30 })
+  const found = deriveCapacity(measured(rates), { ...ttft, metric: 'tpot', limitMs: 30 })
   expect(found.derived).toBe(true)
   expect(found.capacityRps).toBeCloseTo(5, 1)
   expect(found.sloMs).toBeCloseTo(30)
@@ -81,29 +81,29 @@ test('a joint SLO is bound by whichever limit is reached first', () => {
       { metric: 'tpot', limitMs: each },
     ],
   })
-  expect(capacityUnder(measured(rates), joint(1000, 30)).capacityRps).toBeCloseTo(5, 1)
-  expect(capacityUnder(measured(rates), joint(400 / 3, 1000)).capacityRps).toBeCloseTo(2.5, 1)
-  expect(capacityUnder(measured(rates), joint(90, 1000))).toMatchObject({
+  expect(deriveCapacity(measured(rates), joint(1000, 30)).capacityRps).toBeCloseTo(5, 1)
+  expect(deriveCapacity(measured(rates), joint(400 / 3, 1000)).capacityRps).toBeCloseTo(2.5, 1)
+  expect(deriveCapacity(measured(rates), joint(90, 1000))).toMatchObject({
     capacityRps: 0,
     derived: true,
   })
 })
 
 test('the SLO of the measurement is its own; without stream summaries nothing is made up', () => {
-  expect(capacityUnder(measured(rates), ttft)).toMatchObject({ capacityRps: 9, derived: false })
+  expect(deriveCapacity(measured(rates), ttft)).toMatchObject({ capacityRps: 9, derived: false })
   expect(
-    capacityUnder(measured(rates, false), { ...ttft, metric: 'tpot', limitMs: 30 }).capacityRps,
+    deriveCapacity(measured(rates, false), { ...ttft, metric: 'tpot', limitMs: 30 }).capacityRps,
   ).toBe(0)
-  expect(seenUnder(measured(rates, false), { ...ttft, metric: 'tpot' }).points).toEqual([])
+  expect(viewUnderSlo(measured(rates, false), { ...ttft, metric: 'tpot' }).points).toEqual([])
 })
 
 test('joint SLOs whose limits stand in the same proportion count the same', () => {
   const limits = (a: number, b: number) => ({
     limits: [{ metric: 'ttft', limitMs: a } as const, { metric: 'tpot', limitMs: b } as const],
   })
-  expect(countsTheSame(limits(200, 20), limits(100, 10))).toBe(true)
-  expect(countsTheSame(limits(200, 20), limits(200, 10))).toBe(false)
-  expect(countsTheSame({}, { metric: 'e2e' })).toBe(true)
+  expect(haveSameLatency(limits(200, 20), limits(100, 10))).toBe(true)
+  expect(haveSameLatency(limits(200, 20), limits(200, 10))).toBe(false)
+  expect(haveSameLatency({}, { metric: 'e2e' })).toBe(true)
 })
 
 describe('a measurement seen under another SLO', () => {
@@ -128,10 +128,10 @@ describe('a measurement seen under another SLO', () => {
     }
   }
   const seenAs = (point: LoadPoint, percentile: number) =>
-    seenUnder({ ...measured([]), points: [point] }, { ...tpot, percentile }).points[0]!
+    viewUnderSlo({ ...measured([]), points: [point] }, { ...tpot, percentile }).points[0]!
 
   test('is the same but for its SLO, latencies and capacity, which is not known', () => {
-    const seen = seenUnder(measured(rates), tpot)
+    const seen = viewUnderSlo(measured(rates), tpot)
     expect(seen).toMatchObject({
       slo: tpot,
       capacityRps: 0,
@@ -153,10 +153,10 @@ describe('a measurement seen under another SLO', () => {
     const of = measured(rates)
     const [alone, ...others] = of.points
     const crowd = { ...others[3]!, load: { kind: 'closed', connections: 4, durationS: 1 } as const }
-    expect(seenUnder({ ...of, points: [crowd, ...others, alone!] }, tpot).idle).toMatchObject({
+    expect(viewUnderSlo({ ...of, points: [crowd, ...others, alone!] }, tpot).idle).toMatchObject({
       p99Ms: 10,
     })
-    const { idle } = seenUnder({ ...of, points: [crowd, ...others] }, tpot)
+    const { idle } = viewUnderSlo({ ...of, points: [crowd, ...others] }, tpot)
     expect(idle.requests).toBe(0)
     for (const ms of [idle.meanMs, idle.p50Ms, idle.p90Ms, idle.p95Ms, idle.p99Ms, idle.maxMs])
       expect(ms).toBeNaN()
@@ -201,7 +201,7 @@ describe('a measurement seen under another SLO', () => {
     }
     const point = pointOf()
     const stream = { ...point.stream!, ttft: { ...of(60), p50Ms: 40, maxMs: 300 } }
-    const [seen] = seenUnder({ ...measured([]), points: [{ ...point, stream }] }, joint).points
+    const [seen] = viewUnderSlo({ ...measured([]), points: [{ ...point, stream }] }, joint).points
     // Parts of the limits: 40 / 200 and 5 / 20; 60 / 200 and 9 / 20; 300 / 200 and 10 / 20; 60 /
     // 200 and 3 / 20.
     expect(seen).toMatchObject({ p50Ms: 50, p90Ms: 90, maxMs: 300, meanMs: 60, sloMs: 90 })

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { keeps, type Slo } from '../../model/slo.ts'
-import { loadPointOf } from '../../load/load-point.ts'
+import { meetsSlo, type Slo } from '../../model/slo.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { keptUnder, provenUnder } from './window-under-slo.ts'
+import { judgeWindow, isProvenUnder } from './window-under-slo.ts'
 
 const measured: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
 const runOf = (latencyMs: number[], rest: Partial<LoadRun> = {}): LoadRun => ({
@@ -25,7 +25,7 @@ const runOf = (latencyMs: number[], rest: Partial<LoadRun> = {}): LoadRun => ({
   generatorCores: 0,
   ...rest,
 })
-const stored = (run: LoadRun): LoadPoint => JSON.parse(JSON.stringify(loadPointOf(run, measured)))
+const stored = (run: LoadRun): LoadPoint => JSON.parse(JSON.stringify(summariseRun(run, measured)))
 const spread = (n: number) => Array.from({ length: n }, (_, i) => 1 + (40 * ((i * 7919) % n)) / n)
 
 describe('a stored window under another SLO', () => {
@@ -48,11 +48,11 @@ describe('a stored window under another SLO', () => {
         (latencies, about, maxErrorRate) => {
           const slo = { ...about, maxErrorRate }
           const run = runOf(latencies)
-          const found = keptUnder(stored(run), slo)
+          const found = judgeWindow(stored(run), slo)
           asked++
           if (found === undefined) return
           told++
-          expect(found).toBe(keeps(loadPointOf(run, slo), slo))
+          expect(found).toBe(meetsSlo(summariseRun(run, slo), slo))
         },
       ),
     )
@@ -61,17 +61,17 @@ describe('a stored window under another SLO', () => {
 
   test('confirmed for p99 of 50 ms it may or may not keep p95 of 10 ms', () => {
     const point = stored(runOf(spread(2000)))
-    expect(keptUnder(point, { ...measured, percentile: 0.95, limitMs: 10 })).toBe(false)
-    expect(keptUnder(point, { ...measured, percentile: 0.2, limitMs: 10 })).toBe(true)
-    expect(keptUnder(point, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(true)
+    expect(judgeWindow(point, { ...measured, percentile: 0.95, limitMs: 10 })).toBe(false)
+    expect(judgeWindow(point, { ...measured, percentile: 0.2, limitMs: 10 })).toBe(true)
+    expect(judgeWindow(point, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(true)
   })
 
   test('without a histogram the percentiles that are there decide, or nothing does', () => {
     const { latencies: _, ...old } = stored(runOf(spread(2000)))
-    expect(keptUnder(old, { ...measured, percentile: 0.95, limitMs: 30 })).toBe(false)
-    expect(keptUnder(old, { ...measured, percentile: 0.95, limitMs: 40 })).toBe(true)
-    expect(keptUnder(old, { ...measured, percentile: 0.97, limitMs: 39.5 })).toBeUndefined()
-    expect(provenUnder(old, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(false)
+    expect(judgeWindow(old, { ...measured, percentile: 0.95, limitMs: 30 })).toBe(false)
+    expect(judgeWindow(old, { ...measured, percentile: 0.95, limitMs: 40 })).toBe(true)
+    expect(judgeWindow(old, { ...measured, percentile: 0.97, limitMs: 39.5 })).toBeUndefined()
+    expect(isProvenUnder(old, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(false)
   })
 
   test('of a joint SLO, requests that miss one limit may be those that miss the other', () => {
@@ -92,12 +92,12 @@ describe('a stored window under another SLO', () => {
         { metric: 'tpot', limitMs: 10 },
       ],
     })
-    expect([0.93, 0.95, 0.97].map((percentile) => keptUnder(point, joint(percentile)))).toEqual([
+    expect([0.93, 0.95, 0.97].map((percentile) => judgeWindow(point, joint(percentile)))).toEqual([
       true,
       undefined,
       false,
     ])
-    expect(keptUnder(stored(runOf(whole)), { ...measured, metric: 'ttft' })).toBeUndefined()
+    expect(judgeWindow(stored(runOf(whole)), { ...measured, metric: 'ttft' })).toBeUndefined()
   })
 
   test('of streams, some in one piece: whatever SLO it was measured for, never judged otherwise', () => {
@@ -139,9 +139,9 @@ describe('a stored window under another SLO', () => {
             gapsMs: new Float64Array(0),
           }
           const run = runOf([...e2e], { stream })
-          const point: LoadPoint = JSON.parse(JSON.stringify(loadPointOf(run, first)))
-          const found = keptUnder(point, slo)
-          if (found !== undefined) expect(found).toBe(keeps(loadPointOf(run, slo), slo))
+          const point: LoadPoint = JSON.parse(JSON.stringify(summariseRun(run, first)))
+          const found = judgeWindow(point, slo)
+          if (found !== undefined) expect(found).toBe(meetsSlo(summariseRun(run, slo), slo))
         },
       ),
     )
@@ -155,24 +155,24 @@ describe('a stored window under another SLO', () => {
     ]
     for (const spoilt of [{ generatorSaturated: true, latenessP99Ms: 10 }, { disturbed: true }])
       expect([
-        keptUnder({ ...point, ...spoilt }, loose),
-        keptUnder({ ...point, ...spoilt }, strict),
+        judgeWindow({ ...point, ...spoilt }, loose),
+        judgeWindow({ ...point, ...spoilt }, strict),
       ]).toEqual([true, undefined])
     expect([
-      keptUnder({ ...point, cut: true }, loose),
-      keptUnder({ ...point, cut: true }, strict),
+      judgeWindow({ ...point, cut: true }, loose),
+      judgeWindow({ ...point, cut: true }, strict),
     ]).toEqual([undefined, false])
   })
 
   test('proven where so few over the limit are no chance: 473 independent requests with one over', () => {
     const one = (n: number) => stored(runOf(spread(n).map((ms, i) => (i === 5 ? 100 : ms))))
-    expect([provenUnder(one(700), measured), provenUnder(one(440), measured)]).toEqual([
+    expect([isProvenUnder(one(700), measured), isProvenUnder(one(440), measured)]).toEqual([
       true,
       false,
     ])
     const alike = (n: number, dispersion: number) => {
       const point = stored(runOf(spread(n).map((ms, i) => (i < dispersion ? 100 : ms))))
-      return provenUnder({ ...point, latencies: { ...point.latencies!, dispersion } }, measured)
+      return isProvenUnder({ ...point, latencies: { ...point.latencies!, dispersion } }, measured)
     }
     expect([alike(473, 1), alike(472, 1), alike(946, 2), alike(945, 2)]).toEqual([
       true,
@@ -184,7 +184,7 @@ describe('a stored window under another SLO', () => {
     const clustered = stored(
       runOf(Array.from({ length: 700 }, (_, i) => (i > 300 && i < 370 ? 49 : 10))),
     )
-    expect(provenUnder(clustered, measured)).toBe(false)
+    expect(isProvenUnder(clustered, measured)).toBe(false)
   })
 
   test('of one that was cut short, those that were not sent would have kept it', () => {
@@ -202,7 +202,7 @@ describe('a stored window under another SLO', () => {
       ...more,
     })
     const under = (point: LoadPoint, percentile = 0.99) =>
-      keptUnder(point, { ...measured, percentile, maxErrorRate: 1 })
+      judgeWindow(point, { ...measured, percentile, maxErrorRate: 1 })
     // One in a hundred of a thousand may be over.
     expect([under(cutShort(10, 1000)), under(cutShort(11, 1000))]).toEqual([undefined, false])
     expect([
@@ -223,7 +223,7 @@ describe('a stored window under another SLO', () => {
   test('by percentiles alone as many are over as their ranks say', () => {
     const { latencies: _, ...old } = stored(runOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]))
     const under = (percentile: number, limitMs: number) =>
-      keptUnder(old, { ...measured, percentile, limitMs })
+      judgeWindow(old, { ...measured, percentile, limitMs })
     // The fifth of ten is 5 ms: six at least are over 4.5 ms, five at most over 5 ms.
     expect([under(0.4, 4.5), under(0.5, 4.5)]).toEqual([undefined, false])
     expect([under(0.5, 5), under(0.6, 5)]).toEqual([true, undefined])
@@ -234,7 +234,7 @@ describe('a stored window under another SLO', () => {
     const point = stored(runOf(Array.from({ length: 100 }, (_, i) => (i < 50 ? 10 : 10.1))))
     // Half of them are 10 ms, the 90th of 100 is more: 11 to 50 are over.
     const under = (percentile: number) =>
-      keptUnder(point, { ...measured, percentile, limitMs: 10.05 })
+      judgeWindow(point, { ...measured, percentile, limitMs: 10.05 })
     expect([0.5, 0.51, 0.8, 0.89, 0.9].map(under)).toEqual([
       true,
       undefined,
@@ -246,8 +246,8 @@ describe('a stored window under another SLO', () => {
 
   test('of which no request was answered keeps nothing', () => {
     const point = stored(runOf([Number.NaN]))
-    expect(keptUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
-    expect(provenUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
+    expect(judgeWindow(point, { ...measured, maxErrorRate: 1 })).toBe(false)
+    expect(isProvenUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
   })
 
   test('what is recorded stays small', () => {

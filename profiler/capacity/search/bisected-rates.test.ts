@@ -3,14 +3,14 @@
  * in rate-bisection.test.ts.
  */
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
 import { targetAt } from '../../testing/servers.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
 import type { Slo } from '../../model/slo.ts'
 import { efforts } from '../effort.ts'
-import { rateBisection } from './rate-bisection.ts'
+import { bisectRate } from './rate-bisection.ts'
 import { Session } from '../session.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 100, maxErrorRate: 0.01 }
@@ -36,14 +36,14 @@ async function bisected(
     new AbortController().signal,
     () => {},
   )
-  const idle = loadPointOf(
+  const idle = summariseRun(
     runOf({ kind: 'closed', connections: 1, durationS: 1 }, [500, 500, 500], {
       stream,
       sentMs: new Float64Array(3),
     }),
     slo,
   )
-  const found = await rateBisection(session, { ...efforts.quick, windowS, budgetS }, idle, {
+  const found = await bisectRate(session, { ...efforts.quick, windowS, budgetS }, idle, {
     seed: 7,
     ...aim,
   })

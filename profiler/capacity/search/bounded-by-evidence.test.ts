@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { keeps, keepsSurely } from '../../model/slo.ts'
+import { meetsSlo, surelyMeetsSlo } from '../../model/slo.ts'
 import { drawnCases } from '../../testing/drawn-servers.ts'
 import { heldOutCases } from '../../testing/held-out-servers.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
@@ -29,12 +29,12 @@ test('no capacity beyond what full steps serve, no lower end without a window th
       server,
       async ({ workers, maxBatch, baseMs, eachMs, times, stallMs, seed }) => {
         const fullMs = baseMs + eachMs * maxBatch
-        const mostRps = (1000 * workers * maxBatch) / fullMs
-        const stalls = seeded(seed)
+        const maxGeneratorRps = (1000 * workers * maxBatch) / fullMs
+        const hasOutages = seeded(seed)
         const points: LoadPoint[] = []
         const slo = { percentile: 0.99, limitMs: times * fullMs, maxErrorRate: 0.001 }
         const serviceMs = (batch: number) =>
-          baseMs + eachMs * batch + (stallMs > 0 && stalls() < 0.004 ? stallMs : 0)
+          baseMs + eachMs * batch + (stallMs > 0 && hasOutages() < 0.004 ? stallMs : 0)
         const { capacityRps, capacityCi90Rps, outcome } = await measureCapacity({
           target: {
             kind: 'virtual',
@@ -56,14 +56,14 @@ test('no capacity beyond what full steps serve, no lower end without a window th
         if (outcome === 'unsettled' || outcome === 'slo-unattainable') return
         const [low, high] = capacityCi90Rps
         const held = points
-          .filter((point) => keeps(point, slo) && !point.cut)
+          .filter((point) => meetsSlo(point, slo) && !point.cut)
           .map(({ offeredRps }) => offeredRps)
         const surely = points
-          .filter((point) => keepsSurely(point, slo) === true && !point.cut)
+          .filter((point) => surelyMeetsSlo(point, slo) === true && !point.cut)
           .map(({ offeredRps }) => offeredRps)
         // Steps are told apart to half a percent; those of two batches under way at once are the
         // twin's approximation.
-        const physically = mostRps * (workers > 1 && maxBatch > 1 ? 1.02 : 1.005)
+        const physically = maxGeneratorRps * (workers > 1 && maxBatch > 1 ? 1.02 : 1.005)
         expect(capacityRps).toBeLessThanOrEqual(physically)
         expect(high).toBeLessThanOrEqual(Math.max(physically, ...surely) + 1e-9)
         expect(low).toBeLessThanOrEqual(Math.max(0, ...held) + 1e-9)
@@ -71,7 +71,7 @@ test('no capacity beyond what full steps serve, no lower end without a window th
         expect(low).toBeLessThanOrEqual(capacityRps)
         expect(capacityRps).toBeLessThanOrEqual(high)
         const [most = 0, next = 0] = points
-          .filter((point) => keepsSurely(point, slo) === false)
+          .filter((point) => surelyMeetsSlo(point, slo) === false)
           .map(({ offeredRps }) => offeredRps)
           .sort((a, b) => a - b)
         if (next > Math.max(0, ...held)) expect(low).toBeLessThanOrEqual(most)
@@ -116,9 +116,9 @@ test('of servers of any kind, no lower end without a window that held, no upper 
           (rps, point) => (!point.cut && holds(point) ? Math.max(rps, point.offeredRps) : rps),
           0,
         )
-      expect(low).toBeLessThanOrEqual(most((point) => keeps(point, of.slo)) + 1e-9)
+      expect(low).toBeLessThanOrEqual(most((point) => meetsSlo(point, of.slo)) + 1e-9)
       expect(high).toBeGreaterThanOrEqual(
-        most((point) => keepsSurely(point, of.slo) === true) - 1e-9,
+        most((point) => surelyMeetsSlo(point, of.slo) === true) - 1e-9,
       )
       expect(low).toBeLessThanOrEqual(capacityRps)
       expect(capacityRps).toBeLessThanOrEqual(high)
@@ -141,7 +141,7 @@ test('the interval of a token bucket begins at a rate whose window met the SLO, 
         phase === 'search' &&
         point.load.kind === 'open' &&
         point.load.arrivals.kind !== 'sweep' &&
-        keeps(point, of.slo)
+        meetsSlo(point, of.slo)
       )
         met.push(point.offeredRps)
     },

@@ -1,42 +1,43 @@
-/** What the windows of a search say of the capacity, by the server's twin. */
+/** Estimates the capacity from the windows of a search, by the queue model of the server. */
 import type { LoadRun } from '../../model/load-run.ts'
-import { withinReach, withWhatIsLost } from './reported-interval.ts'
+import { capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
 import type { Evidence } from './evidence.ts'
-import type { CapacityPosterior, capacityPosterior, TwinPlay } from '../queue-model/posterior.ts'
+import type { CapacityPosterior, estimatePosterior, SimulationBudget } from '../queue-model/posterior.ts'
 import type { Session } from '../session.ts'
-import { placesBetween, placesOf } from '../service-log/service-log.ts'
-import { waySeen } from '../queue-model/disciplines/identify-discipline.ts'
-import type { workersSeen } from '../queue-model/disciplines/workers.ts'
+import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/service-log.ts'
+import { identifyDiscipline } from '../queue-model/disciplines/identify-discipline.ts'
+import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 
-export class Estimates {
+export class CapacityEstimator {
   constructor(
     private readonly session: Session,
     private readonly evidence: Evidence,
     private readonly idleMs: number,
     private readonly seed: number,
-    private readonly posteriorOf: typeof capacityPosterior,
-    private readonly workersOf: typeof workersSeen,
+    private readonly posteriorEstimator: typeof estimatePosterior,
+    private readonly workerIdentifier: typeof identifyWorkers,
   ) {}
 
   /**
-   * Where to look next. @param runs of open load, and refused loops @param saturationRps of closed
-   * loops
+   * Estimates the capacity to choose the next rate.
+   * @param runs runs of open load, and refused closed loops
+   * @param saturationRps saturation of the closed loops
    */
-  planned(runs: readonly LoadRun[], play: TwinPlay, saturationRps: number): CapacityPosterior {
-    return this.withPlaces(placesOf(runs), play, saturationRps)
+  estimateToPlan(runs: readonly LoadRun[], budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+    return this.estimateWithCapacity(estimateSystemCapacity(runs), budget, saturationRps)
   }
 
   /**
-   * What the search ends with: where refusals came at more or fewer requests, the interval has
-   * both.
+   * Estimates the final capacity. Where the system capacity is uncertain, the interval covers its
+   * bounds.
    */
-  last(runs: readonly LoadRun[], play: TwinPlay, saturationRps: number): CapacityPosterior {
-    const places = placesOf(runs)
-    const found = this.withPlaces(places, play, saturationRps)
-    if (places === undefined) return found
-    const others = (placesBetween(runs) ?? [])
-      .filter((other) => other !== places)
-      .map((other) => this.withPlaces(other, play, saturationRps))
+  estimateFinal(runs: readonly LoadRun[], budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+    const systemCapacity = estimateSystemCapacity(runs)
+    const found = this.estimateWithCapacity(systemCapacity, budget, saturationRps)
+    if (systemCapacity === undefined) return found
+    const others = (boundSystemCapacity(runs) ?? [])
+      .filter((other) => other !== systemCapacity)
+      .map((other) => this.estimateWithCapacity(other, budget, saturationRps))
     const ends = [found, ...others].map(({ capacityCi90Rps }) => capacityCi90Rps)
     return {
       ...found,
@@ -48,24 +49,24 @@ export class Estimates {
   }
 
   /**
-   * What the windows say, were it known to refuse more requests than so many; undefined: it refuses
-   * none.
+   * Estimates the capacity for a given system capacity; undefined for a server that refuses
+   * nothing.
    */
-  withPlaces(places: number | undefined, play: TwinPlay, saturationRps: number): CapacityPosterior {
-    const { windows, servedRps, togetherMs } = this.evidence
+  estimateWithCapacity(systemCapacity: number | undefined, budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+    const { windows, servedRps, coalescingMs } = this.evidence
     const { loops, slo } = this.session
-    const ofLoops = this.evidence.stepsOfLoops(loops)
-    const seen = waySeen(
+    const loopLogs = this.evidence.extractLoopLogs(loops)
+    const discipline = identifyDiscipline(
       windows,
       loops,
-      { places, ofLoops, idleMs: this.idleMs, togetherMs },
-      this.workersOf,
+      { systemCapacity, loopLogs, idleMs: this.idleMs, coalescingMs },
+      this.workerIdentifier,
     )
-    this.evidence.batching = seen?.batching?.cores === undefined ? seen?.batching : undefined
-    if (seen !== undefined && seen.batching === undefined)
-      this.evidence.tellWorkers(seen.shared ? undefined : seen)
-    const found = this.posteriorOf(windows, slo, play, this.seed, places, seen, ofLoops)
-    const within = withinReach(found, Math.max(saturationRps, servedRps))
-    return withWhatIsLost(within, this.session.fastestLoop)
+    this.evidence.batching = discipline?.batching?.cores === undefined ? discipline?.batching : undefined
+    if (discipline !== undefined && discipline.batching === undefined)
+      this.evidence.recordWorkers(discipline.sharesCores ? undefined : discipline)
+    const found = this.posteriorEstimator(windows, slo, budget, this.seed, systemCapacity, discipline, loopLogs)
+    const within = capToObservedRates(found, Math.max(saturationRps, servedRps))
+    return widenByShareOfLoops(within, this.session.fastestLoop)
   }
 }

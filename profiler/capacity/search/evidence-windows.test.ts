@@ -3,7 +3,7 @@
  * evidence.test.ts.
  */
 import { describe, expect, test } from 'vitest'
-import { loadPointOf } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
@@ -36,27 +36,27 @@ function windowOf(
 const slow = (i: number) => (i % 20 === 10 ? 60 : 5)
 const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
 /** At 100 a second: who is sent between 2 s and 2.1 s waits until 2.105 s. */
-const paused = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
+const outageWindow = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
 const add = (evidence: Evidence, run: LoadRun, steady = true) =>
-  evidence.add(run, loadPointOf(run, slo), steady)
+  evidence.add(run, summariseRun(run, slo), steady)
 const evidence = () => new Evidence(slo, idleMs)
 
 describe('a steady window', () => {
   test('that kept the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, 5))).toBe('counts')
-    expect(seen).toMatchObject({ servedRps: 100, heldRps: 100, surelyHeldRps: 100, cleanRps: 100 })
+    expect(seen).toMatchObject({ servedRps: 100, metRps: 100, surelyMetRps: 100, errorFreeRps: 100 })
     expect(seen).toMatchObject({
-      missedRps: Number.POSITIVE_INFINITY,
+      violatedRps: Number.POSITIVE_INFINITY,
       failingRps: Number.POSITIVE_INFINITY,
       change: 1,
       disturbed: false,
     })
     // The p99 of 320 requests has no upper end.
     add(seen, windowOf(160, 5, {}, 320))
-    expect(seen).toMatchObject({ servedRps: 160, heldRps: 160, surelyHeldRps: 100, cleanRps: 160 })
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, surelyMetRps: 100, errorFreeRps: 160 })
     add(seen, windowOf(80, 5))
-    expect(seen).toMatchObject({ servedRps: 160, heldRps: 160, surelyHeldRps: 100, cleanRps: 160 })
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, surelyMetRps: 100, errorFreeRps: 160 })
     expect(seen.windows).toHaveLength(3)
   })
 
@@ -64,7 +64,7 @@ describe('a steady window', () => {
     const keptBy = (n: number, rateRps = 40) => {
       const seen = evidence()
       add(seen, windowOf(rateRps, 5, {}, n))
-      return [seen.keptRps, seen.brieflyKeptRps]
+      return [seen.credibleMetRps, seen.brieflyMetRps]
     }
     expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
       [40, 40],
@@ -81,15 +81,15 @@ describe('a steady window', () => {
 
   test('that missed it lowers what was missed, and raises what was served', () => {
     const seen = evidence()
-    for (const [rateRps, missedRps] of [
+    for (const [rateRps, violatedRps] of [
       [200, 200],
       [125, 125],
       [160, 125],
     ] as const) {
       add(seen, windowOf(rateRps, slow))
-      expect(seen.missedRps).toBe(missedRps)
+      expect(seen.violatedRps).toBe(violatedRps)
     }
-    expect(seen).toMatchObject({ servedRps: 200, heldRps: 0, cleanRps: 200 })
+    expect(seen).toMatchObject({ servedRps: 200, metRps: 0, errorFreeRps: 200 })
   })
 
   test('that refused requests lowers what fails, unless they timed out: those were slow', () => {
@@ -97,15 +97,15 @@ describe('a steady window', () => {
     add(seen, windowOf(200, failing, { errorKinds: { 'status 503': 50 } }))
     expect(seen).toMatchObject({
       failingRps: 200,
-      cleanRps: 0,
-      missedRps: 200,
-      heldRps: 0,
+      errorFreeRps: 0,
+      violatedRps: 200,
+      metRps: 0,
       servedRps: 190,
     })
     add(seen, windowOf(160, failing, { errorKinds: { timeout: 50 } }))
-    expect(seen).toMatchObject({ failingRps: 200, cleanRps: 160, missedRps: 160 })
+    expect(seen).toMatchObject({ failingRps: 200, errorFreeRps: 160, violatedRps: 160 })
     add(seen, windowOf(125, failing, { errorKinds: { timeout: 20, reset: 30 } }))
-    expect(seen).toMatchObject({ failingRps: 125, missedRps: 125 })
+    expect(seen).toMatchObject({ failingRps: 125, violatedRps: 125 })
     add(seen, windowOf(250, failing, { errorKinds: { reset: 50 } }))
     expect(seen.failingRps).toBe(125)
   })
@@ -113,7 +113,7 @@ describe('a steady window', () => {
   test('that was cut short missed, whatever it saw', () => {
     const seen = evidence()
     add(seen, windowOf(100, 5, { cutMs: 10_000 }))
-    expect(seen).toMatchObject({ heldRps: 0, cleanRps: 0, missedRps: 100, servedRps: 100 })
+    expect(seen).toMatchObject({ metRps: 0, errorFreeRps: 0, violatedRps: 100, servedRps: 100 })
   })
 })
 
@@ -122,9 +122,9 @@ test('a sweep teaches steps alone', () => {
   expect(add(seen, windowOf(100, slow), false)).toBe('counts')
   expect(seen).toMatchObject({
     servedRps: 0,
-    heldRps: 0,
-    cleanRps: 0,
-    missedRps: Number.POSITIVE_INFINITY,
+    metRps: 0,
+    errorFreeRps: 0,
+    violatedRps: Number.POSITIVE_INFINITY,
   })
   expect(seen.windows).toHaveLength(1)
 })
@@ -145,12 +145,12 @@ test('answers within 15 % of the idle latency are one batch', () => {
 test('a rate that the generator could not hold teaches what to ask of it: seven tenths of what it sent', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
-  expect(seen.mostRps).toBeCloseTo(70, 9)
-  expect(seen).toMatchObject({ heldRps: 0, servedRps: 0, windows: [] })
+  expect(seen.maxGeneratorRps).toBeCloseTo(70, 9)
+  expect(seen).toMatchObject({ metRps: 0, servedRps: 0, windows: [] })
   add(seen, windowOf(80, 5, { generatorCores: 0.96 }))
-  expect(seen.mostRps).toBeCloseTo(56, 9)
+  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
   add(seen, windowOf(200, 5, { generatorCores: 0.96 }))
-  expect(seen.mostRps).toBeCloseTo(56, 9)
+  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
   add(seen, windowOf(100, 5, { planned: 1030, generatorCores: 0.95 }))
   expect(seen.windows).toHaveLength(1)
 })
@@ -171,9 +171,9 @@ describe('a window that the machine disturbed', () => {
     for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
     expect(seen).toMatchObject({
       disturbed: false,
-      heldRps: 125,
-      missedRps: Number.POSITIVE_INFINITY,
-      slowed: 1,
+      metRps: 125,
+      violatedRps: Number.POSITIVE_INFINITY,
+      relativeSpeed: 1,
     })
     expect(seen.windows).toHaveLength(1)
     // A sweep has no rate to hold, and one that was cut or stalled has none that it held.
@@ -181,35 +181,35 @@ describe('a window that the machine disturbed', () => {
       add(seen, windowOf(200, 5, waited), false),
       add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
     ]).toEqual(['again', 'again'])
-    const stalls = { stallsMs: Float64Array.of(1000, 2670) }
+    const hasOutages = { stallsMs: Float64Array.of(1000, 2670) }
     expect([
-      add(evidence(), windowOf(100, 5, stalls)),
-      add(evidence(), windowOf(100, slow, stalls)),
+      add(evidence(), windowOf(100, 5, hasOutages)),
+      add(evidence(), windowOf(100, slow, hasOutages)),
     ]).toEqual(['counts', 'again'])
-    expect(seen.heldRps).toBe(125)
+    expect(seen.metRps).toBe(125)
   })
 
   test('is played again, three times; those after it were spoilt for good, until one is not', () => {
     const seen = evidence()
-    const spoilt = windowOf(100, slow, waited)
+    const invalidWindows = windowOf(100, slow, waited)
     for (const disturbed of [false, false, false, true, true]) {
-      expect(add(seen, spoilt)).toBe('again')
+      expect(add(seen, invalidWindows)).toBe('again')
       expect(seen.disturbed).toBe(disturbed)
     }
-    expect(seen).toMatchObject({ heldRps: 0, windows: [] })
+    expect(seen).toMatchObject({ metRps: 0, windows: [] })
     add(seen, windowOf(100, 5))
-    expect(seen).toMatchObject({ disturbed: false, heldRps: 100 })
+    expect(seen).toMatchObject({ disturbed: false, metRps: 100 })
   })
 
   test('after one that was not is played again as often, six times in all', () => {
     const seen = evidence()
-    const spoilt = windowOf(100, slow, waited)
+    const invalidWindows = windowOf(100, slow, waited)
     for (const each of [3, 3]) {
-      for (let i = 0; i < each; i++) add(seen, spoilt)
+      for (let i = 0; i < each; i++) add(seen, invalidWindows)
       expect(seen.disturbed).toBe(false)
       expect(add(seen, windowOf(100, 5))).toBe('counts')
     }
-    add(seen, spoilt)
+    add(seen, invalidWindows)
     expect(seen.disturbed).toBe(true)
   })
 
@@ -263,8 +263,8 @@ describe('a window that the machine disturbed', () => {
 describe('a pause longer than the limit', () => {
   test('is set aside while it is the only one, and told', () => {
     const seen = evidence()
-    expect(add(seen, windowOf(100, paused))).toBe('again')
-    expect(seen).toMatchObject({ windows: [], heldRps: 0, missedRps: Number.POSITIVE_INFINITY })
+    expect(add(seen, windowOf(100, outageWindow))).toBe('again')
+    expect(seen).toMatchObject({ windows: [], metRps: 0, violatedRps: Number.POSITIVE_INFINITY })
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen.windows).toHaveLength(1)
     expect(seen.caveats()).toEqual([
@@ -274,26 +274,26 @@ describe('a pause longer than the limit', () => {
 
   test('may be the machine’s: that is told', () => {
     const seen = evidence()
-    add(seen, windowOf(100, paused, { stallsMs: Float64Array.of(2000, 2020) }))
+    add(seen, windowOf(100, outageWindow, { stallsMs: Float64Array.of(2000, 2020) }))
     expect(seen.caveats()[0]).toMatch(/this machine kept the load generator waiting meanwhile/)
   })
 
   test('counts with its window when another comes, and so do two in the first', () => {
     const seen = evidence()
-    add(seen, windowOf(100, paused))
+    add(seen, windowOf(100, outageWindow))
     add(seen, windowOf(100, 5))
-    expect(add(seen, windowOf(90, paused))).toBe('counts')
+    expect(add(seen, windowOf(90, outageWindow))).toBe('counts')
     expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([
       100, 100, 90,
     ])
     expect(seen.caveats()).toEqual([])
-    expect(add(seen, windowOf(95, paused))).toBe('counts')
+    expect(add(seen, windowOf(95, outageWindow))).toBe('counts')
     expect(seen.windows).toHaveLength(4)
     const twice = evidence()
     expect(
       add(
         twice,
-        windowOf(100, (i) => paused(i >= 500 ? i - 500 : i)),
+        windowOf(100, (i) => outageWindow(i >= 500 ? i - 500 : i)),
       ),
     ).toBe('counts')
     expect(twice.windows).toHaveLength(1)
@@ -303,21 +303,21 @@ describe('a pause longer than the limit', () => {
 test('workers are known while as many are told as the time before', () => {
   const seen = evidence()
   const told = (workers: number | undefined) => {
-    seen.tellWorkers(workers === undefined ? undefined : { workers, besideMs: 0 })
+    seen.recordWorkers(workers === undefined ? undefined : { workers, overheadMs: 0 })
     return seen.workers?.workers
   }
   expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
 })
 
 describe('a server that changed', () => {
-  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, besideMs: 0 } })
+  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, overheadMs: 0 } })
 
   test('for the faster is another one: what its windows before it missed is forgotten', () => {
     const seen = oneWorker()
     add(seen, windowOf(100, slow))
     expect(add(seen, windowOf(90, 4))).toBe('faster')
     expect(seen.change).toBeCloseTo(1.25, 9)
-    expect(seen).toMatchObject({ missedRps: Number.POSITIVE_INFINITY, heldRps: 90 })
+    expect(seen).toMatchObject({ violatedRps: Number.POSITIVE_INFINITY, metRps: 90 })
     expect(seen.windows).toHaveLength(1)
     add(seen, windowOf(100, 4))
     expect([seen.change, seen.windows.length]).toEqual([1, 2])
@@ -328,12 +328,12 @@ describe('a server that changed', () => {
     add(seen, windowOf(200, 4))
     expect(add(seen, windowOf(90, 5))).toBe('slower')
     expect(seen).toMatchObject({
-      slowed: expect.closeTo(0.8, 9),
-      slowing: false,
-      heldRps: 90,
+      relativeSpeed: expect.closeTo(0.8, 9),
+      maySlowDown: false,
+      metRps: 90,
       servedRps: 90,
-      cleanRps: 90,
-      surelyHeldRps: 90,
+      errorFreeRps: 90,
+      surelyMetRps: 90,
     })
     expect(seen.windows).toHaveLength(1)
     expect(seen.caveats()).toEqual([
@@ -341,7 +341,7 @@ describe('a server that changed', () => {
     ])
     // As fast as at first again: what it is said to be is what it is.
     expect(add(seen, windowOf(90, 4))).toBe('faster')
-    expect([seen.slowed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
+    expect([seen.relativeSpeed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
   })
 
   test('at the end of a window has to be seen again', () => {
@@ -353,9 +353,9 @@ describe('a server that changed', () => {
         windowOf(100, (i) => (i < 600 ? 4 : 5)),
       ),
     ).toBe('counts')
-    expect(seen).toMatchObject({ slowing: true, slowed: 1 })
+    expect(seen).toMatchObject({ maySlowDown: true, relativeSpeed: 1 })
     expect(add(seen, windowOf(80, 5))).toBe('slower')
-    expect(seen).toMatchObject({ slowing: false, slowed: expect.closeTo(0.8, 9), heldRps: 80 })
+    expect(seen).toMatchObject({ maySlowDown: false, relativeSpeed: expect.closeTo(0.8, 9), metRps: 80 })
     const back = oneWorker()
     add(back, windowOf(100, 4))
     add(
@@ -363,7 +363,7 @@ describe('a server that changed', () => {
       windowOf(100, (i) => (i < 600 ? 4 : 5)),
     )
     add(back, windowOf(100, 4))
-    expect([back.slowing, back.slowed, back.windows.length]).toEqual([false, 1, 3])
+    expect([back.maySlowDown, back.relativeSpeed, back.windows.length]).toEqual([false, 1, 3])
   })
 
   test('but not where requests are refused: what is left of them comes otherwise', () => {
@@ -375,6 +375,6 @@ describe('a server that changed', () => {
         windowOf(90, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': 50 } }),
       ),
     ).toBe('counts')
-    expect([seen.slowed, seen.windows.length]).toEqual([1, 2])
+    expect([seen.relativeSpeed, seen.windows.length]).toEqual([1, 2])
   })
 })

@@ -10,10 +10,10 @@ import type { Load } from '../../model/load.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import type { VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
-import { changeOfSteps } from '../changes/speed-change.ts'
+import { compareSpeeds } from '../changes/speed-change.ts'
 import { type CapacityOptions, measureCapacity } from '../measure.ts'
-import { pausesOf } from '../outage-spans.ts'
-import { placesBetween, placesOf, type Steps } from '../service-log/service-log.ts'
+import { findOutageSpans } from '../outage-spans.ts'
+import { boundSystemCapacity, estimateSystemCapacity, type ServiceLog } from '../service-log/service-log.ts'
 
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
@@ -103,7 +103,7 @@ describe('pauses', () => {
 
   test('are times in which a request waited and none was answered', () => {
     const run = (sentMs: number[], latencyMs: number[], cutMs?: number) =>
-      pausesOf(
+      findOutageSpans(
         {
           sentMs: Float64Array.from(sentMs),
           latencyMs: Float64Array.from(latencyMs),
@@ -160,7 +160,7 @@ describe('warm-up', () => {
   })
 
   test('speeds are compared for as many requests served', () => {
-    const steps = (scale: number, present: number): Steps => {
+    const steps = (scale: number, present: number): ServiceLog => {
       const of = (value: (i: number) => number) => Array.from({ length: 40 }, (_, i) => value(i))
       const zero = of(() => 0)
       const tookMs = of((i) => scale * (5 + present) * (1 + 0.01 * (i % 3)))
@@ -173,10 +173,10 @@ describe('warm-up', () => {
         spreadMs: zero,
       }
     }
-    expect(changeOfSteps(steps(1, 4), steps(1, 16))).toBe(1)
-    expect(changeOfSteps(steps(1.2, 4), steps(1, 4))).toBeCloseTo(1.2, 1)
-    expect(changeOfSteps(steps(1, 4), steps(1.25, 4))).toBeCloseTo(0.8, 1)
-    expect(changeOfSteps(steps(1.03, 4), steps(1, 4))).toBe(1)
+    expect(compareSpeeds(steps(1, 4), steps(1, 16))).toBe(1)
+    expect(compareSpeeds(steps(1.2, 4), steps(1, 4))).toBeCloseTo(1.2, 1)
+    expect(compareSpeeds(steps(1, 4), steps(1.25, 4))).toBeCloseTo(0.8, 1)
+    expect(compareSpeeds(steps(1.03, 4), steps(1, 4))).toBe(1)
   })
 })
 
@@ -224,15 +224,15 @@ describe('overload', () => {
   test('places are told by refusals of a full queue, not by those of a rate limit', () => {
     const runOf = (server: VirtualServer) =>
       server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
-    expect(placesOf([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
+    expect(estimateSystemCapacity([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
     expect(
-      placesOf([
+      estimateSystemCapacity([
         runOf(
           new QueueServer({ seed: 1, servers: 1, maxBatch: 1, queueLimit: 40, serviceMs: () => 3 }),
         ),
       ]),
     ).toBe(41)
-    expect(placesOf([runOf(new Gateway(20))])).toBeUndefined()
+    expect(estimateSystemCapacity([runOf(new Gateway(20))])).toBeUndefined()
   })
 
   test('places at most of the refusals: a tenth came at fewer, and a tenth at more', () => {
@@ -244,10 +244,10 @@ describe('overload', () => {
         i === count ? Number.NaN : 1000,
       ),
     })) as unknown as LoadRun[]
-    expect(placesBetween(runs)).toEqual([12, 27])
-    expect(placesBetween(runs.slice(0, 4))).toBeUndefined()
+    expect(boundSystemCapacity(runs)).toEqual([12, 27])
+    expect(boundSystemCapacity(runs.slice(0, 4))).toBeUndefined()
     // Nine in ten at three fifths of the most at least: those of 18 and more, of 29.
-    expect([placesOf(runs), placesOf(runs.slice(7))]).toEqual([undefined, 23])
+    expect([estimateSystemCapacity(runs), estimateSystemCapacity(runs.slice(7))]).toEqual([undefined, 23])
   })
 
   test('a full queue that refuses is found as it is', async () => {

@@ -1,365 +1,360 @@
-/** What the open windows of a search have shown so far. */
+/** Evidence of the open windows of a search. */
 import {
-  failsTooOften,
-  keeps,
-  keepsSurely,
-  longestLimitMs,
+  exceedsErrorRate,
+  meetsSlo,
+  surelyMeetsSlo,
+  maxLimitMs,
   type Slo,
-  withoutTimeouts,
+  excludeTimeouts,
 } from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
-import { slowdownSeen } from '../changes/slowdown.ts'
-import { changeOfSteps } from '../changes/speed-change.ts'
-import { speedUpPerS } from '../changes/speed-up.ts'
-import { disturbances, disturbedMs, type Spans } from '../host-interference.ts'
-import { type Pause, pausesOf } from '../outage-spans.ts'
+import { detectSlowdown } from '../changes/slowdown.ts'
+import { compareSpeeds } from '../changes/speed-change.ts'
+import { estimateSpeedUpPerS } from '../changes/speed-up.ts'
+import { findInterference, sumSpansMs, type TimeSpans } from '../host-interference.ts'
+import { type OutageSpan, findOutageSpans } from '../outage-spans.ts'
 import type { Batching } from '../queue-model/batching.ts'
-import { departuresTogetherMs, joinSteps, noSteps, type Steps, stepsOf, type ObservedRun } from '../service-log/service-log.ts'
-import { servesBatches } from '../queue-model/queue-model.ts'
-import { batchServices } from '../queue-model/disciplines/identify-batching.ts'
-import { servicesInOrder } from '../queue-model/disciplines/workers.ts'
-import type { WorkersSeen } from '../queue-model/service-discipline.ts'
+import { departureCoalescingMs, joinServiceLogs, emptyServiceLog, type ServiceLog, extractServiceLog, type ObservedRun } from '../service-log/service-log.ts'
+import { isBatchServer } from '../queue-model/queue-model.ts'
+import { extractBatchServices } from '../queue-model/disciplines/identify-batching.ts'
+import { extractFcfsServices } from '../queue-model/disciplines/workers.ts'
+import type { IdentifiedDiscipline } from '../queue-model/service-discipline.ts'
 
 /**
- * A window that the machine spoilt is played again, up to so many times, and all of them together
- * up to so many.
+ * An invalid window is repeated up to this many times in a row, and all windows together up to
+ * `maxTotalRepeats`.
  */
-const mostRepeats = 3
-const mostRepeatsInAll = 6
-/** Speed over that of the first window from which on a server that got slower is as fast again. */
-const asBefore = 0.95
-/** Share of the lowest rate so far, a sweep's first one too, below which none is asked for. */
-const deepest = 0.5
+const maxRepeats = 3
+const maxTotalRepeats = 6
+/** Speed relative to the first window from which a slower server counts as restored. */
+const minRestoredSpeed = 0.95
 /**
- * Requests of a window that would show a rate a quarter beyond the capacity: far more are over the
- * limit there than are allowed.
+ * Factor on the lowest rate so far, the start of a sweep included, below which no rate is tried.
  */
-const fewestTelling = 100
-/** And of one at twice the capacity, where one in five at least is over. */
-const fewestTellingTwice = 20
-const limitsToTell = 4
-/** Share to go on with of a rate that the generator could not hold. */
-const cautious = 0.7
+const minRateFactor = 0.5
+/**
+ * Requests that would reveal a rate a quarter beyond the capacity, where far more than the allowed
+ * share exceed the limit.
+ */
+const minRequestsToRejectNearRate = 100
+/**
+ * Requests that would reveal a rate of twice the capacity, where at least one in five exceeds the
+ * limit, and the length of their window in SLO limits.
+ */
+const minRequestsToRejectDoubleRate = 20
+const minWindowLimits = 4
+/** Factor on a rate that the generator could not sustain. */
+const generatorBackoff = 0.7
 
 /**
- * What is to become of a window: it counts; another is to be played in its place; it shows another
- * server than the windows before it, which are dropped.
+ * Verdict on a window: it counts; it is to be repeated; it shows another speed than earlier
+ * windows, which are dropped.
  */
-type Verdict = 'counts' | 'again' | 'faster' | 'slower'
+type WindowVerdict = 'counts' | 'again' | 'faster' | 'slower'
 
-/** A window that counts, and what it says of its rate. */
-interface Counted {
+/** A window that counts, and its load point. A sweep is not steady. */
+interface CountedWindow {
   readonly window: ObservedRun
   readonly point: LoadPoint
   readonly steady: boolean
 }
 
 export class Evidence {
-  private counted: Counted[] = []
-  /** Highest rate that a steady open window was seen to be served at. */
+  private counted: CountedWindow[] = []
+  /** Highest throughput of a steady window. */
   servedRps = 0
   /**
-   * Highest steady rate whose open window kept the SLO, and the highest whose window kept it with
-   * room to spare.
+   * Highest steady rate whose window met the SLO, and the highest one whose 95 % interval met it.
    */
-  heldRps = 0
-  surelyHeldRps = 0
-  /** Lowest steady rate whose window missed it. */
-  missedRps = Number.POSITIVE_INFINITY
-  /**
-   * Lowest steady rate at which too many requests failed, and highest one at which they did not.
-   */
+  metRps = 0
+  surelyMetRps = 0
+  /** Lowest steady rate whose window violated the SLO. */
+  violatedRps = Number.POSITIVE_INFINITY
+  /** Lowest steady rate with an error rate beyond the SLO, and the highest one without. */
   failingRps = Number.POSITIVE_INFINITY
-  cleanRps = 0
+  errorFreeRps = 0
   /**
-   * Lowest rate to ask for next, 0 before the first: a few requests at a rate far below all others
-   * tell nothing of those between.
+   * Lowest rate to try next, 0 before the first window: a few requests at a far lower rate say
+   * nothing about the rates between.
    */
-  leastRps = 0
-  /** What the generator can be asked for, as far as it could not hold what it was. */
-  mostRps = Number.POSITIVE_INFINITY
-  /**
-   * Speed at the last window over that of those before it, where it was faster; 1 where it was not.
-   */
+  minNextRps = 0
+  /** Highest rate that the generator sustains; Infinity while it sustained all rates. */
+  maxGeneratorRps = Number.POSITIVE_INFINITY
+  /** Speed of the last window relative to those before it where it was faster, else 1. */
   change = 1
-  /** Speed now over that of the first window, as far as the server got slower, and faster again. */
-  slowed = 1
-  /** It may be getting slower: only the end of the last window is, and another has to tell. */
-  slowing = false
-  /**
-   * Workers that serve one request each in the order of arrival, as far as they are known: twice in
-   * a row as many were told.
-   */
-  workers: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined
-  private toldWorkers: number | undefined
-  /** How it puts batches together that wait for one another. */
+  /** Present speed relative to the first window, for a server that slowed down. */
+  relativeSpeed = 1
+  /** The end of the last window was slower; another window has to confirm it. */
+  maySlowDown = false
+  /** Workers that serve requests in arrival order; known once two estimates in a row agree. */
+  workers: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined
+  private lastWorkers: number | undefined
+  /** Batching parameters of a server with dynamic batching. */
   batching: Batching | undefined
-  private everSlower = false
-  /** Windows in a row that the machine spoilt, and all of them. */
-  private spoiltInARow = 0
-  private spoilt = 0
+  private hasSlowedDown = false
+  /** Invalid windows in a row, and in total. */
+  private invalidInARow = 0
+  private invalidWindows = 0
   private playedMs = 0
-  private stalledMs = 0
-  /** A window with one pause longer than the limit, set aside until there is a second. */
-  private paused: (Counted & { readonly pause: Pause }) | undefined
-  private pausesSeen = 0
-  private readonly loopSteps = new Map<LoadRun, Steps>()
-  private readonly leastDisturbanceMs: number
+  private disturbedMs = 0
+  /** A window with a single outage longer than the limit, set aside until a second one occurs. */
+  private outageWindow: (CountedWindow & { readonly outage: OutageSpan }) | undefined
+  private outagesObserved = 0
+  private readonly loopLogs = new Map<LoadRun, ServiceLog>()
+  private readonly minInterferenceMs: number
 
   constructor(
     private readonly slo: Slo,
     private readonly idleMs: number,
-    private readonly slowdownOf = slowdownSeen,
+    private readonly slowdownDetector = detectSlowdown,
   ) {
-    this.leastDisturbanceMs = Math.max(10, 0.1 * slo.limitMs)
+    this.minInterferenceMs = Math.max(10, 0.1 * slo.limitMs)
   }
 
-  /** Answers within so much of one another left together. */
-  get togetherMs(): number {
-    return departuresTogetherMs(this.idleMs)
+  /** Departure coalescing tolerance. */
+  get coalescingMs(): number {
+    return departureCoalescingMs(this.idleMs)
   }
 
   /**
-   * By how many workers requests seem to be served, of late. Whose number changes from one window
-   * to the next is served otherwise: its service times hang on the load.
+   * Records the number of workers of the latest estimate. A number that changes from one estimate
+   * to the next is wrong: the service times depend on the load.
    */
-  tellWorkers(told: Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined): void {
-    const { toldWorkers = told?.workers } = this
-    this.workers = told?.workers === toldWorkers ? told : undefined
-    this.toldWorkers = told?.workers
+  recordWorkers(identified: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined): void {
+    const { lastWorkers = identified?.workers } = this
+    this.workers = identified?.workers === lastWorkers ? identified : undefined
+    this.lastWorkers = identified?.workers
   }
 
   /**
-   * What teaches the twin: open load alone. A closed loop waits for its own answers, which idles
-   * the stages of a server that works on several batches at once.
+   * Runs that calibrate the queue model: open load only. A closed loop waits for its own answers,
+   * which leaves the stages of a concurrent server idle.
    */
   get windows(): ObservedRun[] {
     return this.counted.map(({ window }) => window)
   }
 
-  /** The machine spoilt every window that was played of late, and those in their place. */
-  get disturbed(): boolean {
+  /** Every recent window was invalid, repetitions included. */
+  get isDisturbed(): boolean {
     return (
-      this.spoiltInARow > 0 && (this.spoiltInARow > mostRepeats || this.spoilt > mostRepeatsInAll)
+      this.invalidInARow > 0 && (this.invalidInARow > maxRepeats || this.invalidWindows > maxTotalRepeats)
     )
   }
 
-  /** Counts the time that the machine disturbed of a run, open or closed. */
-  countDisturbed(run: LoadRun): Spans {
-    const spans = disturbances(run, this.leastDisturbanceMs)
+  /** Finds the host interference of a run and adds it to the total. */
+  countDisturbed(run: LoadRun): TimeSpans {
+    const spans = findInterference(run, this.minInterferenceMs)
     this.playedMs += 1000 * run.elapsedS
-    this.stalledMs += disturbedMs(spans)
+    this.disturbedMs += sumSpansMs(spans)
     return spans
   }
 
-  /** Steps of closed loops. */
-  stepsOfLoops(loops: readonly LoadRun[]): Steps[] {
+  /** Service logs of closed loops, memoised. */
+  extractLoopLogs(loops: readonly LoadRun[]): ServiceLog[] {
     return loops.map((loop) => {
       const known =
-        this.loopSteps.get(loop) ??
-        stepsOf(loop, this.togetherMs, disturbances(loop, this.leastDisturbanceMs))
-      this.loopSteps.set(loop, known)
+        this.loopLogs.get(loop) ??
+        extractServiceLog(loop, this.coalescingMs, findInterference(loop, this.minInterferenceMs))
+      this.loopLogs.set(loop, known)
       return known
     })
   }
 
-  /** Takes in an open window. A sweep has no one rate. */
-  add(run: LoadRun, point: LoadPoint, steady: boolean): Verdict {
-    this.leastRps = Math.min(
-      this.leastRps || Number.POSITIVE_INFINITY,
-      deepest * lowestOf(run.load),
+  /** Adds an open window. */
+  add(run: LoadRun, point: LoadPoint, steady: boolean): WindowVerdict {
+    this.minNextRps = Math.min(
+      this.minNextRps || Number.POSITIVE_INFINITY,
+      minRateFactor * lowestRate(run.load),
     )
     if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95) {
-      this.mostRps = Math.min(this.mostRps, (cautious * run.latencyMs.length) / run.seconds)
+      this.maxGeneratorRps = Math.min(this.maxGeneratorRps, (generatorBackoff * run.latencyMs.length) / run.seconds)
       return 'counts'
     }
-    const served = asServed(run)
+    const served = shiftToActualSends(run)
     const disturbed = this.countDisturbed(run)
-    const window = { run: served, disturbed, steps: stepsOf(served, this.togetherMs, disturbed) }
-    if (disturbedMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
-      if (steady && run.cutMs === undefined && keeps(point, this.slo)) {
-        // What holds in spite of it holds. How fast the server is it does not tell.
-        this.rate({ window, point, steady })
+    const window = { run: served, disturbed, log: extractServiceLog(served, this.coalescingMs, disturbed) }
+    if (sumSpansMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
+      if (steady && run.cutMs === undefined && meetsSlo(point, this.slo)) {
+        // An SLO met in spite of interference is met. The window says nothing about the speed.
+        this.recordRate({ window, point, steady })
         return 'counts'
       }
-      this.spoiltInARow++
-      this.spoilt++
+      this.invalidInARow++
+      this.invalidWindows++
       return 'again'
     }
-    this.spoiltInARow = 0
-    const pauses = pausesOf(served, this.slo.limitMs)
-    this.pausesSeen += pauses.length
-    if (this.pausesSeen === 1 && pauses.length === 1) {
-      this.paused = { window, point, steady, pause: pauses[0]! }
+    this.invalidInARow = 0
+    const outages = findOutageSpans(served, this.slo.limitMs)
+    this.outagesObserved += outages.length
+    if (this.outagesObserved === 1 && outages.length === 1) {
+      this.outageWindow = { window, point, steady, outage: outages[0]! }
       return 'again'
     }
-    if (pauses.length > 0 && this.paused !== undefined) {
-      // It came back: the server pauses now and then, and its figure has it.
-      const { paused } = this
-      this.paused = undefined
-      this.learn(paused)
+    if (outages.length > 0 && this.outageWindow !== undefined) {
+      // The outage has returned: outages are part of the server's behaviour.
+      const { outageWindow } = this
+      this.outageWindow = undefined
+      this.absorb(outageWindow)
     }
-    return this.learn({ window, point, steady })
+    return this.absorb({ window, point, steady })
   }
 
-  private learn(counted: Counted): Verdict {
-    const { steps } = counted.window
-    this.rate(counted)
-    if (steps.present.length === 0) return 'counts'
+  private absorb(counted: CountedWindow): WindowVerdict {
+    const { log } = counted.window
+    this.recordRate(counted)
+    if (log.present.length === 0) return 'counts'
     const before = this.counted
     this.change =
       before.length > 0
-        ? Math.max(1, changeOfSteps(joinSteps(before.map(({ window }) => window.steps)), steps))
+        ? Math.max(1, compareSpeeds(joinServiceLogs(before.map(({ window }) => window.log)), log))
         : 1
     if (this.change > 1) {
       this.counted = [counted]
-      this.missedRps = Number.POSITIVE_INFINITY
-      this.slowing = false
-      const speed = this.slowed * this.change
-      this.slowed = speed > asBefore ? 1 : speed
+      this.violatedRps = Number.POSITIVE_INFINITY
+      this.maySlowDown = false
+      const speed = this.relativeSpeed * this.change
+      this.relativeSpeed = speed > minRestoredSpeed ? 1 : speed
       return 'faster'
     }
     this.counted.push(counted)
-    const slowdown = this.slowdownOf(this.comparable())
-    this.slowing = slowdown !== undefined && slowdown.from === this.counted.length
-    if (slowdown === undefined || this.slowing) return 'counts'
-    this.slowed *= slowdown.speed
-    this.everSlower = true
-    this.onlySince(slowdown.from)
+    const slowdown = this.slowdownDetector(this.collectComparableLogs())
+    this.maySlowDown = slowdown !== undefined && slowdown.from === this.counted.length
+    if (slowdown === undefined || this.maySlowDown) return 'counts'
+    this.relativeSpeed *= slowdown.speed
+    this.hasSlowedDown = true
+    this.forgetBefore(slowdown.from)
     return 'slower'
   }
 
   /**
-   * What tells of the server's speed whatever its queue: steps of batches, else service times.
-   * Empty where neither is known, as of shared cores.
+   * Logs that show the speed at any queue length: of batches, or service times. Empty for other
+   * servers, such as those with shared cores.
    */
-  private comparable(otherwise: readonly Steps[] = []): readonly Steps[] {
+  private collectComparableLogs(otherwise: readonly ServiceLog[] = []): readonly ServiceLog[] {
     const { windows, workers } = this
-    const steps = windows.map((window) => window.steps)
-    const inOrder = () => (workers === undefined ? undefined : servicesInOrder(windows, workers))
-    const inBatches = () => this.batching && batchServices(windows, this.batching, this.togetherMs)
+    const logs = windows.map((window) => window.log)
+    const extractServices = () => (workers === undefined ? undefined : extractFcfsServices(windows, workers))
+    const extractBatches = () => this.batching && extractBatchServices(windows, this.batching, this.coalescingMs)
     const known =
-      inBatches() ?? (servesBatches(joinSteps(steps)) ? steps : (inOrder() ?? otherwise))
-    // What a server that refuses leaves to be served comes otherwise than what is sent.
+      extractBatches() ?? (isBatchServer(joinServiceLogs(logs)) ? logs : (extractServices() ?? otherwise))
+    // A server that refuses serves other arrivals than those sent.
     return known.map((of, i) =>
-      failsTooOften(withoutTimeouts(this.counted[i]!.point), this.slo) ? noSteps : of,
+      exceedsErrorRate(excludeTimeouts(this.counted[i]!.point), this.slo) ? emptyServiceLog : of,
     )
   }
 
-  /** Share of its speed that the server gains per second, seen over its steady windows. */
+  /** Share of its speed that the server gains per second, over its steady windows. */
   get speedUpPerS(): number {
-    const known = this.comparable(this.windows.map(({ steps }) => steps))
-    return speedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
+    const known = this.collectComparableLogs(this.windows.map(({ log }) => log))
+    return estimateSpeedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 
   /**
-   * Highest steady rate below this at which an open window of so many requests, and as long, kept
-   * the SLO; 0 where none did.
+   * Highest steady rate below `rateRps` whose window met the SLO with at least this many requests
+   * and seconds; 0 without one.
    */
-  heldBelow(rateRps: number, fewest = 0, leastS = 0): number {
-    const tells = ({ requests, seconds }: LoadPoint) => requests >= fewest && seconds >= leastS
-    const held = this.counted.filter(
+  findMetBelow(rateRps: number, minRequests = 0, minS = 0): number {
+    const isLongEnough = ({ requests, seconds }: LoadPoint) => requests >= minRequests && seconds >= minS
+    const met = this.counted.filter(
       ({ window, point, steady }) =>
-        steady && window.run.cutMs === undefined && tells(point) && keeps(point, this.slo),
+        steady && window.run.cutMs === undefined && isLongEnough(point) && meetsSlo(point, this.slo),
     )
-    return held.reduce(
-      (most, { point }) => (point.offeredRps < rateRps ? Math.max(most, point.offeredRps) : most),
+    return met.reduce(
+      (highest, { point }) => (point.offeredRps < rateRps ? Math.max(highest, point.offeredRps) : highest),
       0,
     )
   }
 
   /**
-   * Lowest steady rate from which on every open window missed the SLO for certain, where there are
-   * two: the capacity is below it. Infinity where there are not.
+   * Lowest steady rate from which every window surely violated the SLO, if there are two: an upper
+   * bound of the capacity. Else Infinity.
    */
-  get surelyMissedRps(): number {
+  get surelyViolatedRps(): number {
     const steady = this.counted
       .filter(({ steady }) => steady)
       .sort((a, b) => b.point.offeredRps - a.point.offeredRps)
-    // Refusals are another limit than latency.
-    const kept = steady.findIndex(
+    // An error rate beyond the SLO bounds another capacity than latency does.
+    const notViolated = steady.findIndex(
       ({ point }) =>
-        keepsSurely(point, this.slo) !== false || failsTooOften(withoutTimeouts(point), this.slo),
+        surelyMeetsSlo(point, this.slo) !== false || exceedsErrorRate(excludeTimeouts(point), this.slo),
     )
-    const missed = kept < 0 ? steady : steady.slice(0, kept)
-    return missed.length > 1 ? missed.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
+    const violated = notViolated < 0 ? steady : steady.slice(0, notViolated)
+    return violated.length > 1 ? violated.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
   }
 
   /**
-   * Highest steady rate of a window that kept the SLO, below all that missed it, with requests
-   * enough to have shown a rate far beyond the capacity; 0 without one.
+   * Highest steady rate below all violations whose window met the SLO with enough requests to
+   * reveal a rate far beyond the capacity; 0 without one.
    */
-  get keptRps(): number {
-    return this.heldBelow(this.missedRps, Math.max(fewestTelling, 1 / (1 - this.slo.percentile)))
+  get credibleMetRps(): number {
+    return this.findMetBelow(this.violatedRps, Math.max(minRequestsToRejectNearRate, 1 / (1 - this.slo.percentile)))
   }
 
   /**
-   * The same of a few requests, enough to have shown twice the capacity: they heaped up for more
-   * than the limit.
+   * The same with few requests, enough to reveal twice the capacity: their queue would have
+   * exceeded the limit.
    */
-  get brieflyKeptRps(): number {
-    return this.heldBelow(
-      this.missedRps,
-      fewestTellingTwice,
-      (limitsToTell * longestLimitMs(this.slo)) / 1000,
+  get brieflyMetRps(): number {
+    return this.findMetBelow(
+      this.violatedRps,
+      minRequestsToRejectDoubleRate,
+      (minWindowLimits * maxLimitMs(this.slo)) / 1000,
     )
   }
 
-  /**
-   * Forgets the windows before: they were another server's, and so are the rates that they held.
-   */
-  private onlySince(window: number): void {
+  /** Drops earlier windows, which were served at another speed, with the rates that they met. */
+  private forgetBefore(window: number): void {
     this.counted = this.counted.slice(window)
-    this.heldRps = this.surelyHeldRps = this.servedRps = this.cleanRps = 0
-    this.missedRps = this.failingRps = Number.POSITIVE_INFINITY
-    for (const kept of this.counted) this.rate(kept)
+    this.metRps = this.surelyMetRps = this.servedRps = this.errorFreeRps = 0
+    this.violatedRps = this.failingRps = Number.POSITIVE_INFINITY
+    for (const window of this.counted) this.recordRate(window)
   }
 
-  /** What a window says of its rate. */
-  private rate({ window: { run }, point, steady }: Counted): void {
+  /** Updates the rate bounds by a window. */
+  private recordRate({ window: { run }, point, steady }: CountedWindow): void {
     const { slo } = this
     if (!steady) return
     this.servedRps = Math.max(this.servedRps, point.achievedRps)
-    if (failsTooOften(withoutTimeouts(point), slo))
+    if (exceedsErrorRate(excludeTimeouts(point), slo))
       this.failingRps = Math.min(this.failingRps, point.offeredRps)
-    else if (run.cutMs === undefined) this.cleanRps = Math.max(this.cleanRps, point.offeredRps)
-    if (keeps(point, slo) && run.cutMs === undefined) {
-      this.heldRps = Math.max(this.heldRps, point.offeredRps)
-      if (keepsSurely(point, slo) === true)
-        this.surelyHeldRps = Math.max(this.surelyHeldRps, point.offeredRps)
-    } else this.missedRps = Math.min(this.missedRps, point.offeredRps)
+    else if (run.cutMs === undefined) this.errorFreeRps = Math.max(this.errorFreeRps, point.offeredRps)
+    if (meetsSlo(point, slo) && run.cutMs === undefined) {
+      this.metRps = Math.max(this.metRps, point.offeredRps)
+      if (surelyMeetsSlo(point, slo) === true)
+        this.surelyMetRps = Math.max(this.surelyMetRps, point.offeredRps)
+    } else this.violatedRps = Math.min(this.violatedRps, point.offeredRps)
   }
 
   caveats(): string[] {
     const found: string[] = []
-    if (this.everSlower)
+    if (this.hasSlowedDown)
       found.push('the server got slower while it was measured: what it did before that is left out')
-    if (this.stalledMs >= 0.02 * this.playedMs && this.stalledMs > 0) {
-      const share = ((100 * this.stalledMs) / this.playedMs).toFixed(0)
-      const again = Math.min(this.spoilt, mostRepeatsInAll)
+    if (this.disturbedMs >= 0.02 * this.playedMs && this.disturbedMs > 0) {
+      const share = ((100 * this.disturbedMs) / this.playedMs).toFixed(0)
+      const again = Math.min(this.invalidWindows, maxTotalRepeats)
       const repeated =
         again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
       found.push(
         `the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`,
       )
     }
-    if (this.paused !== undefined) {
-      const { pause, point, window } = this.paused
+    if (this.outageWindow !== undefined) {
+      const { outage, point, window } = this.outageWindow
       const who =
         window.disturbed.length > 0
           ? 'this machine kept the load generator waiting meanwhile'
           : 'the load generator ran on: the server paused, or waited'
       found.push(
-        `nothing was answered for ${Math.round(pause.untilMs - pause.fromMs)} ms of a window at ${point.offeredRps.toFixed(1)} requests per second (${who}); it did not come back in the windows after it, and is left out`,
+        `nothing was answered for ${Math.round(outage.untilMs - outage.fromMs)} ms of a window at ${point.offeredRps.toFixed(1)} requests per second (${who}); it did not come back in the windows after it, and is left out`,
       )
     }
     return found
   }
 }
 
-const lowestOf = (load: Load): number =>
+const lowestRate = (load: Load): number =>
   load.kind !== 'open'
     ? Number.POSITIVE_INFINITY
     : load.arrivals.kind === 'sweep'
@@ -367,10 +362,10 @@ const lowestOf = (load: Load): number =>
       : load.rateRps
 
 /**
- * The run as the server saw it: from actual sends. A send that the generator made late is a later
- * arrival, and no fault of the server.
+ * The run with actual send times: a send that the generator delayed is a later arrival, and not the
+ * server's fault.
  */
-function asServed(run: LoadRun): LoadRun {
+function shiftToActualSends(run: LoadRun): LoadRun {
   const { lateMs } = run
   if (lateMs === undefined) return run
   return {

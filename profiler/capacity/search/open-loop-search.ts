@@ -1,56 +1,56 @@
-/** The capacity by open load. */
+/** Searches for the capacity by open load, in one or more passes. */
 import type { LoadPoint } from '../../model/load-point.ts'
-import { slowdownSeen } from '../changes/slowdown.ts'
+import { detectSlowdown } from '../changes/slowdown.ts'
 import type { Effort } from '../effort.ts'
-import type { Searched } from '../capacity-bounds.ts'
-import { capacityPosterior } from '../queue-model/posterior.ts'
-import { OpenSearch, type OpenSearchOptions } from './search-pass.ts'
+import type { SearchResult } from '../capacity-bounds.ts'
+import { estimatePosterior } from '../queue-model/posterior.ts'
+import { SearchPass, type SearchOptions } from './search-pass.ts'
 import type { Session } from '../session.ts'
-import { workersSeen } from '../queue-model/disciplines/workers.ts'
+import { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 
 /**
- * Times that a server which still gets faster is warmed further, the share of its saturation that
- * does it, and the longest, seconds.
+ * Further warm-ups of a server that still speeds up, their load as a share of the saturation, and
+ * their longest duration in seconds.
  */
-const mostWarmings = 2
-const warming = 0.8
-const longestWarmingS = 15
+const maxWarmings = 2
+const warmingLoadShare = 0.8
+const maxWarmingS = 15
 
 /**
- * Searches for the capacity. A server that still gets faster is warmed further, and searched anew;
- * so is, once, one that outgrew the closed loops, as the machine spoilt them.
- * @param posteriorOf what the windows say of the capacity
- * @param workersOf the workers that they, and closed loops, tell of
- * @param slowdownOf where they show that the server got slower
+ * Searches for the capacity. A server that still speeds up is warmed further and searched again. A
+ * pass whose saturation estimate was too low, because of host interference, is repeated once.
+ * @param posteriorEstimator estimates the capacity from windows
+ * @param workerIdentifier identifies workers from windows and closed loops
+ * @param slowdownDetector detects slowdowns
  */
-export async function openSearch(
+export async function searchOpenLoop(
   session: Session,
   effort: Effort,
   idle: LoadPoint,
-  options: OpenSearchOptions,
-  posteriorOf = capacityPosterior,
-  workersOf = workersSeen,
-  slowdownOf = slowdownSeen,
-): Promise<Searched> {
+  options: SearchOptions,
+  posteriorEstimator = estimatePosterior,
+  workerIdentifier = identifyWorkers,
+  slowdownDetector = detectSlowdown,
+): Promise<SearchResult> {
   const points = session.points.length
   let warmings = 0
   let isLast = false
   for (;;) {
-    const search = new OpenSearch(
+    const search = new SearchPass(
       session,
       effort,
       idle,
       { ...options, isLast },
-      posteriorOf,
-      workersOf,
-      slowdownOf,
+      posteriorEstimator,
+      workerIdentifier,
+      slowdownDetector,
     )
     const found = await search.run()
-    if (search.cold && warmings++ < mostWarmings) {
-      const halfAsLongS = Math.min(longestWarmingS, Math.max(2, session.totalS / 2))
-      await session.open(warming * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
-      await options.warmUp?.lookAgain()
-    } else if (search.outgrown && !isLast) isLast = true
+    if (search.isCold && warmings++ < maxWarmings) {
+      const halfAsLongS = Math.min(maxWarmingS, Math.max(2, session.totalS / 2))
+      await session.open(warmingLoadShare * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
+      await options.warmUp?.recheckGain()
+    } else if (search.saturationTooLow && !isLast) isLast = true
     else return found
     session.forget(points)
     session.startBudget()

@@ -1,29 +1,31 @@
-/** The capacity of a server whose computing-time quota keeps it waiting, by open windows alone. */
+/** Capacity of a server with a CPU quota, by open windows alone. */
 import { sum } from 'simple-statistics'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import {
-  answersOf,
-  connectionsOf,
-  longestSilences,
+  collectAnswerTimes,
+  countLoopConnections,
+  findLongestSilences,
   periodMs,
-  waitsForQuota,
+  describeQuotaWait,
 } from '../admission-limits/cpu-quota.ts'
-import { halfWidthOf, type Searched } from '../capacity-bounds.ts'
+import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
 import type { Effort } from '../effort.ts'
 import type { Session } from '../session.ts'
-import { rateBisection } from './rate-bisection.ts'
-import type { WindowSeen } from './short-windows.ts'
-
-/** Share of each period from which on the waits of a server make a queue model of it useless. */
-const mostForTwin = 0.4
+import { bisectRate } from './rate-bisection.ts'
+import type { ObservedWindow } from './short-windows.ts'
 
 /**
- * The capacity of a server that waits for much of the time, by open windows alone: its waits come
- * with the load, and closed loops, which are always in need of computing time, tell a twin nothing
- * of when they come under less. Undefined of one that waits for little.
+ * Share of each period that a server may wait for its quota before a queue model of it is useless.
  */
-export async function throttledCapacity(
+const maxModelWaitShare = 0.4
+
+/**
+ * Searches for the capacity of a server that waits for its quota much of the time. Its waits depend
+ * on the load. Closed loops always use up the quota, so they do not show when waits occur under
+ * less load. Undefined for servers that wait little.
+ */
+export async function searchThrottledCapacity(
   session: Session,
   effort: Effort,
   idle: LoadPoint,
@@ -33,41 +35,41 @@ export async function throttledCapacity(
     readonly expectedRps?: number
   },
   share: number,
-): Promise<Searched | undefined> {
-  if (share < mostForTwin) return undefined
+): Promise<SearchResult | undefined> {
+  if (share < maxModelWaitShare) return undefined
   session.startBudget()
-  // Who comes while it waits has half of that before him, on the average.
-  const waited = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
-  const found = await rateBisection(session, effort, waited, {
+  // A request that arrives during a wait has, on average, half of it ahead.
+  const delayedIdle = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
+  const found = await bisectRate(session, effort, delayedIdle, {
     ...aim,
-    busy: served(session.loops),
+    busy: measureLoopThroughput(session.loops),
   })
-  const wide = found.outcome === 'converged' && halfWidthOf(found) >= 2 * effort.precision
+  const wide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
   return {
     ...found,
     ...(wide && {
       outcome: 'budget',
       detail: 'windows of open load alone tell it no more closely',
     }),
-    caveats: [waitsForQuota(share)],
+    caveats: [describeQuotaWait(share)],
   }
 }
 
 /**
- * What loops over many connections got, from the end of one wait to that of a later one: parts of
- * periods have more of the quota, or less.
+ * Throughput of loops over many connections, from the end of one wait to the end of a later one:
+ * incomplete periods hold more or less of the quota.
  */
-function served(loops: readonly LoadRun[]): WindowSeen | undefined {
-  const most = Math.max(...loops.map(connectionsOf))
+function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | undefined {
+  const maxConnections = Math.max(...loops.map(countLoopConnections))
   const spans = loops
-    .filter((loop) => connectionsOf(loop) >= most / 2)
+    .filter((loop) => countLoopConnections(loop) >= maxConnections / 2)
     .flatMap((loop) => {
-      const ends = longestSilences(loop).map(({ endedMs }) => endedMs)
+      const ends = findLongestSilences(loop).map(({ endedMs }) => endedMs)
       if (ends.length < 2) return []
       const [fromMs, toMs] = [ends[0]!, ends.at(-1)!]
       return [
         {
-          answers: answersOf(loop).filter((ms) => ms > fromMs && ms <= toMs).length,
+          answers: collectAnswerTimes(loop).filter((ms) => ms > fromMs && ms <= toMs).length,
           seconds: (toMs - fromMs) / 1000,
         },
       ]
@@ -82,6 +84,6 @@ function served(loops: readonly LoadRun[]): WindowSeen | undefined {
     seconds,
     nEff: 0,
     over: 1,
-    behind: { answers, seconds, dispersion: 1 },
+    overload: { answers, seconds, dispersion: 1 },
   }
 }

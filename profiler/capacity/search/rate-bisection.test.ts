@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { keeps, keepsSurely, type Slo } from '../../model/slo.ts'
+import { meetsSlo, surelyMeetsSlo, type Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { targetAt } from '../../testing/servers.ts'
 import { StreamingGenerator } from '../../testing/streaming-generator.ts'
@@ -103,10 +103,10 @@ describe('answers that take seconds', () => {
         ),
       ]
       expect(capacityCi90Rps[0]).toBeLessThanOrEqual(
-        Math.max(...rates((point) => keeps(point, within))) + 1e-9,
+        Math.max(...rates((point) => meetsSlo(point, within))) + 1e-9,
       )
       // At most 20 a second are served: beyond, a window holds for its end.
-      const surely = rates((point) => keepsSurely(point, within) === true).filter(
+      const surely = rates((point) => surelyMeetsSlo(point, within) === true).filter(
         (rate) => rate < 20,
       )
       expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(Math.max(...surely) - 1e-9)

@@ -1,82 +1,79 @@
 import { max } from 'simple-statistics'
 import { rate } from '../../format.ts'
 import {
-  apart,
-  failsTooOften,
-  keeps,
-  keepsSurely,
-  longestLimitMs,
-  missedByLateSends,
+  splitByClass,
+  exceedsErrorRate,
+  meetsSlo,
+  surelyMeetsSlo,
+  maxLimitMs,
+  isViolatedByLateSends,
 } from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { withEvidence } from './reported-interval.ts'
-import { disturbedThroughout } from '../host-interference.ts'
+import { boundByEvidence } from './reported-interval.ts'
+import { allWindowsDisturbed } from '../host-interference.ts'
 import type { Effort } from '../effort.ts'
-import { atMost, between, type Searched } from '../capacity-bounds.ts'
-import { failuresOf, type Session } from '../session.ts'
+import { boundedAbove, boundedBetween, type SearchResult } from '../capacity-bounds.ts'
+import { describeErrors, type Session } from '../session.ts'
 import {
-  type CapacityBehind,
-  capacityBehind,
-  servedOf,
-  type WindowSeen,
-  windowSeen,
+  type JointCapacity,
+  estimateJointCapacity,
+  estimateOverloadThroughput,
+  type ObservedWindow,
+  observeWindow,
 } from './short-windows.ts'
 
-/** A window lasts this many answers: shorter ones end before the server has filled. */
+/** Length of a window in answers: shorter ones end before the server has filled. */
 const answersPerWindow = 4
 /**
- * And this many of the longest limit: a server that is asked for a quarter more than it does keeps
- * the limit for four times as long, while its queue grows.
+ * Length of a window in SLO limits: at a rate a quarter beyond the capacity, the queue takes four
+ * limits to reach the limit.
  */
 const limitsPerWindow = 4
-/** As far as that takes no longer than this, or than the time for all windows. */
-const mostForLimitsS = 10
+/** The limits may lengthen a window up to this, or up to the whole budget. */
+const maxLimitsWindowS = 10
 /**
- * Requests of a window, of the class with the fewest where each class must keep the SLO, where the
- * time allows it.
+ * Requests of a window, in the rarest class where each class has to meet the SLO, as far as the
+ * time allows.
  */
 const requestsPerWindow = 60
-/** Ratio of the first missed to the last held rate that is narrow enough. */
-const narrow = 1.08
-/** Windows in a row that the generator or the machine spoiled until that is what is told. */
-const mostSpoilt = 3
+/** Ratio of the lowest violated to the highest met rate that ends the search. */
+const maxConvergedRatio = 1.08
+/** Invalid windows in a row that end the search. */
+const maxInvalidInARow = 3
 /**
- * Windows that the search may have, whatever their time, to find a rate that holds and one that
- * does not, roughly: answers may take longer than the time that was meant for all.
+ * Windows that the search may use to bracket the capacity within `maxRoughRatio`, whatever their
+ * time: answers may take longer than the budget.
  */
-const mostUntilRough = 8
-const rough = 1.3
+const maxWindowsUntilRough = 8
+const maxRoughRatio = 1.3
 /**
- * From one rate to the next while all hold, or none does; beside what was expected by less, the
- * further the more.
+ * Factor between rates while all windows meet the SLO, or none does. Near an expected capacity it
+ * starts smaller and grows.
  */
 const stride = 2
-const strideBesideExpected = 1.25
+const strideNearExpected = 1.25
 /**
- * Where the latency of a window that holds is below this share of the limit, and none was expected,
- * the next rate may be as many times as high.
+ * Share of the limit below which the latency allows the largest factor to the next rate, where no
+ * capacity is expected.
  */
-const ample = 0.5
-const longestStride = 4
-/** Of the rate that closed loops got, to begin with. */
-const ofBusy = 0.75
-/** Beyond what is expected of a server, for a rate that it would have to hold to be of use. */
-const beyondExpected = 1.5
+const ampleLatencyShare = 0.5
+const maxStride = 4
+/** First rate as a share of the rate that closed loops reached. */
+const busyStartShare = 0.75
+/** Factor on the expected capacity for a rate that the server would have to sustain to win. */
+const expectedProbeFactor = 1.5
 
-interface Aim {
+interface BisectionAim {
   readonly seed: number
-  /** As `CapacityOptions` have them. */
+  /** As in `CapacityOptions`. */
   readonly expectedRps?: number
   readonly capacityToBeatRps?: number
-  /**
-   * What closed loops showed of a server that they kept busy: it cannot hold the rate that they
-   * got.
-   */
-  readonly busy?: WindowSeen
+  /** Closed loops that kept the server busy: it cannot sustain their rate. */
+  readonly busy?: ObservedWindow
 }
 
-/** Answers over the window, or over the time until the last of them. */
+/** Good answers per second of the window, or of the time until the last answer. */
 function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
   const endsMs = (stream?.latenciesMs.e2e ?? latencyMs)
     .map((ms, i) => sentMs[i]! + ms)
@@ -85,18 +82,19 @@ function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
 }
 
 /**
- * Capacity for answers that take seconds, streamed ones: open windows several answers long, from
- * what is expected (else two under way, or what closed loops tell) upward or downward until the SLO
- * is both held and missed, then bisected while there is time, or until all windows together tell
- * the capacity as closely as the effort asks (short-windows.ts). Where none held, or none missed,
- * the interval ends there.
+ * Searches for the capacity where answers take seconds, as streamed ones do. Open windows, several
+ * answers long, start at the expected rate, else at two requests in progress or below the rate of
+ * closed loops. They go up or down until the SLO was both met and violated, then bisect the rate.
+ * The search ends when the time is up, or when all windows together determine the capacity to the
+ * precision of the effort (short-windows.ts). Where none met or none violated the SLO, the interval
+ * is open on that side.
  */
-export async function rateBisection(
+export async function bisectRate(
   session: Session,
   effort: Effort,
   idle: LoadPoint,
-  aim: Aim,
-): Promise<Searched> {
+  aim: BisectionAim,
+): Promise<SearchResult> {
   return new RateBisection(session, effort, idle, aim).run()
 }
 
@@ -104,126 +102,129 @@ class RateBisection {
   private readonly answerS: number
   private readonly idleMs: number
   private readonly longestLimitS: number
-  private readonly seen: (WindowSeen & { readonly held: boolean; readonly surely: boolean })[] = []
-  private held = 0
-  /** With room to spare. */
-  private surelyHeld = 0
-  private missed: number
-  /** What all windows together tell, once a rate was held and one missed. */
-  private together: CapacityBehind | undefined
-  private spoilt = 0
+  private readonly observed: (ObservedWindow & { readonly met: boolean; readonly surelyMet: boolean })[] = []
+  private metRps = 0
+  /** Highest rate whose 95 % interval met the SLO. */
+  private surelyMetRps = 0
+  private violatedRps: number
+  /** Estimate from all windows together, once a rate met and another violated the SLO. */
+  private joint: JointCapacity | undefined
+  private invalidInARow = 0
   private windows = 0
   private strides = 0
-  /** While every window that missed did so by failed requests. */
-  private refused: LoadPoint | undefined
-  private slow = false
+  /** Last window with too many errors, while every violation was due to errors. */
+  private refusedPoint: LoadPoint | undefined
+  private hasSlowWindow = false
   private saturationRps: number
-  /** Of all requests, in the last window. */
+  /** Share of the rarest class among the requests of the last window. */
   private rarestShare = 1
 
   constructor(
     private readonly session: Session,
     private readonly effort: Effort,
     idle: LoadPoint,
-    private readonly aim: Aim,
+    private readonly aim: BisectionAim,
   ) {
     this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
     this.idleMs = idle.p50Ms
-    this.missed = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
+    this.violatedRps = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
     this.saturationRps = aim.busy?.rateRps ?? idle.achievedRps
-    this.longestLimitS = longestLimitMs(session.slo) / 1000
+    this.longestLimitS = maxLimitMs(session.slo) / 1000
   }
 
-  async run(): Promise<Searched> {
+  async run(): Promise<SearchResult> {
     const { session, aim } = this
-    for (let rateRps = this.firstRps(); this.missed / this.held > narrow; this.windows++) {
-      const seconds = this.windowS(rateRps)
-      if (this.timeIsUp(seconds)) return this.ended('budget', this.whenTimeWasUp())
+    for (let rateRps = this.firstRps(); this.violatedRps / this.metRps > maxConvergedRatio; this.windows++) {
+      const seconds = this.chooseWindowS(rateRps)
+      if (this.isTimeUp(seconds)) return this.finishSearch('budget', this.describeBounds())
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
       this.rarestShare = Math.min(
-        ...apart(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length),
+        ...splitByClass(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length),
       )
       if (await session.died(point)) return this.finish('server-died', session.causeOfDeath(point))
-      const why = this.spoiler(point)
+      const why = this.findInvalidity(point)
       if (why !== undefined) {
-        if (++this.spoilt < mostSpoilt) continue
-        return this.finish(why, spoiltBy[why])
+        if (++this.invalidInARow < maxInvalidInARow) continue
+        return this.finish(why, invalidityDetails[why])
       }
-      this.spoilt = 0
-      this.learn(point, windowSeen(run, session.slo, this.answerS))
-      const beaten = this.beaten()
-      if (beaten !== undefined) return beaten
+      this.invalidInARow = 0
+      this.absorb(point, observeWindow(run, session.slo, this.answerS))
+      const pruned = this.pruneIfHopeless()
+      if (pruned !== undefined) return pruned
       if (this.isPrecise()) break
       rateRps = this.nextRps(point)
     }
-    return this.ended('converged')
+    return this.finishSearch('converged')
   }
 
-  /** A rate that would be needed, where less is expected: one miss there tells enough. */
+  /** Starts at a rate that wins, where less is expected: one violation there decides. */
   private firstRps(): number {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0, busy } = this.aim
     if (expectedRps === undefined || !(expectedRps > 0))
-      return busy === undefined ? 2 / this.answerS : ofBusy * busy.rateRps
-    return expectedRps < toBeatRps ? Math.min(toBeatRps, beyondExpected * expectedRps) : expectedRps
+      return busy === undefined ? 2 / this.answerS : busyStartShare * busy.rateRps
+    return expectedRps < toBeatRps ? Math.min(toBeatRps, expectedProbeFactor * expectedRps) : expectedRps
   }
 
   private nextRps({ sloMs }: LoadPoint): number {
-    const { held, missed, aim, session } = this
-    if (held > 0 && missed < Number.POSITIVE_INFINITY) return Math.sqrt(held * missed)
-    const besideExpected = Math.min(longestStride, strideBesideExpected ** (2 ** this.strides++))
+    const { metRps, violatedRps, aim, session } = this
+    if (metRps > 0 && violatedRps < Number.POSITIVE_INFINITY) return Math.sqrt(metRps * violatedRps)
+    const strideNear = Math.min(maxStride, strideNearExpected ** (2 ** this.strides++))
     if (aim.expectedRps !== undefined)
-      return held > 0 ? held * besideExpected : missed / besideExpected
-    if (held === 0) return missed / stride
-    return held * (sloMs < ample * session.slo.limitMs ? longestStride : stride)
+      return metRps > 0 ? metRps * strideNear : violatedRps / strideNear
+    if (metRps === 0) return violatedRps / stride
+    return metRps * (sloMs < ampleLatencyShare * session.slo.limitMs ? maxStride : stride)
   }
 
-  private learn(point: LoadPoint, window: WindowSeen): void {
-    const held = keeps(point, this.session.slo)
-    this.seen.push({ ...window, held, surely: keepsSurely(point, this.session.slo) === true })
+  private absorb(point: LoadPoint, window: ObservedWindow): void {
+    const met = meetsSlo(point, this.session.slo)
+    this.observed.push({ ...window, met, surelyMet: surelyMeetsSlo(point, this.session.slo) === true })
     const { busy } = this.aim
-    const known = busy === undefined ? this.seen : [...this.seen, busy]
-    // What is beyond what a server serves was held by no more than that the window ended.
-    const served = servedOf(known)?.rps ?? Number.POSITIVE_INFINITY
-    const holds = this.seen.filter((one) => one.held && one.rateRps <= served)
-    this.held = Math.max(0, ...holds.map((one) => one.rateRps))
-    this.surelyHeld = Math.max(0, ...holds.filter(({ surely }) => surely).map((one) => one.rateRps))
-    this.missed = Math.min(
-      ...known.filter((one) => !holds.some((other) => other === one)).map((one) => one.rateRps),
+    const known = busy === undefined ? this.observed : [...this.observed, busy]
+    // Beyond the throughput of the server, an SLO is met only because the window ended.
+    const servedRps = estimateOverloadThroughput(known)?.rps ?? Number.POSITIVE_INFINITY
+    const metWindows = this.observed.filter((one) => one.met && one.rateRps <= servedRps)
+    this.metRps = Math.max(0, ...metWindows.map((one) => one.rateRps))
+    this.surelyMetRps = Math.max(0, ...metWindows.filter(({ surelyMet }) => surelyMet).map((one) => one.rateRps))
+    this.violatedRps = Math.min(
+      ...known.filter((one) => !metWindows.some((other) => other === one)).map((one) => one.rateRps),
     )
-    const bracketed = this.held > 0 && this.missed < Number.POSITIVE_INFINITY
-    this.together = bracketed ? capacityBehind(known, this.session.slo, this.idleMs) : undefined
-    if (held) return
-    if (failsTooOften(point, this.session.slo)) this.refused = point
-    else this.slow = true
+    const isBracketed = this.metRps > 0 && this.violatedRps < Number.POSITIVE_INFINITY
+    this.joint = isBracketed ? estimateJointCapacity(known, this.session.slo, this.idleMs) : undefined
+    if (met) return
+    if (exceedsErrorRate(point, this.session.slo)) this.refusedPoint = point
+    else this.hasSlowWindow = true
   }
 
   /**
-   * What kept a window from holding that was not the server; late sends count as latency: what
-   * holds holds all the same.
+   * What made a window invalid, other than the server. An SLO met in spite of late sends is met, as
+   * they count as latency.
    */
-  private spoiler(point: LoadPoint): keyof typeof spoiltBy | undefined {
-    if (keeps(point, this.session.slo)) return undefined
-    if (missedByLateSends(point, this.session.slo)) return 'generator-limit'
+  private findInvalidity(point: LoadPoint): keyof typeof invalidityDetails | undefined {
+    if (meetsSlo(point, this.session.slo)) return undefined
+    if (isViolatedByLateSends(point, this.session.slo)) return 'generator-limit'
     return point.disturbed ? 'disturbed' : undefined
   }
 
-  /** It takes two windows that missed a rate of use, or one where that was expected. */
-  private beaten(): Searched | undefined {
-    const { missed, seen, aim } = this
-    const misses = seen.filter(({ held }) => !held).length
+  /**
+   * Prunes the trial after two windows that violated the SLO below the rate to beat; after one
+   * where that was expected.
+   */
+  private pruneIfHopeless(): SearchResult | undefined {
+    const { violatedRps, observed, aim } = this
+    const violations = observed.filter(({ met }) => !met).length
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
-    const asExpected = expectedRps !== undefined && expectedRps < toBeatRps
-    if (missed > toBeatRps || misses < (asExpected ? 1 : 2)) return undefined
-    const detail = `stopped early: violates the SLO at ${rate(missed)}, below the ${rate(toBeatRps)} needed to win`
-    return { ...this.finish('beaten', detail), ...atMost(missed) }
+    const isExpectedToLose = expectedRps !== undefined && expectedRps < toBeatRps
+    if (violatedRps > toBeatRps || violations < (isExpectedToLose ? 1 : 2)) return undefined
+    const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, below the ${rate(toBeatRps)} needed to win`
+    return { ...this.finish('beaten', detail), ...boundedAbove(violatedRps) }
   }
 
-  private windowS(rateRps: number): number {
+  private chooseWindowS(rateRps: number): number {
     const { effort, answerS } = this
     const forLimits = Math.min(
       limitsPerWindow * this.longestLimitS,
-      Math.max(mostForLimitsS, effort.budgetS),
+      Math.max(maxLimitsWindowS, effort.budgetS),
     )
     const wanted = Math.max(
       effort.windowS,
@@ -231,51 +232,50 @@ class RateBisection {
       forLimits,
       Math.min(requestsPerWindow / (this.rarestShare * rateRps), effort.budgetS / 6),
     )
-    return this.roughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
+    return this.isRoughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
   }
 
-  /** Known well enough by what the windows say together. */
+  /** Whether all windows together determine the capacity well enough. */
   private isPrecise(): boolean {
-    if (this.together === undefined) return false
-    const { median, ci90 } = this.together
+    if (this.joint === undefined) return false
+    const { median, ci90 } = this.joint
     return ci90[1] - ci90[0] <= 2 * this.effort.precision * median
   }
 
-  private timeIsUp(nextS: number): boolean {
+  private isTimeUp(nextS: number): boolean {
     if (this.windows === 0 || this.session.spentS + nextS <= this.effort.budgetS) return false
-    return this.roughlyKnown() || this.windows >= mostUntilRough
+    return this.isRoughlyKnown() || this.windows >= maxWindowsUntilRough
   }
 
-  private roughlyKnown(): boolean {
-    return this.missed / this.held <= rough
+  private isRoughlyKnown(): boolean {
+    return this.violatedRps / this.metRps <= maxRoughRatio
   }
 
-  private whenTimeWasUp(): string {
-    const { held, missed } = this
-    return `the SLO was met at ${rate(held)}${missed < Number.POSITIVE_INFINITY ? ` and violated at ${rate(missed)}` : ''} when the time was up`
+  private describeBounds(): string {
+    const { metRps, violatedRps } = this
+    return `the SLO was met at ${rate(metRps)}${violatedRps < Number.POSITIVE_INFINITY ? ` and violated at ${rate(violatedRps)}` : ''} when the time was up`
   }
 
-  private ended(outcome: 'converged' | 'budget', detail?: string): Searched {
-    return this.held === 0 && this.refused !== undefined && !this.slow
-      ? this.finish('errors', failuresOf(this.refused))
+  private finishSearch(outcome: 'converged' | 'budget', detail?: string): SearchResult {
+    return this.metRps === 0 && this.refusedPoint !== undefined && !this.hasSlowWindow
+      ? this.finish('errors', describeErrors(this.refusedPoint))
       : this.finish(outcome, detail)
   }
 
-  private finish(outcome: Searched['outcome'], detail?: string): Searched {
-    const { held, missed, together, saturationRps } = this
-    if (together === undefined) return { outcome, ...between(held, missed), saturationRps, detail }
-    const seen = { heldRps: held, surelyHeldRps: this.surelyHeld }
+  private finish(outcome: SearchResult['outcome'], detail?: string): SearchResult {
+    const { metRps, violatedRps, surelyMetRps, joint, saturationRps } = this
+    if (joint === undefined) return { outcome, ...boundedBetween(metRps, violatedRps), saturationRps, detail }
     return {
       outcome,
-      ...withEvidence({ capacityRps: together.median, capacityCi90Rps: together.ci90 }, seen),
+      ...boundByEvidence({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, { metRps, surelyMetRps }),
       saturationRps,
       detail,
     }
   }
 }
 
-/** Outcomes of a search whose windows were spoilt, and what is said of them. */
-const spoiltBy = {
-  'generator-limit': 'the load generator could not hold the rate: the server may do more',
-  disturbed: disturbedThroughout,
+/** Details of outcomes whose windows were invalid. */
+const invalidityDetails = {
+  'generator-limit': 'the load generator could not hold the rate: the server may serve more',
+  disturbed: allWindowsDisturbed,
 } as const

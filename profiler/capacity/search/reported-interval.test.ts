@@ -1,27 +1,27 @@
 import { expect, test } from 'vitest'
 import { missing, type Script, searched, windowOf } from '../../testing/scripted-search.ts'
-import { lostBeside, shareOfLoops, withEvidence, withinReach, withWhatIsLost } from './reported-interval.ts'
+import { describeShareOfLoops, computeShareOfLoops, boundByEvidence, capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
   capacityCi90Rps,
   below: () => 0.5,
-  refuses: false,
-  stalls: false,
-  fading: false,
+  refusesWhenFull: false,
+  hasOutages: false,
+  hasFadingOutages: false,
   saturationRps: 100,
   saturationError: 0.5,
 })
 
 test('a posterior near what was served stays as it is', () => {
-  expect(withinReach(posterior(1000, [900, 1100]), 1050)).toMatchObject({
+  expect(capToObservedRates(posterior(1000, [900, 1100]), 1050)).toMatchObject({
     capacityRps: 1000,
     capacityCi90Rps: [900, 1100],
   })
 })
 
 test('what goes far beyond the highest rate served is cut: the median a little beyond it, the interval around that', () => {
-  const { capacityRps: medianRps, capacityCi90Rps: ci90Rps } = withinReach(
+  const { capacityRps: medianRps, capacityCi90Rps: ci90Rps } = capToObservedRates(
     posterior(6834, [1981, 14880]),
     1772,
   )
@@ -31,7 +31,7 @@ test('what goes far beyond the highest rate served is cut: the median a little b
 })
 
 test('of a posterior that lies beyond all that was served, what was served is the lower bound', () => {
-  const { capacityRps: medianRps, capacityCi90Rps: ci90Rps } = withinReach(
+  const { capacityRps: medianRps, capacityCi90Rps: ci90Rps } = capToObservedRates(
     posterior(9000, [8000, 9900]),
     1000,
   )
@@ -43,8 +43,8 @@ test('of a posterior that lies beyond all that was served, what was served is th
 test('a server that open windows met slower than closed loops may be slower still: the interval has as much again, and says so', () => {
   const seen = posterior(90, [80, 95])
   const loops = { rps: 125, answers: 100 }
-  expect(withWhatIsLost(seen, loops).capacityCi90Rps).toEqual([64, 95])
-  expect(lostBeside(shareOfLoops(seen, loops)!)).toContain(
+  expect(widenByShareOfLoops(seen, loops).capacityCi90Rps).toEqual([64, 95])
+  expect(describeShareOfLoops(computeShareOfLoops(seen, loops)!)).toContain(
     'served at 80 % of what closed loops got',
   )
 })
@@ -52,44 +52,44 @@ test('a server that open windows met slower than closed loops may be slower stil
 test('nothing is lost within a tenth, or within chance of the loop, or by a server that refuses', () => {
   const seen = posterior(90, [80, 95])
   const loops = { rps: 125, answers: 100 }
-  expect(withWhatIsLost(seen, { ...loops, rps: 110 }).capacityCi90Rps).toEqual([80, 95])
-  expect(shareOfLoops({ ...seen, refuses: true }, loops)).toBeUndefined()
+  expect(widenByShareOfLoops(seen, { ...loops, rps: 110 }).capacityCi90Rps).toEqual([80, 95])
+  expect(computeShareOfLoops({ ...seen, refusesWhenFull: true }, loops)).toBeUndefined()
   // Four standard errors of 0.5 / √64 are a quarter.
   expect([
-    shareOfLoops(seen, { ...loops, answers: 64 }),
-    shareOfLoops(seen, { ...loops, answers: 65 }),
+    computeShareOfLoops(seen, { ...loops, answers: 64 }),
+    computeShareOfLoops(seen, { ...loops, answers: 65 }),
   ]).toEqual([undefined, 0.8])
 })
 
 test('of a twin that lies beyond rates which all missed, what held and what did not is the figure', () => {
-  const held = { heldRps: 40, surelyHeldRps: 0 }
+  const held = { metRps: 40, surelyMetRps: 0 }
   const twin = posterior(150, [140, 160])
-  expect(withEvidence(twin, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
-  expect(withEvidence(twin, { ...held, surelyMissedRps: 141 })).toMatchObject({ capacityRps: 150 })
-  expect(withEvidence(twin, { ...held, surelyMissedRps: 90 })).toMatchObject({
+  expect(boundByEvidence(twin, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
+  expect(boundByEvidence(twin, { ...held, surelyViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
+  expect(boundByEvidence(twin, { ...held, surelyViolatedRps: 90 })).toMatchObject({
     capacityRps: 60,
     capacityCi90Rps: [40, 160],
   })
-  expect(withEvidence(twin, { heldRps: 0, surelyHeldRps: 0, surelyMissedRps: 90 })).toMatchObject({
+  expect(boundByEvidence(twin, { metRps: 0, surelyMetRps: 0, surelyViolatedRps: 90 })).toMatchObject({
     capacityRps: 0,
     known: 'bound above',
   })
 })
 
 test('of a twin that lies far below a rate that was kept, the interval reaches beyond that, and the figure lies between', () => {
-  const kept = { heldRps: 165, surelyHeldRps: 0, keptRps: 165 }
-  expect(withEvidence(posterior(5.3, [4, 6]), kept)).toMatchObject({
+  const kept = { metRps: 165, surelyMetRps: 0, credibleMetRps: 165 }
+  expect(boundByEvidence(posterior(5.3, [4, 6]), kept)).toMatchObject({
     capacityRps: expect.closeTo(29.6, 1),
     capacityCi90Rps: [4, expect.closeTo(189.75, 6)],
   })
   // Few requests tell of one at twice as much.
-  const briefly = { heldRps: 47, surelyHeldRps: 0, brieflyKeptRps: 47 }
-  expect(withEvidence(posterior(9, [3, 23]), briefly).capacityCi90Rps).toEqual([
+  const briefly = { metRps: 47, surelyMetRps: 0, brieflyMetRps: 47 }
+  expect(boundByEvidence(posterior(9, [3, 23]), briefly).capacityCi90Rps).toEqual([
     3,
     expect.closeTo(54.05, 6),
   ])
-  expect(withEvidence(posterior(9, [3, 24]), briefly).capacityCi90Rps).toEqual([3, 24])
-  expect(withEvidence(posterior(140, [130, 132.1]), kept)).toMatchObject({
+  expect(boundByEvidence(posterior(9, [3, 24]), briefly).capacityCi90Rps).toEqual([3, 24])
+  expect(boundByEvidence(posterior(140, [130, 132.1]), kept)).toMatchObject({
     capacityRps: 140,
     capacityCi90Rps: [130, 132.1],
   })
@@ -120,12 +120,12 @@ test('a search whose twin lies far below what windows kept is not beaten by it, 
 })
 
 test('a server that stalls and has lost is bounded by what windows missed, or what it had to beat: how rare its stalls are a few seconds do not tell', async () => {
-  const against1200 = async (rps: number, stalls: boolean, window: Script['window']) => {
+  const against1200 = async (rps: number, hasOutages: boolean, window: Script['window']) => {
     const estimate = () => ({
       ...posterior(rps, [1, 190]),
       below: () => 1,
       saturationRps: 1000,
-      stalls,
+      hasOutages,
     })
     return (await searched({ options: { capacityToBeatRps: 1200 }, estimate, window })).found
   }

@@ -1,138 +1,136 @@
-/** What may be claimed of a capacity, beside what was seen of it. */
+/** Adjustments of the interval that is reported for a capacity. */
 import type { Capacity } from '../../model/measurement.ts'
-import type { LoopsSeen } from '../session.ts'
+import type { LoopThroughput } from '../session.ts'
 import type { Evidence } from './evidence.ts'
-import { between } from '../capacity-bounds.ts'
+import { boundedBetween } from '../capacity-bounds.ts'
 import type { CapacityPosterior } from '../queue-model/posterior.ts'
 
 /**
- * A capacity is claimed up to this much beyond the highest rate that was seen to be served, and an
- * interval up to that much: the rest is the twin's imagination.
+ * Highest median, and highest upper end, as multiples of the highest observed throughput. What lies
+ * beyond is extrapolated by the model.
  */
-const claimed = 1.15
-const imagined = 1.5
+const maxMedianReach = 1.15
+const maxIntervalReach = 1.5
 
-type Windows = Pick<Evidence, 'heldRps' | 'surelyHeldRps'> &
-  Partial<Pick<Evidence, 'surelyMissedRps' | 'keptRps' | 'brieflyKeptRps'>>
+type WindowBounds = Pick<Evidence, 'metRps' | 'surelyMetRps'> &
+  Partial<Pick<Evidence, 'surelyViolatedRps' | 'credibleMetRps' | 'brieflyMetRps'>>
 type Interval = Pick<CapacityPosterior, 'capacityCi90Rps'>
 
 /**
- * Whether all of a twin's interval lies beyond a rate from which on every window missed: it is
- * another server's.
+ * Whether the whole interval lies above a rate from which every window violated the SLO: the model
+ * describes another server.
  */
-const tooHigh = (
+const isAboveViolations = (
   { capacityCi90Rps: [low] }: Interval,
-  { surelyMissedRps = Number.POSITIVE_INFINITY }: Windows,
-) => low > surelyMissedRps
-/** What a window kept, where all of it lies so far below that it would have shown; else 0. */
-const farKept = (
+  { surelyViolatedRps = Number.POSITIVE_INFINITY }: WindowBounds,
+) => low > surelyViolatedRps
+/** A credibly met rate far above the whole interval; 0 without one. */
+const findFarMetRate = (
   { capacityCi90Rps: [, high] }: Interval,
-  { keptRps = 0, brieflyKeptRps = 0 }: Windows,
+  { credibleMetRps = 0, brieflyMetRps = 0 }: WindowBounds,
 ): number =>
   Math.max(
-    farBelow * high < keptRps ? keptRps : 0,
-    farBelowFew * high < brieflyKeptRps ? brieflyKeptRps : 0,
+    farFactor * high < credibleMetRps ? credibleMetRps : 0,
+    farFactorBrief * high < brieflyMetRps ? brieflyMetRps : 0,
   )
-export const farBelow = 1.25
-/** Of a few requests. */
-const farBelowFew = 2
+export const farFactor = 1.25
+/** The same factor for few requests. */
+const farFactorBrief = 2
 
-/** Whether windows contradict a twin. */
-export const contradicted = (estimate: Interval, windows: Windows): boolean =>
-  tooHigh(estimate, windows) || farKept(estimate, windows) > 0
+/** Whether windows contradict the model. */
+export const isContradicted = (estimate: Interval, windows: WindowBounds): boolean =>
+  isAboveViolations(estimate, windows) || findFarMetRate(estimate, windows) > 0
 
-/**
- * Where the capacity is looked for: where the twin puts it, or a little beyond what was kept where
- * that lies far below.
- */
-export const believedRps = (
+/** Rate for the next window: the estimated capacity, or slightly beyond a met rate far above it. */
+export const chooseNextRate = (
   estimate: Interval & { readonly capacityRps: number },
-  windows: Windows,
-): number => claimed * farKept(estimate, windows) || estimate.capacityRps
+  windows: WindowBounds,
+): number => maxMedianReach * findFarMetRate(estimate, windows) || estimate.capacityRps
 
 /**
- * The estimate beside what was seen: its lower end was held by an open window, and its upper end
- * lies below none that was held with room to spare. Of a twin that is contradicted the figure lies
- * halfway between what held and what did not, or between the twin's and what was kept.
+ * Bounds the estimate by the evidence. The lower end is a rate that an open window met; the upper
+ * end is no lower than a surely met rate. Where the evidence contradicts the model, the capacity is
+ * a geometric mean: of met and violated rates, or of the estimate and the met rate.
  */
-export function withEvidence(
+export function boundByEvidence(
   estimate: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>,
-  windows: Windows,
+  windows: WindowBounds,
 ): Capacity {
-  const { heldRps, surelyHeldRps, surelyMissedRps = Number.POSITIVE_INFINITY } = windows
+  const { metRps, surelyMetRps, surelyViolatedRps = Number.POSITIVE_INFINITY } = windows
   const [low, high] = estimate.capacityCi90Rps
-  const keptRps = farKept(estimate, windows)
-  if (keptRps > 0)
-    return between(
-      Math.min(low, heldRps),
-      Math.max(claimed * keptRps, surelyHeldRps),
-      Math.sqrt(estimate.capacityRps * keptRps),
+  const farMetRps = findFarMetRate(estimate, windows)
+  if (farMetRps > 0)
+    return boundedBetween(
+      Math.min(low, metRps),
+      Math.max(maxMedianReach * farMetRps, surelyMetRps),
+      Math.sqrt(estimate.capacityRps * farMetRps),
     )
-  const capacityRps = tooHigh(estimate, windows)
-    ? Math.sqrt(heldRps * surelyMissedRps)
+  const capacityRps = isAboveViolations(estimate, windows)
+    ? Math.sqrt(metRps * surelyViolatedRps)
     : estimate.capacityRps
-  return between(Math.min(low, heldRps), Math.max(high, surelyHeldRps), capacityRps)
+  return boundedBetween(Math.min(low, metRps), Math.max(high, surelyMetRps), capacityRps)
 }
 
 /**
- * Share of what closed loops got that the twin must serve for open windows to have met the server
- * as fast as they did.
+ * Share of the throughput of closed loops that the model must reach for both to show the same
+ * speed.
  */
-const asLoops = 0.9
+const minShareOfLoops = 0.9
 
 /**
- * Whether open windows show about the speed that closed loops had: else the server is slow now and
- * then, and more windows have to tell how often.
+ * Whether open windows show about the speed of the closed loops. Else the server is slow now and
+ * then, and more windows have to show how often.
  */
-export const servesAsLoops = (
+export const isAsFastAsLoops = (
   { saturationRps }: Pick<CapacityPosterior, 'saturationRps'>,
   loopsRps: number,
-): boolean => saturationRps >= asLoops * loopsRps
+): boolean => saturationRps >= minShareOfLoops * loopsRps
 
-/** Standard errors, for there are many loops to compare. */
-const certain = 4
+/** Standard errors that make a difference significant; many loops are compared. */
+const minStandardErrors = 4
 
 /**
- * What open windows met of the speed of closed loops, where that is less, beyond chance; else
- * undefined. One that refuses is idle while it does.
+ * Throughput of the model relative to the fastest closed loop, where it is significantly smaller.
+ * Undefined for a server that refuses, which is idle meanwhile.
  */
-export function shareOfLoops(of: CapacityPosterior, loops: LoopsSeen): number | undefined {
-  const chance = 1 + (certain * of.saturationError) / Math.sqrt(loops.answers)
-  return of.refuses || servesAsLoops(of, loops.rps) || of.saturationRps * chance >= loops.rps
+export function computeShareOfLoops(of: CapacityPosterior, loops: LoopThroughput): number | undefined {
+  const chance = 1 + (minStandardErrors * of.saturationError) / Math.sqrt(loops.answers)
+  return of.refusesWhenFull || isAsFastAsLoops(of, loops.rps) || of.saturationRps * chance >= loops.rps
     ? undefined
     : of.saturationRps / loops.rps
 }
 
 /**
- * Of a server that is slow now and then a few seconds seldom meet the worst: the interval has as
- * much again as they lost of what closed loops got.
+ * Lowers the interval by the share that open windows lost against closed loops. A few seconds
+ * seldom meet the worst periods of a server that is slow now and then.
  */
-export function withWhatIsLost(of: CapacityPosterior, loops: LoopsSeen): CapacityPosterior {
+export function widenByShareOfLoops(of: CapacityPosterior, loops: LoopThroughput): CapacityPosterior {
   const [low, high] = of.capacityCi90Rps
-  return { ...of, capacityCi90Rps: [low * (shareOfLoops(of, loops) ?? 1), high] }
+  return { ...of, capacityCi90Rps: [low * (computeShareOfLoops(of, loops) ?? 1), high] }
 }
 
-export const becomingRarer =
+export const fadingOutagesCaveat =
   'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
 
-export const lostBeside = (share: number): string =>
+export const describeShareOfLoops = (share: number): string =>
   `open windows were served at ${(100 * share).toFixed(0)} % of what closed loops got: the server is slow now and then, or some of its workers are away; the interval allows for as much again`
 
 /**
- * What a cold server or merged reads make the twin imagine beyond what was served is no capacity.
+ * Caps the estimate by the observed throughput. A cold server or merged departures make the model
+ * extrapolate too far.
  */
-export function withinReach(
+export function capToObservedRates(
   { capacityRps, capacityCi90Rps: [low, high], ...rest }: CapacityPosterior,
   servedRps: number,
 ): CapacityPosterior {
-  const median = Math.min(capacityRps, claimed * servedRps)
+  const median = Math.min(capacityRps, maxMedianReach * servedRps)
   return {
     capacityRps: median,
     capacityCi90Rps: [
       Math.min(low, median, servedRps),
-      Math.max(median, Math.min(high, imagined * servedRps)),
+      Math.max(median, Math.min(high, maxIntervalReach * servedRps)),
     ],
     ...rest,
-    ...(median < capacityRps && { beyondReach: true }),
+    ...(median < capacityRps && { isCapped: true }),
   }
 }

@@ -22,7 +22,7 @@ import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
 import type { Slowdown } from '../changes/slowdown.ts'
 import { type Effort, efforts } from '../effort.ts'
-import type { CapacityPosterior, TwinPlay } from '../queue-model/posterior.ts'
+import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
 
 describe('a search', () => {
   test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the twin puts the capacity', async () => {
@@ -138,7 +138,7 @@ describe('a search', () => {
   })
 
   test('plans with a twin played shortly, and ends with the one of its effort', async () => {
-    const plays: TwinPlay[] = []
+    const plays: SimulationBudget[] = []
     await searched({
       estimate: (play) => {
         plays.push(play)
@@ -147,7 +147,7 @@ describe('a search', () => {
     })
     expect(plays).toEqual([
       ...Array(3).fill({ requests: 6000, longest: 30_000, replicates: 4 }),
-      efforts.quick.twin,
+      efforts.quick.simulation,
     ])
   })
 })
@@ -217,7 +217,7 @@ describe('the next rate', () => {
   })
 
   test('stays 15 % below one at which requests failed, unless the twin refuses too', async () => {
-    const failing = async (refuses: boolean) =>
+    const failing = async (refusesWhenFull: boolean) =>
       rates(
         (
           await searched({
@@ -226,7 +226,7 @@ describe('the next rate', () => {
               load.rateRps > 550 && load.arrivals.kind !== 'sweep'
                 ? refusing(load)
                 : windowOf(load),
-            estimate: () => posterior(600, 0.01, { refuses }),
+            estimate: () => posterior(600, 0.01, { refusesWhenFull }),
           })
         ).asked,
       ).slice(1, 4)
@@ -304,11 +304,11 @@ describe('a search ends', () => {
     const always = (await refusesFrom(1)).found
     expect(always).toMatchObject({ outcome: 'errors', known: 'bound above', capacityRps: 0 })
     expect(always.capacityCi90Rps[0]).toBe(0)
-    const full = (await refusesFrom(590, { refuses: true })).found
+    const full = (await refusesFrom(590, { refusesWhenFull: true })).found
     expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, known: 'held' })
     expect(full.detail).toBe('requests fail from 600.0 per second on, before they get slow')
     expect(
-      (await searched({ estimate: () => posterior(600, 0.01, { refuses: true }) })).found.detail,
+      (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found.detail,
     ).toBe('requests are refused once its queue is full')
   })
 

@@ -1,140 +1,138 @@
-/** One search for the capacity by open load, with a twin of the server. */
+/** One pass of the search for the capacity by open load, with a queue model of the server. */
 import { rate } from '../../format.ts'
-import { cutAfter, failsTooOften } from '../../model/slo.ts'
+import { planEarlyCut, exceedsErrorRate } from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Arrivals } from '../../model/load.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
-import { slowdownInWords, type slowdownSeen } from '../changes/slowdown.ts'
-import { disagreements } from '../consistency-checks.ts'
+import { describeSlowdown, type detectSlowdown } from '../changes/slowdown.ts'
+import { findDisagreements } from '../consistency-checks.ts'
 import {
-  becomingRarer,
-  believedRps,
-  contradicted,
-  farBelow,
-  lostBeside,
-  servesAsLoops,
-  shareOfLoops,
-  withEvidence,
+  fadingOutagesCaveat,
+  chooseNextRate,
+  isContradicted,
+  farFactor,
+  describeShareOfLoops,
+  isAsFastAsLoops,
+  computeShareOfLoops,
+  boundByEvidence,
 } from './reported-interval.ts'
-import { disturbedThroughout, spoiltLoops } from '../host-interference.ts'
+import { allWindowsDisturbed, describeDisturbedLoops } from '../host-interference.ts'
 import type { Effort } from '../effort.ts'
-import { Estimates } from './capacity-estimator.ts'
+import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
-import { bornOut } from '../expectation.ts'
+import { agreesWithExpectation } from '../expectation.ts'
 import {
-  atMost,
-  between,
-  halfWidthOf,
-  missedByStalls,
-  type Searched,
+  boundedAbove,
+  boundedBetween,
+  computeHalfWidth,
+  boundByOutages,
+  type SearchResult,
   unknownCapacity,
 } from '../capacity-bounds.ts'
-import { capacityWithin, rateLimitOf } from '../admission-limits/token-bucket.ts'
-import { besideQuota, waitingShare, waitsForQuota } from '../admission-limits/cpu-quota.ts'
-import type { WarmUpByNumber } from '../warm-up.ts'
-import type { CapacityPosterior, capacityPosterior } from '../queue-model/posterior.ts'
-import { throttledCapacity } from './quota-search.ts'
-import { openingLoop, saturate } from '../saturation.ts'
+import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
+import { widenForQuota, detectQuotaWait, describeQuotaWait } from '../admission-limits/cpu-quota.ts'
+import type { RequestWarmUp } from '../warm-up.ts'
+import type { CapacityPosterior, estimatePosterior } from '../queue-model/posterior.ts'
+import { searchThrottledCapacity } from './quota-search.ts'
+import { planOpeningLoop, saturate } from '../saturation.ts'
 import type { Session } from '../session.ts'
-import { placesBetween } from '../service-log/service-log.ts'
-import { largestBatch } from '../queue-model/queue-model.ts'
-import { workersAtWork, type workersSeen } from '../queue-model/disciplines/workers.ts'
+import { boundSystemCapacity } from '../service-log/service-log.ts'
+import { estimateMaxBatch } from '../queue-model/queue-model.ts'
+import { estimateBusyWorkers, type identifyWorkers } from '../queue-model/disciplines/workers.ts'
 
-export interface OpenSearchOptions {
+export interface SearchOptions {
   readonly seed: number
   readonly capacityToBeatRps?: number
-  /** What is believed of the capacity beforehand. */
+  /** Capacity expected by the caller. */
   readonly expectedRps?: number
-  /** What a server that refuses a closed loop was seen to answer: none is put on it then. */
+  /** Rate beyond which the server refuses closed loops; no closed loop is applied then. */
   readonly refusesBeyondRps?: number
-  /** Of as many connections as the search for the saturation begins with. */
-  readonly warmUp?: WarmUpByNumber
+  /** Warm-up over as many connections as the search for the saturation starts with. */
+  readonly warmUp?: RequestWarmUp
   /**
-   * Where the machine spoils the closed loops, there is no other search: its windows go on until
-   * one misses, or the time is up.
+   * No further pass follows. Where the closed loops were disturbed, windows go on until one
+   * violates the SLO or the time is up.
    */
   readonly isLast?: boolean
 }
 
 /**
- * A narrow interval ends the search only after this share of the budget: what was not seen, as rare
- * stalls, cannot widen it.
+ * Share of the budget before which a narrow interval does not end the search. Rare outages that
+ * have not occurred yet cannot widen it.
  */
-const leastOfBudget = 0.7
-/** Share of a saturation to go on with when no window counted yet. */
-const cautious = 0.7
+const minBudgetShare = 0.7
+/** Share of the saturation for the first rate after a window that did not count. */
+const startShare = 0.7
 /**
- * A saturation below this share of what is to be beaten ends a race: open load gets more out of
- * some servers than a closed loop, but not so much more.
+ * A saturation below this share of the capacity to beat prunes the trial: open load reaches more
+ * than a closed loop on some servers, but not that much more.
  */
-const certainlyBelow = 0.75
-const planning = { requests: 6000, longest: 30_000, replicates: 4 }
+const prunableSaturationShare = 0.75
+const planningBudget = { requests: 6000, maxRequests: 30_000, replicates: 4 }
 /**
- * Windows below the interval, each at this share of the one before, that look for a rate that holds
- * where none has yet.
+ * Factor between windows below the interval, which look for a rate that meets the SLO where none
+ * has.
  */
-const lower = 0.9
-const mostLower = 6
-/**
- * Share of its speed that a server may still gain in as long again as half of its time under load,
- * to be taken as warm.
- */
-const stillToGain = 0.02
-/** Times that a server which got faster, or slower, is searched anew. */
-const mostAnew = 3
-/** Further windows of a server whose last one may have got slower. */
-const mostSlowing = 2
+const retryFactor = 0.9
+const maxLowerTries = 6
+/** Share of its speed that a warm server may still gain in half its time under load. */
+const maxRemainingGain = 0.02
+/** Restarts of the budget for a server that changed its speed. */
+const maxRestarts = 3
+/** Further windows for a server whose last window may have been slower. */
+const maxSlowdownChecks = 2
 
 /**
- * One search: saturation by short closed loops, a sweep over rates to learn the server's twin, then
- * windows where the twin puts the capacity, until its interval is narrow enough or the time is up.
- * A rate is a lower bound only where an open window held at it.
+ * A pass of the search. Its states: saturation by short closed loops; a sweep over rates to
+ * calibrate the queue model; windows at the model's capacity until the interval is narrow or the
+ * time is up; the conclusion. Only an open window that met the SLO is a lower bound.
  */
-export class OpenSearch {
+export class SearchPass {
   private readonly evidence: Evidence
-  private readonly estimates: Estimates
+  private readonly estimator: CapacityEstimator
   private saturationRps: number
   private posterior: CapacityPosterior | undefined
-  private anew = 0
-  /** A closed loop that the server refused: it tells how many requests it takes in. */
-  private refusing: LoadRun | undefined
-  /** Share of the time for which closed loops wait for its computing time. */
-  private waits = 0
-  private played = 0
+  private restarts = 0
+  /** A closed loop that the server refused, which shows its system capacity. */
+  private refusedLoop: LoadRun | undefined
+  /** Share of each period in which closed loops wait for CPU quota. */
+  private quotaWaitShare = 0
+  private windowsPlayed = 0
+  /** The pass ended while the server still sped up, too slowly to differ from window to window. */
+  isCold = false
   /**
-   * It ended while the server still got faster, too slowly for one window to be told from the next.
+   * The pass ended with a saturation estimate that was too low; the search must restart from a
+   * higher rate.
    */
-  cold = false
-  /** It ended as nothing that it saw says how much more the server does. */
-  outgrown = false
-  private loopsSpoilt = false
-  private dared: 'held' | 'missed' | undefined
+  saturationTooLow = false
+  private areLoopsDisturbed = false
+  private probe: 'met' | 'violated' | undefined
 
   constructor(
     private readonly session: Session,
     private readonly effort: Effort,
     private readonly idle: LoadPoint,
-    private readonly options: OpenSearchOptions,
-    posteriorOf: typeof capacityPosterior,
-    workersOf: typeof workersSeen,
-    slowdownOf: typeof slowdownSeen,
+    private readonly options: SearchOptions,
+    posteriorEstimator: typeof estimatePosterior,
+    workerIdentifier: typeof identifyWorkers,
+    slowdownDetector: typeof detectSlowdown,
   ) {
-    this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownOf)
-    this.estimates = new Estimates(
+    this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownDetector)
+    this.estimator = new CapacityEstimator(
       session,
       this.evidence,
       idle.p50Ms,
       options.seed,
-      posteriorOf,
-      workersOf,
+      posteriorEstimator,
+      workerIdentifier,
     )
     this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
   }
 
-  async run(): Promise<Searched> {
+  async run(): Promise<SearchResult> {
     const { effort, session, evidence } = this
-    const early = await this.saturated()
+    const early = await this.measureSaturation()
     if (early !== undefined) return early
     // The shortest budget has room for the sweep and one window.
     const searchS = Math.max(effort.budgetS, 2 * effort.windowS)
@@ -144,27 +142,27 @@ export class OpenSearch {
       fromRps: 0.4 * this.saturationRps,
       toRps: 1.15 * this.saturationRps,
     } as const
-    const swept = await this.learn(
+    const swept = await this.playWindow(
       0.775 * this.saturationRps,
       Math.min(windowS, searchS / 2),
       sweep,
     )
     if (swept !== undefined) return swept
     for (let steady = 0; ; steady++) {
-      this.estimate('planned')
-      if (this.outgrewLoops && !this.options.isLast) return this.outgrew()
-      const lost = await this.lost(windowS)
-      if (lost !== undefined) return lost
+      this.updateEstimate('estimateToPlan')
+      if (this.exceedsLoops && !this.options.isLast) return this.concludeSaturationTooLow()
+      const pruned = await this.pruneOrProbe(windowS)
+      if (pruned !== undefined) return pruned
       const spent = session.spentS + 0.5 * windowS > effort.budgetS
-      const enoughS = this.asExpected() ? 0 : leastOfBudget * effort.budgetS
-      const seenEnough =
+      const minSearchS = this.matchesExpectation() ? 0 : minBudgetShare * effort.budgetS
+      const hasEnoughEvidence =
         evidence.windows.length > 1 &&
-        !this.posterior?.stalls &&
-        this.servesAsLoops() &&
-        session.spentS >= enoughS
-      if ((seenEnough && this.halfWidth() < effort.precision) || (steady > 0 && spent))
-        return this.ended()
-      const failed = await this.learn(
+        !this.posterior?.hasOutages &&
+        this.isAsFastAsLoops() &&
+        session.spentS >= minSearchS
+      if ((hasEnoughEvidence && this.relativeHalfWidth() < effort.precision) || (steady > 0 && spent))
+        return this.finishSearch()
+      const failed = await this.playWindow(
         this.nextRate(),
         Math.min(windowS, Math.max(0.5 * windowS, effort.budgetS - session.spentS)),
       )
@@ -172,20 +170,23 @@ export class OpenSearch {
     }
   }
 
-  /** The server does more than closed loops got, which the machine spoilt, and no window missed. */
-  private get outgrewLoops(): boolean {
+  /**
+   * The server serves more than the closed loops reached, which were disturbed, and no window
+   * violated the SLO.
+   */
+  private get exceedsLoops(): boolean {
     return (
-      this.loopsSpoilt &&
-      this.posterior?.beyondReach === true &&
-      !Number.isFinite(this.evidence.missedRps)
+      this.areLoopsDisturbed &&
+      this.posterior?.isCapped === true &&
+      !Number.isFinite(this.evidence.violatedRps)
     )
   }
 
   /**
-   * The saturation, which is part of the warm-up and not taken from the budget; an outcome where it
-   * tells enough.
+   * Measures the saturation, as part of the warm-up outside the budget. Returns an outcome where
+   * the saturation decides.
    */
-  private async saturated(): Promise<Searched | undefined> {
+  private async measureSaturation(): Promise<SearchResult | undefined> {
     const { session, effort } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps, refusesBeyondRps, warmUp } = this.options
     if (refusesBeyondRps === undefined) {
@@ -194,37 +195,37 @@ export class OpenSearch {
         warmedRps: warmUp?.achievedRps,
       })
       this.saturationRps = found.rps
-      this.loopsSpoilt = found.disturbed
-      this.refusing = found.refusing
+      this.areLoopsDisturbed = found.disturbed
+      this.refusedLoop = found.refusedLoop
       if (found.died) return this.result('server-died', session.causeOfDeath(found.point))
       if (
         !found.generatorLimited &&
         !found.disturbed &&
-        found.rps * (1 + this.toGain()) < certainlyBelow * toBeatRps
+        found.rps * (1 + this.computeRemainingGain()) < prunableSaturationShare * toBeatRps
       ) {
         const detail = `stopped early: saturated at ${rate(found.rps)}, far below the ${rate(toBeatRps)} needed to win`
-        return { ...this.result('beaten', detail), ...atMost(found.rps / certainlyBelow) }
+        return { ...this.result('beaten', detail), ...boundedAbove(found.rps / prunableSaturationShare) }
       }
       const opened = await session.connect(
-        openingLoop(found, session.slo.limitMs, effort.saturationS),
+        planOpeningLoop(found, session.slo.limitMs, effort.saturationS),
       )
-      if (opened !== undefined && failsTooOften(opened.point, session.slo))
-        this.refusing = opened.run
-      this.waits = waitingShare(session.loops)
-      const throttled = await throttledCapacity(
+      if (opened !== undefined && exceedsErrorRate(opened.point, session.slo))
+        this.refusedLoop = opened.run
+      this.quotaWaitShare = detectQuotaWait(session.loops)
+      const throttled = await searchThrottledCapacity(
         session,
         effort,
         this.idle,
         this.options,
-        this.waits,
+        this.quotaWaitShare,
       )
       if (throttled !== undefined) return throttled
     }
-    this.evidence.tellWorkers(
-      workersAtWork(
+    this.evidence.recordWorkers(
+      estimateBusyWorkers(
         this.saturationRps,
         this.idle,
-        largestBatch(this.evidence.stepsOfLoops(session.loops)),
+        estimateMaxBatch(this.evidence.extractLoopLogs(session.loops)),
       ),
     )
     session.startBudget()
@@ -232,196 +233,195 @@ export class OpenSearch {
   }
 
   /**
-   * Where the twin puts the capacity; lower where a window there missed and none has held yet, but
-   * not far below all others.
+   * Chooses the next rate: the capacity of the model. It is lower, within limits, after a window
+   * that violated the SLO while none has met it.
    */
   private nextRate(): number {
     const { evidence } = this
-    const { failingRps, mostRps, heldRps, missedRps, leastRps } = evidence
+    const { failingRps, maxGeneratorRps, metRps, violatedRps, minNextRps } = evidence
     const wanted = this.posterior
-      ? believedRps(this.posterior, evidence)
-      : cautious * this.saturationRps
+      ? chooseNextRate(this.posterior, evidence)
+      : startShare * this.saturationRps
     const sought =
-      heldRps > 0 || !Number.isFinite(missedRps)
+      metRps > 0 || !Number.isFinite(violatedRps)
         ? wanted
-        : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, lower * missedRps)
-    const held = Math.max(leastRps, sought)
-    if (this.posterior?.refuses) return Math.min(held, mostRps)
-    const limit = Number.isFinite(failingRps) ? this.rateLimit() : undefined
-    if (limit === undefined) return Math.min(held, 0.85 * failingRps, mostRps)
-    const clean = capacityWithin(limit, this.session.slo.maxErrorRate).rateRps
-    // The windows before have left nothing in it: below what flows in it fills.
-    return Math.min(held, heldRps > 0 ? clean : lower * Math.min(clean, failingRps), mostRps)
+        : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, retryFactor * violatedRps)
+    const soughtRps = Math.max(minNextRps, sought)
+    if (this.posterior?.refusesWhenFull) return Math.min(soughtRps, maxGeneratorRps)
+    const bucket = Number.isFinite(failingRps) ? this.fitBucket() : undefined
+    if (bucket === undefined) return Math.min(soughtRps, 0.85 * failingRps, maxGeneratorRps)
+    const errorFreeRps = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate).rateRps
+    // Earlier windows have emptied the bucket; it fills only below its rate.
+    return Math.min(soughtRps, metRps > 0 ? errorFreeRps : retryFactor * Math.min(errorFreeRps, failingRps), maxGeneratorRps)
   }
 
   /**
-   * Plays one open window, and those in its place that the machine or a lone pause spoilt. A sweep
-   * is no point of the load curve.
+   * Plays an open window, and repeats it while it is invalid or has a single outage. A sweep is no
+   * point of the load curve.
    */
-  private async learn(
+  private async playWindow(
     rateRps: number,
     durationS: number,
     arrivals: Arrivals = { kind: 'poisson' },
-  ): Promise<Searched | undefined> {
+  ): Promise<SearchResult | undefined> {
     const { session, evidence, idle, options } = this
     for (;;) {
-      const cut = cutAfter(session.slo, Math.max(20, 0.3 * rateRps * durationS))
+      const cut = planEarlyCut(session.slo, Math.max(20, 0.3 * rateRps * durationS))
       const load = {
         kind: 'open',
         rateRps,
         durationS,
         arrivals,
-        seed: options.seed + this.played++,
+        seed: options.seed + this.windowsPlayed++,
         cut,
       } as const
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', session.causeOfDeath(point))
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined)
         await session.settle(idle)
-      if (session.silent) return this.result('server-died', session.causeOfDeath(session.silent))
+      if (session.unresponsive) return this.result('server-died', session.causeOfDeath(session.unresponsive))
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
-      if ((verdict === 'faster' || verdict === 'slower') && this.anew < mostAnew) {
-        this.anew++
+      if ((verdict === 'faster' || verdict === 'slower') && this.restarts < maxRestarts) {
+        this.restarts++
         session.startBudget()
       }
       if (verdict !== 'again') return undefined
-      if (evidence.disturbed)
-        return this.posterior && evidence.heldRps > 0
-          ? this.concluded()
-          : this.disturbed(disturbedThroughout)
-      session.forgive(run.elapsedS)
+      if (evidence.isDisturbed)
+        return this.posterior && evidence.metRps > 0
+          ? this.conclude()
+          : this.concludeDisturbed(allWindowsDisturbed)
+      session.excludeFromBudget(run.elapsedS)
     }
   }
 
   /**
-   * What it ends as where it has lost. One that the twin alone has far below what it had to beat,
-   * and nobody expected there, is asked for more than that first.
+   * Prunes the trial where it cannot win. Where only the model says so, against the expectation, a
+   * window at a higher rate probes it first.
    */
-  private async lost(windowS: number): Promise<Searched | undefined> {
-    const beaten = this.beaten()
-    if (beaten === undefined) return undefined
-    const { evidence, dared, options } = this
+  private async pruneOrProbe(windowS: number): Promise<SearchResult | undefined> {
+    const pruned = this.pruneIfHopeless()
+    if (pruned === undefined) return undefined
+    const { evidence, probe, options } = this
     const { capacityToBeatRps: toBeatRps = 0 } = options
-    const daringRps = Math.min(evidence.mostRps, farBelow * beaten.capacityCi90Rps[1])
+    const probeRps = Math.min(evidence.maxGeneratorRps, farFactor * pruned.capacityCi90Rps[1])
     if (
-      daringRps >= toBeatRps ||
-      dared === 'missed' ||
-      evidence.missedRps <= toBeatRps ||
-      this.asExpected()
+      probeRps >= toBeatRps ||
+      probe === 'violated' ||
+      evidence.violatedRps <= toBeatRps ||
+      this.matchesExpectation()
     )
-      return beaten
-    if (dared !== undefined) return undefined
-    const failed = await this.learn(daringRps, windowS)
+      return pruned
+    if (probe !== undefined) return undefined
+    const failed = await this.playWindow(probeRps, windowS)
     if (failed !== undefined) return failed
-    this.dared = evidence.heldRps > beaten.capacityCi90Rps[1] ? 'held' : 'missed'
-    this.estimate('planned')
-    return this.lost(windowS)
+    this.probe = evidence.metRps > pruned.capacityCi90Rps[1] ? 'met' : 'violated'
+    this.updateEstimate('estimateToPlan')
+    return this.pruneOrProbe(windowS)
   }
 
   /**
-   * One window alone may have been disturbed: it takes two to give a configuration up, or one that
-   * shows what was expected, and none that held the rate it had to beat.
+   * Prunes the trial after two windows, as one may have been disturbed; one is enough where it
+   * agrees with the expectation. A window that met the rate to beat prevents it.
    */
-  private beaten(): Searched | undefined {
+  private pruneIfHopeless(): SearchResult | undefined {
     const { posterior, evidence } = this
     const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = this.options
-    const fewest = expectedRps < toBeatRps && this.asExpected() ? 1 : 2
+    const minWindows = expectedRps < toBeatRps && this.matchesExpectation() ? 1 : 2
     if (
       posterior === undefined ||
-      evidence.windows.length < fewest ||
+      evidence.windows.length < minWindows ||
       posterior.below(toBeatRps) <= 0.98 ||
-      this.outgrewLoops
+      this.exceedsLoops
     )
       return undefined
-    const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyHeldRps)
+    const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyMetRps)
     if (
-      contradicted(posterior, evidence) ||
+      isContradicted(posterior, evidence) ||
       boundRps >= toBeatRps ||
-      boundRps * (1 + this.toGain()) >= toBeatRps
+      boundRps * (1 + this.computeRemainingGain()) >= toBeatRps
     )
       return undefined
     const detail = `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`
     return {
       ...this.result('beaten', detail),
-      ...atMost(Math.max(boundRps, missedByStalls(posterior, evidence.missedRps, toBeatRps))),
+      ...boundedAbove(Math.max(boundRps, boundByOutages(posterior, evidence.violatedRps, toBeatRps))),
     }
   }
 
-  private async ended(): Promise<Searched> {
+  private async finishSearch(): Promise<SearchResult> {
     const { effort, evidence } = this
-    // Only a window that held is a lower bound: where none has, rates fall until one does. One that
-    // may have got slower is seen again.
+    // Only a window that met the SLO is a lower bound, so rates fall until one does. A possible
+    // slowdown is checked by another window.
     for (
       let tries = 0;
-      (evidence.heldRps === 0 && tries < mostLower) || (evidence.slowing && tries < mostSlowing);
+      (evidence.metRps === 0 && tries < maxLowerTries) || (evidence.maySlowDown && tries < maxSlowdownChecks);
       tries++
     ) {
-      const failed = await this.learn(this.nextRate(), effort.windowS)
+      const failed = await this.playWindow(this.nextRate(), effort.windowS)
       if (failed !== undefined) return failed
-      if (evidence.slowed < 1 || evidence.slowing) this.estimate('planned')
+      if (evidence.relativeSpeed < 1 || evidence.maySlowDown) this.updateEstimate('estimateToPlan')
     }
-    return this.concluded()
+    return this.conclude()
   }
 
-  /** The last estimate, and what it is worth. */
-  private async concluded(): Promise<Searched> {
+  /** Estimates once more with the full simulation budget, and chooses the outcome. */
+  private async conclude(): Promise<SearchResult> {
     const { effort, evidence } = this
-    this.estimate('last')
+    this.updateEstimate('estimateFinal')
     const { posterior } = this
-    if (!posterior?.refuses && this.failsBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY))
-      return this.boundedByErrors()
-    if (posterior === undefined || posterior.capacityRps > evidence.mostRps)
+    if (!posterior?.refusesWhenFull && this.hasFailuresBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY))
+      return this.concludeByErrors()
+    if (posterior === undefined || posterior.capacityRps > evidence.maxGeneratorRps)
       return {
         ...this.result(
           'generator-limit',
-          'the load generator could not hold the rate: the server may do more',
+          'the load generator could not hold the rate: the server may serve more',
         ),
-        ...this.atLeastHeld(),
+        ...this.boundBelow(),
       }
-    if (this.outgrewLoops) return this.outgrew()
-    await this.options.warmUp?.lookAgain()
-    const change = evidence.change > 1 ? evidence.change : 1 + this.toGain()
-    this.cold = change > 1 + stillToGain
-    if (this.cold) return this.unsettled(change)
-    if (evidence.heldRps === 0)
+    if (this.exceedsLoops) return this.concludeSaturationTooLow()
+    await this.options.warmUp?.recheckGain()
+    const change = evidence.change > 1 ? evidence.change : 1 + this.computeRemainingGain()
+    this.isCold = change > 1 + maxRemainingGain
+    if (this.isCold) return this.concludeSpeedUp(change)
+    if (evidence.metRps === 0)
       return {
-        ...this.result('budget', 'no open window held the SLO'),
-        ...between(0, Math.min(evidence.missedRps, posterior.capacityCi90Rps[1])),
+        ...this.result('budget', 'no open window met the SLO'),
+        ...boundedBetween(0, Math.min(evidence.violatedRps, posterior.capacityCi90Rps[1])),
       }
-    if (evidence.slowing || evidence.slowed < 1) return this.slower()
-    const refused = posterior.refuses ? undefined : this.refusedSomehow(posterior)
+    if (evidence.maySlowDown || evidence.relativeSpeed < 1) return this.concludeSlowdown()
+    const refused = posterior.refusesWhenFull ? undefined : this.concludeByRefusals(posterior)
     if (refused !== undefined) return refused
-    const narrow =
-      this.halfWidth() < 2 * effort.precision &&
-      !posterior.fading &&
-      !contradicted(posterior, evidence) &&
-      shareOfLoops(posterior, this.session.fastestLoop) === undefined
+    const isNarrow =
+      this.relativeHalfWidth() < 2 * effort.precision &&
+      !posterior.hasFadingOutages &&
+      !isContradicted(posterior, evidence) &&
+      computeShareOfLoops(posterior, this.session.fastestLoop) === undefined
     return this.result(
-      narrow ? 'converged' : 'budget',
-      posterior.refuses
-        ? (this.failingFrom() ?? 'requests are refused once its queue is full')
+      isNarrow ? 'converged' : 'budget',
+      posterior.refusesWhenFull
+        ? (this.describeFailingRate() ?? 'requests are refused once its queue is full')
         : undefined,
     )
   }
 
-  private unsettled(change: number): Searched {
+  private concludeSpeedUp(change: number): SearchResult {
     const percent = ((change - 1) * 100).toFixed(0)
-    const seen = this.evidence.change > 1
-    const how = seen
+    const how =
+      this.evidence.change > 1
       ? `its last window was served ${percent} % faster than those before it`
       : `${percent} % in half of the time it took so far`
     return {
       ...this.result('unsettled', `still speeding up: ${how}`),
-      ...this.atLeastHeld(),
+      ...this.boundBelow(),
       change,
     }
   }
 
   /**
-   * What a server that still gets faster would gain in half of its time under load, as a share of
-   * its speed.
+   * Gain of a server that still speeds up over half its time under load, as a share of its speed.
    */
-  private toGain(): number {
+  private computeRemainingGain(): number {
     return (
       (Math.max(this.evidence.speedUpPerS, this.options.warmUp?.gainPerS ?? 0) *
         this.session.totalS) /
@@ -429,143 +429,143 @@ export class OpenSearch {
     )
   }
 
-  /** The figure is that of the server as it is now, if it gets no slower still. */
-  private slower(): Searched {
-    const { slowing, slowed } = this.evidence
-    return { ...this.result('unsettled', slowdownInWords(slowed, slowing)), change: slowed }
+  /** The capacity is that of the present server, if it gets no slower. */
+  private concludeSlowdown(): SearchResult {
+    const { maySlowDown, relativeSpeed } = this.evidence
+    return { ...this.result('unsettled', describeSlowdown(relativeSpeed, maySlowDown)), change: relativeSpeed }
   }
 
-  private atLeastHeld = () => {
-    const { heldRps } = this.evidence
-    return heldRps > 0 ? between(heldRps, Number.POSITIVE_INFINITY) : unknownCapacity
+  private boundBelow = () => {
+    const { metRps } = this.evidence
+    return metRps > 0 ? boundedBetween(metRps, Number.POSITIVE_INFINITY) : unknownCapacity
   }
 
-  private disturbed(why: string): Searched {
-    return { ...this.result('disturbed', why), ...unknownCapacity }
+  private concludeDisturbed(detail: string): SearchResult {
+    return { ...this.result('disturbed', detail), ...unknownCapacity }
   }
 
-  private outgrew(): Searched {
-    this.outgrown = true
-    return this.disturbed(spoiltLoops(this.saturationRps))
+  private concludeSaturationTooLow(): SearchResult {
+    this.saturationTooLow = true
+    return this.concludeDisturbed(describeDisturbedLoops(this.saturationRps))
   }
 
-  /** Whether requests fail at a rate, by windows below or by the limit that refusals tell of. */
-  private failsBelow(rateRps: number): boolean {
-    const { failingRps, cleanRps } = this.evidence
+  /** Whether requests fail below a rate, by windows or by a token bucket. */
+  private hasFailuresBelow(rateRps: number): boolean {
+    const { failingRps, errorFreeRps } = this.evidence
     if (!Number.isFinite(failingRps)) return false
-    const limit = cleanRps > 0 ? this.rateLimit() : undefined
+    const bucket = errorFreeRps > 0 ? this.fitBucket() : undefined
     return (
       Math.min(
         failingRps,
-        limit === undefined
+        bucket === undefined
           ? failingRps
-          : capacityWithin(limit, this.session.slo.maxErrorRate).rateRps,
+          : estimateBucketCapacity(bucket, this.session.slo.maxErrorRate).rateRps,
       ) < rateRps
     )
   }
 
-  private rateLimit = () => rateLimitOf([...this.session.loops, ...this.openedRuns()])
+  private fitBucket = () => fitTokenBucket([...this.session.loops, ...this.collectOpenRuns()])
 
-  /** Requests fail at rates whose latencies would do: a queue limit, a rate limit. */
-  private boundedByErrors(): Searched {
-    const { cleanRps, failingRps, heldRps, surelyHeldRps } = this.evidence
-    const limit = cleanRps > 0 ? this.rateLimit() : undefined
-    const claim = (low: number, high: number, rateRps = low) => {
-      const narrow = high - low < 4 * this.effort.precision * rateRps
+  /** Requests fail at rates whose latency would meet the SLO: a full queue or a rate limit. */
+  private concludeByErrors(): SearchResult {
+    const { errorFreeRps, failingRps, metRps, surelyMetRps } = this.evidence
+    const bucket = errorFreeRps > 0 ? this.fitBucket() : undefined
+    const concludeAt = (low: number, high: number, rateRps = low) => {
+      const isNarrow = high - low < 4 * this.effort.precision * rateRps
       return {
         ...this.result(
-          rateRps > 0 ? (narrow ? 'converged' : 'budget') : 'errors',
-          this.failingFrom(),
+          rateRps > 0 ? (isNarrow ? 'converged' : 'budget') : 'errors',
+          this.describeFailingRate(),
         ),
-        ...between(low, high, rateRps),
+        ...boundedBetween(low, high, rateRps),
       }
     }
-    if (limit === undefined)
-      return claim(this.evidence.heldBelow(failingRps), Math.max(failingRps, surelyHeldRps))
-    // It also explains windows that failed below the capacity: they began with what the ones before
-    // had left.
-    const { rateRps, ci90Rps } = capacityWithin(limit, this.session.slo.maxErrorRate)
-    const low = Math.min(ci90Rps[0], heldRps)
-    return claim(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps))
+    if (bucket === undefined)
+      return concludeAt(this.evidence.findMetBelow(failingRps), Math.max(failingRps, surelyMetRps))
+    // The bucket also explains windows that failed below the capacity: earlier windows had emptied
+    // it.
+    const { rateRps, ci90Rps } = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate)
+    const low = Math.min(ci90Rps[0], metRps)
+    return concludeAt(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps))
   }
 
   /**
-   * Requests were refused, neither by a full queue nor by a limit that is known: windows in which
-   * none was do not tell from which rate on a few are. The interval reaches down to what a queue
-   * would let in that is full with as few as were there at refusals.
+   * Requests were refused, but neither by a full queue nor by an identified limit. Windows without
+   * refusals do not show where they begin. So the interval reaches down to the capacity with the
+   * smallest system capacity that the refusals allow.
    */
-  private refusedSomehow({
+  private concludeByRefusals({
     capacityRps,
     capacityCi90Rps: [low, high],
-  }: CapacityPosterior): Searched | undefined {
-    const runs = [...this.session.loops, ...this.openedRuns()].filter(({ errorKinds }) =>
+  }: CapacityPosterior): SearchResult | undefined {
+    const runs = [...this.session.loops, ...this.collectOpenRuns()].filter(({ errorKinds }) =>
       Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
     )
-    const [least] = placesBetween(runs) ?? []
-    // A bucket refuses those who find the server idle as well.
-    if (least === undefined || (least < 2 && rateLimitOf(runs) !== undefined)) return undefined
-    const leastRps =
-      least > 1
-        ? this.estimates.withPlaces(least, this.effort.twin, this.saturationRps).capacityCi90Rps[0]
+    const [minPresent] = boundSystemCapacity(runs) ?? []
+    // A bucket also refuses requests that find an idle server.
+    if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined)) return undefined
+    const minPresentRps =
+      minPresent > 1
+        ? this.estimator.estimateWithCapacity(minPresent, this.effort.simulation, this.saturationRps).capacityCi90Rps[0]
         : 0
     const detail =
       'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
     return {
       ...this.result('budget', detail),
-      ...between(Math.min(low, leastRps, this.evidence.heldRps), high, capacityRps),
+      ...boundedBetween(Math.min(low, minPresentRps, this.evidence.metRps), high, capacityRps),
     }
   }
 
   /** Runs of open load, and the closed loop that was refused. */
-  private openedRuns(): LoadRun[] {
+  private collectOpenRuns(): LoadRun[] {
     const runs = this.evidence.windows.map(({ run }) => run)
-    return this.refusing === undefined ? runs : [this.refusing, ...runs]
+    return this.refusedLoop === undefined ? runs : [this.refusedLoop, ...runs]
   }
 
-  private failingFrom(): string | undefined {
+  private describeFailingRate(): string | undefined {
     const { failingRps } = this.evidence
     return Number.isFinite(failingRps)
       ? `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
       : undefined
   }
 
-  private result(outcome: CapacityOutcome, detail?: string): Searched {
+  private result(outcome: CapacityOutcome, detail?: string): SearchResult {
     const { evidence, posterior, saturationRps, session } = this
     const runs = evidence.windows.map(({ run }) => run)
-    const caveats = [...disagreements(runs, session.slo.limitMs), ...evidence.caveats()]
-    if (posterior?.fading) caveats.push(becomingRarer)
-    if (this.waits > 0) caveats.push(waitsForQuota(this.waits))
-    const share = posterior && shareOfLoops(posterior, session.fastestLoop)
-    if (share !== undefined) caveats.push(lostBeside(share))
+    const caveats = [...findDisagreements(runs, session.slo.limitMs), ...evidence.caveats()]
+    if (posterior?.hasFadingOutages) caveats.push(fadingOutagesCaveat)
+    if (this.quotaWaitShare > 0) caveats.push(describeQuotaWait(this.quotaWaitShare))
+    const share = posterior && computeShareOfLoops(posterior, session.fastestLoop)
+    if (share !== undefined) caveats.push(describeShareOfLoops(share))
     const capacity =
       posterior === undefined || outcome === 'server-died'
-        ? this.atLeastHeld()
-        : withEvidence(posterior, evidence)
+        ? this.boundBelow()
+        : boundByEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
 
-  private estimate(how: 'planned' | 'last'): void {
+  private updateEstimate(how: 'estimateToPlan' | 'estimateFinal'): void {
     const { windows } = this.evidence
-    const play = how === 'last' ? this.effort.twin : planning
+    const budget = how === 'estimateFinal' ? this.effort.simulation : planningBudget
     if (windows.length === 0) this.posterior = undefined
     else
-      this.posterior = besideQuota(
-        this.estimates[how](this.openedRuns(), play, this.saturationRps),
-        this.waits,
+      this.posterior = widenForQuota(
+        this.estimator[how](this.collectOpenRuns(), budget, this.saturationRps),
+        this.quotaWaitShare,
       )
   }
 
-  private servesAsLoops(): boolean {
-    return this.posterior !== undefined && servesAsLoops(this.posterior, this.saturationRps)
+  private isAsFastAsLoops(): boolean {
+    return this.posterior !== undefined && isAsFastAsLoops(this.posterior, this.saturationRps)
   }
 
-  /** Whether what was believed beforehand is what the windows show. */
-  private asExpected(): boolean {
-    return bornOut(this.options.expectedRps, this.posterior?.capacityRps)
+  /** Whether the windows agree with the expected capacity. */
+  private matchesExpectation(): boolean {
+    return agreesWithExpectation(this.options.expectedRps, this.posterior?.capacityRps)
   }
 
-  /** Half the width of the interval, as a share of the capacity; Infinity without one. */
-  private halfWidth(): number {
-    return this.posterior === undefined ? Number.POSITIVE_INFINITY : halfWidthOf(this.posterior)
+  /** Half the width of the interval relative to the capacity; Infinity without an estimate. */
+  private relativeHalfWidth(): number {
+    return this.posterior === undefined ? Number.POSITIVE_INFINITY : computeHalfWidth(this.posterior)
   }
 }

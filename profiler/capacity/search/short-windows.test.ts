@@ -4,7 +4,7 @@ import { runOf } from '../../testing/scripted-generator.ts'
 import type { Load } from '../../model/load.ts'
 import type { Slo } from '../../model/slo.ts'
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { capacityBehind, servedOf, type WindowSeen, windowSeen } from './short-windows.ts'
+import { estimateJointCapacity, estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' }
 const generator = new VirtualLoadGenerator()
@@ -17,39 +17,39 @@ async function seen(
 ) {
   const load: Load = { kind: 'open', rateRps, durationS, seed: 3, arrivals: { kind: 'poisson' } }
   const target = { kind: 'virtual', server: new QueueServer({ seed: 1, ...server }) } as const
-  return windowSeen(await generator.play(target, load, new AbortController().signal), slo, 0.1)
+  return observeWindow(await generator.play(target, load, new AbortController().signal), slo, 0.1)
 }
 
 describe('what a server serves while it falls behind', () => {
   test.each([30, 40, 80])('is what it can, at %d requests a second', async (rate) => {
-    const { behind } = await seen(rate, 8)
-    expect(behind!.answers / behind!.seconds).toBeCloseTo(20, 6)
-    expect(behind!.dispersion).toBeLessThan(0.2)
+    const { overload } = await seen(rate, 8)
+    expect(overload!.answers / overload!.seconds).toBeCloseTo(20, 6)
+    expect(overload!.dispersion).toBeLessThan(0.2)
   })
 
   test('is told of whole batches, whenever the time begins and ends', async () => {
     const batches = { servers: 1, maxBatch: 8, serviceMs: () => 400 }
     for (const rate of [26, 33, 41]) {
-      const { behind } = await seen(rate, 8, batches)
-      expect(behind!.answers / behind!.seconds).toBeCloseTo(20, 6)
+      const { overload } = await seen(rate, 8, batches)
+      expect(overload!.answers / overload!.seconds).toBeCloseTo(20, 6)
     }
   })
 
   test.each([5, 10, 18])('is not known of one that keeps up with %d', async (rate) => {
-    expect((await seen(rate, 20)).behind).toBeUndefined()
+    expect((await seen(rate, 20)).overload).toBeUndefined()
   })
 
   test('is that of all windows in which it did, each by its answers', () => {
-    const of = (answers: number, seconds: number, dispersion = 1): WindowSeen => ({
+    const of = (answers: number, seconds: number, dispersion = 1): ObservedWindow => ({
       rateRps: 9,
       seconds: 9,
       nEff: 9,
       over: 1,
-      behind: { answers, seconds, dispersion },
+      overload: { answers, seconds, dispersion },
     })
-    expect(servedOf([{ rateRps: 9, seconds: 9, nEff: 9, over: 0 }])).toBeUndefined()
-    expect(servedOf([of(30, 1), of(30, 2)])).toEqual({ rps: 20, relativeError: Math.sqrt(60) / 60 })
-    expect(servedOf([of(25, 1, 4)])!.relativeError).toBeCloseTo(0.4, 12)
+    expect(estimateOverloadThroughput([{ rateRps: 9, seconds: 9, nEff: 9, over: 0 }])).toBeUndefined()
+    expect(estimateOverloadThroughput([of(30, 1), of(30, 2)])).toEqual({ rps: 20, relativeError: Math.sqrt(60) / 60 })
+    expect(estimateOverloadThroughput([of(25, 1, 4)])!.relativeError).toBeCloseTo(0.4, 12)
   })
 })
 
@@ -62,7 +62,7 @@ test('a window that failed too many requests missed, however fast the others wer
     arrivals: { kind: 'poisson' },
   }
   const after = (failed: number) =>
-    windowSeen(
+    observeWindow(
       runOf(
         load,
         Array.from({ length: 100 }, (_, i) => (i < failed ? Number.NaN : 5)),
@@ -75,7 +75,7 @@ test('a window that failed too many requests missed, however fast the others wer
 })
 
 describe('the capacity', () => {
-  const window = (rateRps: number, over: number, nEff = 50): WindowSeen => ({
+  const window = (rateRps: number, over: number, nEff = 50): ObservedWindow => ({
     rateRps,
     seconds: 8,
     nEff,
@@ -87,7 +87,7 @@ describe('the capacity', () => {
     // window keep it.
     const windows = await Promise.all([10, 24, 40].map((rate) => seen(rate, 9)))
     expect(windows[1]!.over).toBeLessThan(0.15)
-    const { median, ci90 } = capacityBehind(windows, slo, 1)
+    const { median, ci90 } = estimateJointCapacity(windows, slo, 1)
     // 19.46 by 60,000 arrivals a rate.
     expect(median / 19.46).toBeCloseTo(1, 1)
     expect(ci90[0]).toBeGreaterThan(17)
@@ -97,25 +97,25 @@ describe('the capacity', () => {
   })
 
   test('lies between what held and what did not, and nearer to the one that almost did', () => {
-    const { median, ci90 } = capacityBehind([window(10, 0), window(16, 1)], slo, 1)
+    const { median, ci90 } = estimateJointCapacity([window(10, 0), window(16, 1)], slo, 1)
     expect(ci90[0]).toBeGreaterThan(9)
     expect(ci90[1]).toBeLessThan(16.5)
-    expect(capacityBehind([window(10, 0.08), window(16, 1)], slo, 1).median).toBeLessThan(median)
-    expect(capacityBehind([window(10, 0), window(16, 0.15)], slo, 1).median).toBeGreaterThan(median)
+    expect(estimateJointCapacity([window(10, 0.08), window(16, 1)], slo, 1).median).toBeLessThan(median)
+    expect(estimateJointCapacity([window(10, 0), window(16, 0.15)], slo, 1).median).toBeGreaterThan(median)
   })
 
   test('is less sure from fewer requests', () => {
     const width = (nEff: number) => {
-      const { ci90 } = capacityBehind([window(10, 0.05, nEff), window(16, 0.4, nEff)], slo, 1)
+      const { ci90 } = estimateJointCapacity([window(10, 0.05, nEff), window(16, 0.4, nEff)], slo, 1)
       return Math.log(ci90[1] / ci90[0])
     }
     expect(width(10)).toBeGreaterThan(1.3 * width(100))
   })
 
   test('another limit than waiting binds where enough requests miss it at rates that the server serves', () => {
-    const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
-    const { ci90 } = capacityBehind(
-      [window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), behind }],
+    const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
+    const { ci90 } = estimateJointCapacity(
+      [window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), overload }],
       slo,
       1,
     )
@@ -128,22 +128,22 @@ describe('the capacity', () => {
     { ...slo, limitMs: 3_600_000 },
     { ...slo, limitMs: 1 },
   ])('is a number under any SLO: $percentile $limitMs', (strange) => {
-    const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
+    const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
     for (const windows of [
       [window(10, 0)],
-      [window(10, 0), { ...window(40, 1), behind }],
-      [window(5, 1), { ...window(40, 1), behind }],
+      [window(10, 0), { ...window(40, 1), overload }],
+      [window(5, 1), { ...window(40, 1), overload }],
     ]) {
-      const { median, ci90 } = capacityBehind(windows, strange, 1)
+      const { median, ci90 } = estimateJointCapacity(windows, strange, 1)
       expect([ci90[0], median, ci90[1]].every((rps) => rps > 0 && Number.isFinite(rps))).toBe(true)
       expect(ci90[0] <= median && median <= ci90[1]).toBe(true)
     }
   })
 
   test('of a shorter wait is lower', () => {
-    const behind = { answers: 160, seconds: 8, dispersion: 0.1 }
+    const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
     const at = (limitMs: number, idleMs: number) =>
-      capacityBehind([window(5, 0), { ...window(40, 1), behind }], { ...slo, limitMs }, idleMs)
+      estimateJointCapacity([window(5, 0), { ...window(40, 1), overload }], { ...slo, limitMs }, idleMs)
         .median
     expect(at(300, 1)).toBeLessThan(at(2000, 1))
     expect(at(2000, 1700)).toBeCloseTo(at(301, 1), 1)
@@ -196,11 +196,11 @@ describe('against the reference', () => {
       { answers: 85, seconds: 8.5, dispersion: 0.1 },
     ],
   ])('what is served while behind: %s', (_, run, expected) => {
-    const { behind } = windowSeen(run, slo, 0)
-    if (expected === undefined) expect(behind).toBeUndefined()
+    const { overload } = observeWindow(run, slo, 0)
+    if (expected === undefined) expect(overload).toBeUndefined()
     else
       for (const [name, value] of Object.entries(expected))
-        expect(behind![name as keyof typeof expected]).toBeCloseTo(value, 8)
+        expect(overload![name as keyof typeof expected]).toBeCloseTo(value, 8)
   })
 
   const w = (
@@ -208,13 +208,13 @@ describe('against the reference', () => {
     seconds: number,
     nEff: number,
     over: number,
-    behind?: readonly [number, number, number],
-  ): WindowSeen => ({
+    overload?: readonly [number, number, number],
+  ): ObservedWindow => ({
     rateRps,
     seconds,
     nEff,
     over,
-    ...(behind && { behind: { answers: behind[0], seconds: behind[1], dispersion: behind[2] } }),
+    ...(overload && { overload: { answers: overload[0], seconds: overload[1], dispersion: overload[2] } }),
   })
   test.each([
     [
@@ -281,7 +281,7 @@ describe('against the reference', () => {
   ] as const)(
     'the capacity: %s',
     (_, windows, percentile, limitMs, idleMs, [low, median, high]) => {
-      const found = capacityBehind(windows, { ...slo, percentile, limitMs }, idleMs)
+      const found = estimateJointCapacity(windows, { ...slo, percentile, limitMs }, idleMs)
       expect(
         [found.ci90[0], found.median, found.ci90[1]].map((rps) => Number(rps.toFixed(8))),
       ).toEqual([low, median, high].map((rps) => Number(rps.toFixed(8))))
@@ -301,18 +301,18 @@ describe('against the reference', () => {
       load,
       Array.from({ length: 60 }, (_, i) => (i < 12 ? 9000 : 5)),
     )
-    expect(windowSeen(run, slo, 0).over).toBeCloseTo(12 / 60, 12)
-    expect(windowSeen(run, slo, 0.4).over).toBe(0)
-    expect(windowSeen(run, slo, 0.2).over).toBeCloseTo(6 / 54, 12)
+    expect(observeWindow(run, slo, 0).over).toBeCloseTo(12 / 60, 12)
+    expect(observeWindow(run, slo, 0.4).over).toBe(0)
+    expect(observeWindow(run, slo, 0.2).over).toBeCloseTo(6 / 54, 12)
     const longer = runOf(
       load,
       Array.from({ length: 60 }, (_, i) => (i < 24 ? 9000 : 5)),
     )
-    expect(windowSeen(longer, slo, 9).over).toBeCloseTo(4 / 40, 12)
+    expect(observeWindow(longer, slo, 9).over).toBeCloseTo(4 / 40, 12)
     const few = runOf(
       { ...load, rateRps: 14 },
       Array.from({ length: 28 }, (_, i) => (i < 5 ? 9000 : 5)),
     )
-    expect(windowSeen(few, slo, 9).over).toBeCloseTo(5 / 28, 12)
+    expect(observeWindow(few, slo, 9).over).toBeCloseTo(5 / 28, 12)
   })
 })

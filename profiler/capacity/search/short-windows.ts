@@ -1,120 +1,115 @@
 /**
- * The capacity behind a few windows of open load that are too short to show it: each began with an
- * empty server, and near the capacity a queue takes longer to fill than any of them lasted. What
- * they do show at once is how much the server serves while it falls behind (µ); and from that,
- * where waits reach the limit: those of a busy queue are exponential with a mean of varies / (2 (1
- * - utilization)) (heavy traffic: Kingman 1961). Misses of windows long enough move it from there:
- * with C the capacity, a the share that may miss and s the steepness, a share q(r) = 1 - (1 -
- * a)^exp(s (r / C - 1)) misses at a rate r.
+ * Estimates the capacity from a few open windows that are too short to show it directly: each began
+ * with an empty server, and a queue near the capacity takes longer to fill. A window beyond the
+ * capacity shows the throughput µ while the server falls behind. From µ follows the rate at which
+ * waits reach the limit: those of a busy queue are exponential with mean variance / (2 (1 -
+ * utilization)) (heavy traffic: Kingman 1961). Violations in sufficiently long windows correct that
+ * estimate. With the capacity C, the allowed share a and the steepness s, the share q(r) = 1 - (1 -
+ * a)^exp(s (r / C - 1)) of requests violates the limit at rate r.
  */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
-import { apart, failsTooOften, limitsFor, limitsOf, type Slo } from '../../model/slo.ts'
+import { splitByClass, exceedsErrorRate, selectLimits, resolveLimits, type Slo } from '../../model/slo.ts'
 import { overShare } from '../../statistics/dependence.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 
-/**
- * Independent requests that say as much as those that count, and the share of them over the limit.
- */
-interface Misses {
+/** Effective sample size of requests, and the share of them over the limit. */
+interface Violations {
   readonly nEff: number
   readonly over: number
 }
 
-/** A window of open load, and the misses of all requests in it. */
-export interface WindowSeen extends Misses {
+/** Violations among all requests of an open window, at its rate. */
+export interface ObservedWindow extends Violations {
   readonly rateRps: number
   readonly seconds: number
-  /** Of each class that has to keep the percentile by itself, by name. */
-  readonly classes?: Readonly<Record<string, Misses>>
-  /** What it served while it fell behind; undefined where it kept up. */
-  readonly behind?: Behind
+  /** Violations of each class that has to meet the percentile on its own, by name. */
+  readonly classes?: Readonly<Record<string, Violations>>
+  /** Throughput while the server fell behind; undefined where it kept up. */
+  readonly overload?: OverloadPhase
 }
 
-interface Behind {
+interface OverloadPhase {
   readonly answers: number
   readonly seconds: number
-  /**
-   * Variance of the answers of a while over their number: 1 for services that are exponential, 0
-   * for steady ones.
-   */
+  /** Index of dispersion of the answers: 1 for exponential services, 0 for constant ones. */
   readonly dispersion: number
 }
 
-/** Fewer requests than this tell nothing. */
-const fewest = 20
+/** Requests that a share or a rate needs. */
+const minRequests = 20
 
 /**
- * A window that failed too many requests missed, however fast the others were.
- * @param rampS from its begin, in which the server fills: requests then find an emptier one than
- * later ones do
+ * Counts the violations of a window. With too many errors, all of its requests count as violations.
+ * @param rampS time from the start in which the server fills; these requests find a shorter queue
+ * than later ones
  */
-export function windowSeen(run: LoadRun, slo: Slo, rampS: number): WindowSeen {
+export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWindow {
   const { latencyMs, load } = run
   const rateRps = load.kind === 'open' ? load.rateRps : Number.NaN
   const rampMs = Math.min(1000 * rampS, (1000 * load.durationS) / 3)
-  const failed = failsTooOften(
+  const failed = exceedsErrorRate(
     { requests: latencyMs.length, errors: latencyMs.filter(Number.isNaN).length },
     slo,
   )
-  const misses = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Misses => {
+  const countViolations = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
     const late = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
-    const { n, over, nEff } = overShare(late.length >= fewest ? late : of.latencyMs, slo.limitMs)
+    const { n, over, nEff } = overShare(late.length >= minRequests ? late : of.latencyMs, slo.limitMs)
     return { nEff, over: failed ? 1 : n === 0 ? 0 : over / n }
   }
-  const classes = apart(run, slo).flatMap((own) =>
-    own.requestClass === undefined ? [] : [[own.requestClass, misses(own)] as const],
+  const classes = splitByClass(run, slo).flatMap((own) =>
+    own.requestClass === undefined ? [] : [[own.requestClass, countViolations(own)] as const],
   )
   return {
     rateRps,
     seconds: load.durationS,
-    ...misses(run),
+    ...countViolations(run),
     ...(classes.length > 0 && { classes: Object.fromEntries(classes) }),
-    behind: behindIn(run, rateRps),
+    overload: findOverloadPhase(run, rateRps),
   }
 }
 
-/** Of the most that were under way at once: while more than that were, the server was behind. */
-const behindShare = 0.5
 /**
- * Standard deviations of the arrivals by which answers are fewer than requests where it is no
- * chance.
+ * The server counts as behind from the first to the last time at which this share of the maximum
+ * backlog was present.
  */
-const certain = 2
+const minBacklogShare = 0.5
+/** Standard deviations of the arrivals by which the answers must fall short. */
+const minStandardErrors = 2
 const slices = 4
-const leastDispersion = 0.1
+const minDispersion = 0.1
 
 /**
- * While at least half of the most requests were under way that ever were; undefined where as many
- * were answered as came, but for chance.
+ * Finds the span in which at least half of the maximum backlog was present. Undefined where the
+ * answers kept up with the arrivals, but for chance.
  */
-function behindIn({ sentMs, latencyMs, stream }: LoadRun, rateRps: number): Behind | undefined {
+function findOverloadPhase({ sentMs, latencyMs, stream }: LoadRun, rateRps: number): OverloadPhase | undefined {
   const staysMs = stream?.latenciesMs.e2e ?? latencyMs
   const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(staysMs[i]!))
-  const comings = answered.map((i) => ({ atMs: sentMs[i]!, step: 1 }))
-  const goings = answered.map((i) => ({ atMs: sentMs[i]! + staysMs[i]!, step: -1 }))
-  const events = [...comings, ...goings].sort((a, b) => a.atMs - b.atMs)
-  let there = 0
+  const arrivals = answered.map((i) => ({ atMs: sentMs[i]!, step: 1 }))
+  const departures = answered.map((i) => ({ atMs: sentMs[i]! + staysMs[i]!, step: -1 }))
+  const events = [...arrivals, ...departures].sort((a, b) => a.atMs - b.atMs)
+  let inSystem = 0
   const counts = events.map(({ step }) => {
-    there += step
-    return there
+    inSystem += step
+    return inSystem
   })
-  const many = behindShare * max([0, ...counts])
-  const first = counts.findIndex((count) => count >= many)
+  const minBacklog = minBacklogShare * max([0, ...counts])
+  const first = counts.findIndex((count) => count >= minBacklog)
   if (first < 0) return undefined
   const [fromMs, untilMs] = [
     events[first]!.atMs,
-    events[counts.findLastIndex((count) => count >= many)]!.atMs,
+    events[counts.findLastIndex((count) => count >= minBacklog)]!.atMs,
   ]
-  // From one answer to another: answers of a batch come together, and a time that begins between
-  // two would count a part of one.
-  const leavingMs = goings
+  // The span runs from one answer to another: batch answers come together, and a span that begins
+  // between two would hold part of a batch.
+  const departuresMs = departures
     .map(({ atMs }) => atMs)
     .filter((atMs) => atMs > fromMs && atMs <= untilMs)
-  const beginMs = min([Number.POSITIVE_INFINITY, ...leavingMs])
-  const seconds = (max([beginMs, ...leavingMs]) - beginMs) / 1000
-  const leftMs = leavingMs.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
+  const beginMs = min([Number.POSITIVE_INFINITY, ...departuresMs])
+  const seconds = (max([beginMs, ...departuresMs]) - beginMs) / 1000
+  const leftMs = departuresMs.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
   const answers = leftMs.length
-  if (answers < fewest || rateRps * seconds - answers <= certain * Math.sqrt(rateRps * seconds))
+  if (answers < minRequests || rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds))
     return undefined
   const bySlice = new Array<number>(slices).fill(0)
   for (const ms of leftMs)
@@ -122,20 +117,20 @@ function behindIn({ sentMs, latencyMs, stream }: LoadRun, rateRps: number): Behi
   return {
     answers,
     seconds,
-    dispersion: Math.max(leastDispersion, sampleVariance(bySlice) / mean(bySlice)),
+    dispersion: Math.max(minDispersion, sampleVariance(bySlice) / mean(bySlice)),
   }
 }
 
 /**
- * Answers per second of a server that fell behind, by all windows in which it did, and its standard
- * error as a share of it; undefined where it never did.
+ * Throughput of a server that fell behind, over all windows, with its relative standard error.
+ * Undefined where it always kept up.
  */
-export function servedOf(
-  windows: readonly WindowSeen[],
+export function estimateOverloadThroughput(
+  windows: readonly ObservedWindow[],
 ): { readonly rps: number; readonly relativeError: number } | undefined {
-  const behind = windows.flatMap((window) => window.behind ?? [])
-  if (behind.length === 0) return undefined
-  const sum = (of: (one: Behind) => number) => behind.reduce((total, one) => total + of(one), 0)
+  const overload = windows.flatMap((window) => window.overload ?? [])
+  if (overload.length === 0) return undefined
+  const sum = (of: (one: OverloadPhase) => number) => overload.reduce((total, one) => total + of(one), 0)
   const answers = sum((one) => one.answers)
   return {
     rps: answers / sum(({ seconds }) => seconds),
@@ -144,96 +139,95 @@ export function servedOf(
 }
 
 /**
- * Steepness beside 1 + C t, that of a queue of one worker whose services are exponential: bursts
- * are flatter, steady services steeper, and limits on what does not wait are cliffs.
+ * Factors on the steepness 1 + C t of a single worker with exponential services. Bursts are
+ * flatter, constant services steeper, and limits on other latencies than waiting are cliffs.
  */
-const steeper = [0.5, 1, 2, 4, 16, 64, 256]
-const steps = 400
-/** Where none may miss. */
-const leastAllowed = 1e-4
-/** No share is surer than that: the curve is a model. */
-const lnLeast = Math.log(1e-3)
-const beyond = 4
+const steepnessFactors = [0.5, 1, 2, 4, 16, 64, 256]
+const gridSize = 400
+/** Stands for an allowed share of zero. */
+const minAllowedShare = 1e-4
+/** No probability is smaller than this, as the curve is only a model. */
+const lnMinProbability = Math.log(1e-3)
+const gridReach = 4
 /**
- * Of a limit, that may be waited at least: where an answer alone takes nearly all of it, nothing is
- * known of the rest.
+ * Smallest share of the limit left for waiting. Where a single answer takes nearly all of it,
+ * nothing is known about the rest.
  */
-const leastWait = 0.05
-/** Of what was served while behind, standard errors at which a capacity is weighed. */
-const deviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
-const leastDensity = 1e-9
+const minWaitShare = 0.05
+/** Quadrature points for the overload throughput, in standard errors. */
+const throughputDeviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
+const minDensity = 1e-9
 /**
- * Deviation of the factor, ln; the least share of time that a server is free at its capacity; how
- * often something else than waiting binds.
+ * Standard deviation of ln of the heavy-traffic factor; smallest idle share at the capacity;
+ * probability that something other than waiting limits it.
  */
-const [lnFactor, leastFree, otherLimits] = [0.6, 0.005, 0.15]
+const [lnFactorSd, minIdleShare, otherLimitProbability] = [0.6, 0.005, 0.15]
 
-/** Requests per second. */
-export interface CapacityBehind {
+/** Median and 90 % interval of the capacity, requests per second. */
+export interface JointCapacity {
   readonly median: number
   readonly ci90: readonly [number, number]
 }
 
 /**
- * The median and the middle 90 % of the capacity; where each class of requests has one, of the
- * lowest. Throws for no windows.
- * @param idleMs latency of a request that waits for nothing, as the SLO counts it
+ * Estimates the capacity; with classes of requests, the lowest of theirs. Throws without windows.
+ * @param idleMs latency of a request that does not wait, as the SLO counts it
  */
-export function capacityBehind(
-  windows: readonly WindowSeen[],
+export function estimateJointCapacity(
+  windows: readonly ObservedWindow[],
   slo: Slo,
   idleMs: number,
-): CapacityBehind {
+): JointCapacity {
   const names = [...new Set(windows.flatMap(({ classes = {} }) => Object.keys(classes)))]
-  if (names.length === 0) return capacityOf(windows, slo, idleMs)
+  if (names.length === 0) return estimateCapacity(windows, slo, idleMs)
   const each = names.map((name) => {
     const own = windows.map((window) => ({
       ...window,
       ...(window.classes?.[name] ?? { nEff: 0, over: 0 }),
     }))
-    // What is waited is of the class's own limit.
-    const limitMs = limitsFor(limitsOf(slo), name)[0]?.limitMs ?? slo.limitMs
-    return capacityOf(own, { ...slo, limitMs }, (idleMs * limitMs) / slo.limitMs)
+    // Waiting is measured against the limit of the class.
+    const limitMs = selectLimits(resolveLimits(slo), name)[0]?.limitMs ?? slo.limitMs
+    return estimateCapacity(own, { ...slo, limitMs }, (idleMs * limitMs) / slo.limitMs)
   })
-  const lowest = (of: (one: CapacityBehind) => number) => Math.min(...each.map(of))
+  const lowest = (of: (one: JointCapacity) => number) => Math.min(...each.map(of))
   return {
     median: lowest(({ median }) => median),
     ci90: [lowest(({ ci90 }) => ci90[0]), lowest(({ ci90 }) => ci90[1])],
   }
 }
 
-/** Of the requests that a window's misses are of. */
-function capacityOf(
-  windows: readonly WindowSeen[],
+/** Estimates the capacity for the requests whose violations the windows hold. */
+function estimateCapacity(
+  windows: readonly ObservedWindow[],
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
   idleMs: number,
-): CapacityBehind {
+): JointCapacity {
   const rates = windows.map(({ rateRps }) => rateRps)
-  const [low, high] = [Math.log(Math.min(...rates) / beyond), Math.log(Math.max(...rates) * beyond)]
-  const capacities = Array.from({ length: steps }, (_, i) =>
-    Math.exp(low + ((high - low) * i) / (steps - 1)),
+  const [low, high] = [Math.log(Math.min(...rates) / gridReach), Math.log(Math.max(...rates) * gridReach)]
+  const capacities = Array.from({ length: gridSize }, (_, i) =>
+    Math.exp(low + ((high - low) * i) / (gridSize - 1)),
   )
-  const served = servedOf(windows)
-  const allowed = Math.max(leastAllowed, 1 - slo.percentile)
+  const served = estimateOverloadThroughput(windows)
+  const allowed = Math.max(minAllowedShare, 1 - slo.percentile)
   const known = windows.map((window) =>
-    served === undefined ? window : { ...window, ...told(window, served.rps, allowed) },
+    served === undefined ? window : { ...window, ...discountCorrelation(window, served.rps, allowed) },
   )
-  const lnKeeps = Math.log1p(-allowed)
-  const waitS = Math.max(leastWait * slo.limitMs, slo.limitMs - idleMs) / 1000
+  const lnAllowedMet = Math.log1p(-allowed)
+  const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - idleMs) / 1000
   const logs = capacities.map((capacity) => {
-    const density = served && within(served, (rps) => busyDensity(capacity, rps, waitS, allowed))
-    const lnPrior = density === undefined ? 0 : Math.log(density + leastDensity)
-    return steeper.map((factor) => {
+    const density = served && averageOverThroughput(served, (rps) => computeCapacityDensity(capacity, rps, waitS, allowed))
+    const lnPrior = density === undefined ? 0 : Math.log(density + minDensity)
+    return steepnessFactors.map((factor) => {
       const s = factor * (1 + capacity * waitS)
       return known.reduce((sum, { rateRps, nEff, over }) => {
-        const lnKept = lnKeeps * Math.exp(Math.min(50, s * (rateRps / capacity - 1)))
-        const lnMissed = Math.max(lnLeast, Math.log(-Math.expm1(lnKept)))
-        return sum + nEff * ((1 - over) * Math.max(lnLeast, lnKept) + over * lnMissed)
+        const lnMet = lnAllowedMet * Math.exp(Math.min(50, s * (rateRps / capacity - 1)))
+        const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
+        return sum + nEff * ((1 - over) * Math.max(lnMinProbability, lnMet) + over * lnViolated)
       }, lnPrior)
     })
   })
-  const most = Math.max(...logs.flat())
-  const weights = logs.map((each) => each.reduce((sum, log) => sum + Math.exp(log - most), 0))
+  const maxLog = Math.max(...logs.flat())
+  const weights = logs.map((each) => each.reduce((sum, log) => sum + Math.exp(log - maxLog), 0))
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   const quantile = (share: number) => {
     let sum = 0
@@ -245,12 +239,12 @@ function capacityOf(
   return { median: quantile(0.5), ci90: [quantile(0.05), quantile(0.95)] }
 }
 
-/** The mean over what the rate may be, by its error. */
-function within(
+/** Mean of a function over the uncertain throughput. */
+function averageOverThroughput(
   { rps, relativeError }: { readonly rps: number; readonly relativeError: number },
   of: (rps: number) => number,
 ): number {
-  const weighed = deviations.map(
+  const weighed = throughputDeviations.map(
     (z) => [Math.exp(-0.5 * z * z), of(rps * Math.exp(z * relativeError))] as const,
   )
   return (
@@ -260,33 +254,33 @@ function within(
 }
 
 /**
- * How likely a capacity is for what a server serves while it falls behind (density of ln capacity):
- * its queue reaches the limit at a utilization u of heavy traffic, but for a factor on 1 - u; or
- * something else than waiting binds, and it is anything below.
+ * Density of ln capacity given the overload throughput. Waits reach the limit at a heavy-traffic
+ * utilization, up to a log-normal factor on the idle share. With a small probability something else
+ * limits the capacity, which is then uniform below.
  */
-function busyDensity(capacity: number, servedRps: number, waitS: number, allowed: number): number {
-  const times = (2 * waitS) / Math.log(1 / allowed)
-  const free = 1 / (1 + servedRps * times)
-  const left = Math.max(leastFree, 1 - capacity / servedRps)
-  const away = Math.log(left / free) / lnFactor
-  const slope = (1 - left) / left / lnFactor
-  const waits =
+function computeCapacityDensity(capacity: number, servedRps: number, waitS: number, allowed: number): number {
+  const waitFactor = (2 * waitS) / Math.log(1 / allowed)
+  const idleShareAtLimit = 1 / (1 + servedRps * waitFactor)
+  const idleShare = Math.max(minIdleShare, 1 - capacity / servedRps)
+  const zScore = Math.log(idleShare / idleShareAtLimit) / lnFactorSd
+  const slope = (1 - idleShare) / idleShare / lnFactorSd
+  const waitDensity =
     capacity > servedRps
       ? 0
-      : ((1 - otherLimits) * slope * Math.exp(-0.5 * away ** 2)) / Math.sqrt(2 * Math.PI)
-  const other = capacity > servedRps * (1 - free) ? 0 : otherLimits / Math.log(2 * beyond)
-  return waits + other
+      : ((1 - otherLimitProbability) * slope * Math.exp(-0.5 * zScore ** 2)) / Math.sqrt(2 * Math.PI)
+  const otherDensity = capacity > servedRps * (1 - idleShareAtLimit) ? 0 : otherLimitProbability / Math.log(2 * gridReach)
+  return waitDensity + otherDensity
 }
 
 /**
- * What a window says by the time that a queue takes to forget, 1 / (µ (1 - utilization)²). At rates
- * beyond µ all requests of one long enough are late.
+ * Discounts a window by the relaxation time of its queue, 1 / (µ (1 - utilization)²). At rates
+ * beyond µ, all requests of a long window are late.
  */
-function told(
-  { rateRps, seconds, nEff, over }: WindowSeen,
+function discountCorrelation(
+  { rateRps, seconds, nEff, over }: ObservedWindow,
   servedRps: number,
   allowed: number,
-): Pick<WindowSeen, 'nEff' | 'over'> {
+): Pick<ObservedWindow, 'nEff' | 'over'> {
   const utilization = rateRps / servedRps
   if (utilization >= 1) return { nEff: over > allowed ? Math.min(1, nEff) : 0, over: 1 }
   const forgetsS = 1 / (servedRps * (1 - utilization) ** 2)

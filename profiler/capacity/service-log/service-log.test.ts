@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { joinSteps, moments, placesOf, stepsOf } from './service-log.ts'
+import { joinServiceLogs, computeMoments, estimateSystemCapacity, extractServiceLog } from './service-log.ts'
 
 /** Requests by when they were sent and answered, ms; NaN: never. */
 const runOfRequests = (
@@ -15,9 +15,9 @@ const runOfRequests = (
   )
 const seen = (
   requests: Parameters<typeof runOfRequests>[0],
-  togetherMs = 1,
+  coalescingMs = 1,
   more: Partial<LoadRun> = {},
-) => stepsOf(runOfRequests(requests, more), togetherMs)
+) => extractServiceLog(runOfRequests(requests, more), coalescingMs)
 
 describe('steps', () => {
   test('last from a departure, or the arrival at an idle server, to the next; who comes with an answer is late for it', () => {
@@ -152,7 +152,7 @@ describe('steps', () => {
       ]),
       seen([[0, 30]]),
     ]
-    expect(joinSteps([a, b])).toEqual({
+    expect(joinServiceLogs([a, b])).toEqual({
       present: [1, 1, 1],
       tookMs: [10, 10, 30],
       departed: [1, 1, 1],
@@ -178,10 +178,10 @@ describe('the places of a queue', () => {
   }
 
   test('are as many as are there when it refuses', () => {
-    expect(placesOf([refusing(() => 12)])).toBe(12)
-    expect(placesOf([refusing(() => 7), refusing(() => 7)])).toBe(7)
+    expect(estimateSystemCapacity([refusing(() => 12)])).toBe(12)
+    expect(estimateSystemCapacity([refusing(() => 7), refusing(() => 7)])).toBe(7)
     // A queue whose places differ a little: the middle one.
-    expect(placesOf([refusing((i) => (i % 3 === 0 ? 11 : 12))])).toBe(12)
+    expect(estimateSystemCapacity([refusing((i) => (i % 3 === 0 ? 11 : 12))])).toBe(12)
   })
 
   /**
@@ -195,7 +195,7 @@ describe('the places of a queue', () => {
       ...Array<number>(12 - few).fill(1000),
       ...Array<number>(late).fill(Number.NaN),
     ]
-    return placesOf([runOfRequests(sends.map((ms, i) => [i, i + ms] as const))])
+    return estimateSystemCapacity([runOfRequests(sends.map((ms, i) => [i, i + ms] as const))])
   }
 
   test('are those of the middle refusal, where nine in ten came with three fifths of them taken', () => {
@@ -216,12 +216,12 @@ describe('the places of a queue', () => {
       leaves.push(i + [30, 10, 20][leaves.length % 3]!)
       return [i, leaves.at(-1)!] as const
     })
-    expect(placesOf([runOfRequests(requests)])).toBe(2)
+    expect(estimateSystemCapacity([runOfRequests(requests)])).toBe(2)
   })
 
   test('are not known where nothing, too little or any number of requests is refused', () => {
-    expect(placesOf([refusing(() => 50)])).toBeUndefined()
-    expect([placesOf([refusing(() => 12, 17)]), placesOf([refusing(() => 12, 16)])]).toEqual([
+    expect(estimateSystemCapacity([refusing(() => 50)])).toBeUndefined()
+    expect([estimateSystemCapacity([refusing(() => 12, 17)]), estimateSystemCapacity([refusing(() => 12, 16)])]).toEqual([
       12,
       undefined,
     ])
@@ -232,21 +232,21 @@ describe('the places of a queue', () => {
       (_, i) => [100 * Math.floor(i / 10) + (i % 10), i % 10] as const,
     )
     expect(
-      placesOf([
+      estimateSystemCapacity([
         runOfRequests(
           limited.map(([at, i]) => [at, [2, 5, 9].includes(i) ? Number.NaN : at + 20] as const),
         ),
       ]),
     ).toBeUndefined()
-    expect(placesOf([refusing(() => 1)])).toBeUndefined()
-    expect(placesOf([])).toBeUndefined()
+    expect(estimateSystemCapacity([refusing(() => 1)])).toBeUndefined()
+    expect(estimateSystemCapacity([])).toBeUndefined()
   })
 })
 
 test('moments of values at some places', () => {
-  expect(moments([1, 100, 3, 5], [0, 2, 3])).toEqual({
+  expect(computeMoments([1, 100, 3, 5], [0, 2, 3])).toEqual({
     mean: 3,
     variance: expect.closeTo(8 / 3, 12),
   })
-  expect(moments([0.1, 0.1, 0.1], [0, 1, 2]).variance).toBeLessThan(1e-12)
+  expect(computeMoments([0.1, 0.1, 0.1], [0, 1, 2]).variance).toBeLessThan(1e-12)
 })

@@ -1,33 +1,32 @@
-/** The steps of a server from one departure to the next, as a run of load shows them. */
+/** The service log of a server: its departures, extracted from a run of load. */
 import type { LoadRun } from '../../model/load-run.ts'
-import { meets, type Spans, type WatchedRun } from '../host-interference.ts'
+import { overlapsAny, type TimeSpans, type RunWithInterference } from '../host-interference.ts'
 
-/** Observed steps, one element each. */
-export interface Steps {
-  /** Requests present when the step began, from 1. */
+/** A log of service steps, one array element each. A step leads from one departure to the next. */
+export interface ServiceLog {
+  /** Requests in the system when the step began, from 1. */
   readonly present: number[]
   readonly tookMs: number[]
   readonly departed: number[]
-  /** Place of the first departing request among those present, by arrival: 0 is the oldest. */
+  /** Arrival rank of the first departing request among those present; 0 is the oldest. */
   readonly rank: number[]
-  /** When it ended, ms from the start of its run. */
+  /** End of the step, ms from the start of its run. */
   readonly endedMs: number[]
   /**
-   * How long the answers of its batch took from the first to the last, ms; 0 where they came at
-   * once or singly.
+   * Time from the first to the last answer of the departing batch, ms; 0 for simultaneous or single
+   * answers.
    */
   readonly spreadMs: number[]
 }
 
 /**
- * A run of open load as its server served it, when the machine disturbed it, and the steps it
- * shows.
+ * A run of open load with actual send times, the spans of host interference, and its service log.
  */
-export interface ObservedRun extends WatchedRun {
-  readonly steps: Steps
+export interface ObservedRun extends RunWithInterference {
+  readonly log: ServiceLog
 }
 
-export const noSteps: Steps = {
+export const emptyServiceLog: ServiceLog = {
   present: [],
   tookMs: [],
   departed: [],
@@ -37,45 +36,46 @@ export const noSteps: Steps = {
 }
 
 /**
- * What each request of a run needed, as steps of one request each, were its server of some kind.
+ * Service times of the requests of a run under an assumed discipline, as a log of single
+ * departures.
  */
-export interface Services {
-  readonly steps: Steps
-  /** Requests that were there when each arrived, beside itself. */
+export interface ServiceTimes {
+  readonly log: ServiceLog
+  /** Requests in the system at each arrival, without the arriving one. */
   readonly found: readonly number[]
 }
 
-/** Steps of one request each. */
-export function stepsOfOne(tookMs: number[], endedMs: number[]): Steps {
+/** Logs steps of one request each. */
+export function logSingleServices(tookMs: number[], endedMs: number[]): ServiceLog {
   const each = (value: number) => new Array<number>(tookMs.length).fill(value)
   return { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs, spreadMs: each(0) }
 }
 
 /**
- * Squared coefficient of variation of the gaps between departures beyond which a server answers in
- * bursts; 1 where they come at random.
+ * Squared coefficient of variation (SCV) of the gaps between departures from which a server counts
+ * as answering in bursts. Random departures have 1.
  */
-const bursty = 3
+const minBurstyScv = 3
 /**
- * How long the writing of a batch may pause, in times of `togetherMs`: either side may have to wait
- * for a core.
+ * Longest gap while a batch is written, in units of `coalescingMs`: the writer or the reader may
+ * have to wait for a core.
  */
-const pause = 3.3
+const maxWritePause = 3.3
 
-/** As a share of the unloaded latency. */
-const togetherShare = 0.15
+/** Departure coalescing tolerance, as a share of the unloaded latency. */
+const coalescingShare = 0.15
 
-/** Departures this close, ms, are one batch. */
-export const departuresTogetherMs = (unloadedMs: number): number => togetherShare * unloadedMs
+/** Departures within this time of each other, ms, count as one batch. */
+export const departureCoalescingMs = (unloadedMs: number): number => coalescingShare * unloadedMs
 
 /**
- * Steps of a run. Departures within `togetherMs` of the first are one batch; of a server that
- * answers in bursts, so long as one follows the other almost that closely and was there when the
- * step began: a large batch's answers are written one by one. Failed requests, those cut short and
- * steps that met a disturbance are left out.
+ * Extracts the service log of a run. Departures within `coalescingMs` of the first one form a
+ * batch. Servers that answer in bursts write a large batch answer by answer: there, a batch goes on
+ * while each answer closely follows the one before and its request was present when the step began.
+ * Failed requests, requests that were cut short and steps during host interference are left out.
  */
-export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = []): Steps {
-  const steps: Steps = {
+export function extractServiceLog(run: LoadRun, coalescingMs: number, disturbed: TimeSpans = []): ServiceLog {
+  const log: ServiceLog = {
     present: [],
     tookMs: [],
     departed: [],
@@ -92,8 +92,9 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   let arrived = 0
   let beganMs = 0
   let began = 0
-  const chained = burstiness(run.sentMs, leaving, endMs) > bursty
-  // What arrives at the very time of an answer comes after the server has begun its next step.
+  const isBursty = computeGapScv(run.sentMs, leaving, endMs) > minBurstyScv
+  // A request that arrives at the very time of an answer comes after the server began its next
+  // step.
   const arrivesBefore = (ms: number) =>
     arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
   const admit = (untilMs: number) => {
@@ -101,7 +102,7 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
   }
   for (let next = 0; next < leaving.length; ) {
     const atMs = endMs(leaving[next]!)
-    // An idle server begins its next step with the arrival that ends its rest.
+    // An idle server begins its next step with the next arrival.
     if (began === 0 && arrivesBefore(atMs)) {
       beganMs = run.sentMs[answered[arrived]!]!
       began = 1
@@ -110,11 +111,11 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
     let rank = Number.POSITIVE_INFINITY
     let departed = 0
     let endedMs = atMs
-    const together = (request: number) =>
-      endMs(request) <= atMs + togetherMs ||
-      (chained && endMs(request) <= endedMs + pause * togetherMs && run.sentMs[request]! <= beganMs)
-    while (next < leaving.length && together(leaving[next]!)) {
-      if (chained) endedMs = endMs(leaving[next]!)
+    const isSameBatch = (request: number) =>
+      endMs(request) <= atMs + coalescingMs ||
+      (isBursty && endMs(request) <= endedMs + maxWritePause * coalescingMs && run.sentMs[request]! <= beganMs)
+    while (next < leaving.length && isSameBatch(leaving[next]!)) {
+      if (isBursty) endedMs = endMs(leaving[next]!)
       const place = present.indexOf(leaving[next]!)
       if (place >= 0) {
         rank = Math.min(rank, place)
@@ -125,81 +126,79 @@ export function stepsOf(run: LoadRun, togetherMs: number, disturbed: Spans = [])
     }
     admit(endedMs)
     if (departed === 0) continue
-    if (!meets(disturbed, beganMs, endedMs)) {
-      steps.present.push(began)
-      steps.tookMs.push(endedMs - beganMs)
-      steps.departed.push(departed)
-      steps.rank.push(rank)
-      steps.endedMs.push(endedMs)
-      steps.spreadMs.push(endedMs - atMs)
+    if (!overlapsAny(disturbed, beganMs, endedMs)) {
+      log.present.push(began)
+      log.tookMs.push(endedMs - beganMs)
+      log.departed.push(departed)
+      log.rank.push(rank)
+      log.endedMs.push(endedMs)
+      log.spreadMs.push(endedMs - atMs)
     }
     beganMs = endedMs
     began = present.length
   }
-  return steps
+  return log
 }
 
-const fewestRefused = 5
+const minRefusals = 5
 /**
- * A full queue refuses at about as many as it ever takes in: nine in ten of its refusals at so much
- * of that at least. Clients that lose patience leave it a little emptier.
+ * A full queue refuses at about its system capacity: at nine in ten refusals, at least this share
+ * of the maximum was present. Clients that give up leave the queue a little emptier.
  */
-const nearlyFull = 0.6
+const minFullShare = 0.6
 
 /**
- * How many requests a server takes in before it refuses more, by how many were there at each
- * refusal: undefined where refusals do not tell of a full queue (they come at any number, as those
- * of a rate limit do), or are few.
+ * Estimates the system capacity K (workers and queue) as the median number of requests present at
+ * refusals. Undefined with few refusals, and where refusals come at any queue length, as those of a
+ * rate limit do.
  */
-export function placesOf(runs: readonly LoadRun[]): number | undefined {
-  const { counts, most } = refusedAt(runs)
+export function estimateSystemCapacity(runs: readonly LoadRun[]): number | undefined {
+  const { counts, max } = countPresentAtRefusals(runs)
   if (
-    counts.length < fewestRefused ||
-    most < 2 ||
-    counts[Math.floor(counts.length / 10)]! < nearlyFull * most
+    counts.length < minRefusals ||
+    max < 2 ||
+    counts[Math.floor(counts.length / 10)]! < minFullShare * max
   )
     return undefined
   return counts[Math.floor(counts.length / 2)]
 }
 
 /**
- * Requests that were there at refusals: at the tenth of them with the fewest, and with the most.
- * Undefined where few were refused.
+ * Bounds the system capacity by the 10 % and 90 % quantiles of the requests present at refusals.
+ * Undefined with few refusals.
  */
-export function placesBetween(
+export function boundSystemCapacity(
   runs: readonly LoadRun[],
-): readonly [least: number, most: number] | undefined {
-  const { counts } = refusedAt(runs)
+): readonly [min: number, max: number] | undefined {
+  const { counts } = countPresentAtRefusals(runs)
   const tenth = Math.floor(counts.length / 10)
-  return counts.length < fewestRefused
+  return counts.length < minRefusals
     ? undefined
     : [counts[tenth]!, counts[counts.length - 1 - tenth]!]
 }
 
-/** Requests that were there at each refusal, ascending, and the most that ever were. */
-function refusedAt(runs: readonly LoadRun[]): {
+/** Counts the requests present at each refusal, ascending, and the maximum ever present. */
+function countPresentAtRefusals(runs: readonly LoadRun[]): {
   readonly counts: readonly number[]
-  readonly most: number
+  readonly max: number
 } {
   const counts: number[] = []
-  let most = 0
+  let max = 0
   for (const { sentMs, latencyMs } of runs) {
-    // Failed ones (NaN) stand last.
+    // Failed requests (NaN) sort last.
     const endsMs = sentMs.map((at, i) => at + latencyMs[i]!).sort()
     let [taken, left] = [0, 0]
     for (const [i, at] of sentMs.entries()) {
       while (endsMs[left]! <= at) left++
       if (Number.isNaN(latencyMs[i]!)) counts.push(taken - left)
-      else most = Math.max(most, ++taken - left)
+      else max = Math.max(max, ++taken - left)
     }
   }
-  return { counts: counts.sort((a, b) => a - b), most }
+  return { counts: counts.sort((a, b) => a - b), max }
 }
 
-/**
- * Squared coefficient of variation of the gaps between departures of a server with something to do.
- */
-function burstiness(
+/** SCV of the gaps between departures while the server was busy. */
+function computeGapScv(
   sentMs: Float64Array,
   leaving: readonly number[],
   endMs: (request: number) => number,
@@ -209,19 +208,19 @@ function burstiness(
     const beforeMs = endMs(leaving[i - 1]!)
     if (sentMs[leaving[i]!]! < beforeMs) gaps.push(endMs(leaving[i]!) - beforeMs)
   }
-  const { mean, variance } = moments(gaps, [...gaps.keys()])
+  const { mean, variance } = computeMoments(gaps, [...gaps.keys()])
   return mean > 0 ? variance / mean ** 2 : 0
 }
 
-/** Takes a request that arrived and left within one batch out of those still to arrive. */
+/** Removes a request that arrived and left within one batch from those still to arrive. */
 function skipArrival(answered: number[], from: number, request: number): number {
   const place = answered.indexOf(request, from)
   if (place >= 0) answered.splice(place, 1)
   return from
 }
 
-export function joinSteps(all: readonly Steps[]): Steps {
-  const joined = (of: keyof Steps) => ([] as number[]).concat(...all.map((steps) => steps[of]))
+export function joinServiceLogs(all: readonly ServiceLog[]): ServiceLog {
+  const joined = (of: keyof ServiceLog) => ([] as number[]).concat(...all.map((log) => log[of]))
   return {
     present: joined('present'),
     tookMs: joined('tookMs'),
@@ -232,33 +231,33 @@ export function joinSteps(all: readonly Steps[]): Steps {
   }
 }
 
-/** Those from one place up to another, as of an array. */
-export function sliceSteps(steps: Steps, from: number, to?: number): Steps {
+/** Slices every column of a log, as `Array.slice` does. */
+export function sliceServiceLog(log: ServiceLog, from: number, to?: number): ServiceLog {
   return {
-    present: steps.present.slice(from, to),
-    tookMs: steps.tookMs.slice(from, to),
-    departed: steps.departed.slice(from, to),
-    rank: steps.rank.slice(from, to),
-    endedMs: steps.endedMs.slice(from, to),
-    spreadMs: steps.spreadMs.slice(from, to),
+    present: log.present.slice(from, to),
+    tookMs: log.tookMs.slice(from, to),
+    departed: log.departed.slice(from, to),
+    rank: log.rank.slice(from, to),
+    endedMs: log.endedMs.slice(from, to),
+    spreadMs: log.spreadMs.slice(from, to),
   }
 }
 
-/** Those of which something holds, by their place. */
-export function stepsWhere(steps: Steps, holds: (i: number) => boolean): Steps {
-  const those = (values: readonly number[]) => values.filter((_, i) => holds(i))
+/** Keeps the steps whose index satisfies a predicate. */
+export function filterServiceLog(log: ServiceLog, predicate: (i: number) => boolean): ServiceLog {
+  const select = (values: readonly number[]) => values.filter((_, i) => predicate(i))
   return {
-    present: those(steps.present),
-    tookMs: those(steps.tookMs),
-    departed: those(steps.departed),
-    rank: those(steps.rank),
-    endedMs: those(steps.endedMs),
-    spreadMs: those(steps.spreadMs),
+    present: select(log.present),
+    tookMs: select(log.tookMs),
+    departed: select(log.departed),
+    rank: select(log.rank),
+    endedMs: select(log.endedMs),
+    spreadMs: select(log.spreadMs),
   }
 }
 
-/** Mean and variance of the values at some indices. */
-export function moments(
+/** Mean and variance of the values at the given indices. */
+export function computeMoments(
   values: readonly number[],
   of: readonly number[],
 ): { mean: number; variance: number } {

@@ -1,55 +1,57 @@
-/** The stays of requests at a server, from arrival to answer. */
+/** Sojourn times of requests, from arrival to answer. */
 import type { LoadRun } from '../../model/load-run.ts'
 
-/** Of the requests of a run that were answered, in the order of their arrival. */
-interface Stays {
+/** Sojourns of the answered requests of a run, in arrival order. */
+interface Sojourns {
   readonly sentMs: Float64Array
   readonly endMs: Float64Array
-  /** Others that were there when each arrived. */
-  readonly foundThere: Int32Array
-  /** Their places in the order in which they left. */
+  /** Other requests in the system at each arrival. */
+  readonly foundPresent: Int32Array
+  /** Indices in departure order. */
   readonly leaving: Int32Array
 }
 
-const known = new WeakMap<LoadRun, Stays>()
+const memoised = new WeakMap<LoadRun, Sojourns>()
 
 /**
- * Sorted once for each run: many numbers of workers are tried on the same ones.
- * @param besideMs what each request takes beside the server, on its way there and back: it stays so
- * much shorter
+ * Sojourns of the answered requests. Memoised for each run, as many candidate disciplines read the
+ * same one.
+ * @param overheadMs network and framework time of each request, by which its sojourn is shortened
  */
-export function answeredOf(run: LoadRun, besideMs = 0): Stays {
-  let stays = known.get(run)
-  if (stays === undefined) {
-    stays = staysOf(run)
-    known.set(run, stays)
+export function collectSojourns(run: LoadRun, overheadMs = 0): Sojourns {
+  let sojourns = memoised.get(run)
+  if (sojourns === undefined) {
+    sojourns = computeSojourns(run)
+    memoised.set(run, sojourns)
   }
-  return besideMs === 0 ? stays : without(besideMs, stays)
+  return overheadMs === 0 ? sojourns : subtractOverhead(overheadMs, sojourns)
 }
 
-function staysOf({ sentMs, latencyMs }: LoadRun): Stays {
+function computeSojourns({ sentMs, latencyMs }: LoadRun): Sojourns {
   const answered = [...sentMs.keys()]
     .filter((i) => !Number.isNaN(latencyMs[i]!))
     .sort((a, b) => sentMs[a]! - sentMs[b]!)
-  const cameMs = Float64Array.from(answered, (i) => sentMs[i]!)
-  const endMs = cameMs.map((ms, i) => ms + latencyMs[answered[i]!]!)
-  return inOrder(cameMs, endMs, [...endMs.keys()])
+  const arrivedMs = Float64Array.from(answered, (i) => sentMs[i]!)
+  const endMs = arrivedMs.map((ms, i) => ms + latencyMs[answered[i]!]!)
+  return inOrder(arrivedMs, endMs, [...endMs.keys()])
 }
 
-/** Requests came later by that much, and left when they did, or as they came. */
-function without(besideMs: number, { sentMs, endMs, leaving }: Stays): Stays {
-  const cameMs = sentMs.map((ms) => ms + besideMs)
-  const leftMs = endMs.map((ms, i) => Math.max(ms, cameMs[i]!))
-  return inOrder(cameMs, leftMs, [...leaving])
+/**
+ * Delays every arrival by the overhead. A request departs as observed, but not before its arrival.
+ */
+function subtractOverhead(overheadMs: number, { sentMs, endMs, leaving }: Sojourns): Sojourns {
+  const arrivedMs = sentMs.map((ms) => ms + overheadMs)
+  const leftMs = endMs.map((ms, i) => Math.max(ms, arrivedMs[i]!))
+  return inOrder(arrivedMs, leftMs, [...leaving])
 }
 
-function inOrder(sentMs: Float64Array, endMs: Float64Array, places: number[]): Stays {
-  const leaving = new Int32Array(places.sort((a, b) => endMs[a]! - endMs[b]!))
+function inOrder(sentMs: Float64Array, endMs: Float64Array, positions: number[]): Sojourns {
+  const leaving = new Int32Array(positions.sort((a, b) => endMs[a]! - endMs[b]!))
   let left = 0
-  const foundThere = new Int32Array(sentMs.length)
+  const foundPresent = new Int32Array(sentMs.length)
   for (const [taken, atMs] of sentMs.entries()) {
     while (left < leaving.length && endMs[leaving[left]!]! <= atMs + 1e-6) left++
-    foundThere[taken] = taken - left
+    foundPresent[taken] = taken - left
   }
-  return { sentMs, endMs, foundThere, leaving }
+  return { sentMs, endMs, foundPresent, leaving }
 }

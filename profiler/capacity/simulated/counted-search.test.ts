@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Load } from '../../model/load.ts'
 import type { Slo } from '../../model/slo.ts'
-import { countedCapacity } from './counted-search.ts'
+import { searchCountedCapacity } from './counted-search.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const arrivals = { kind: 'poisson' } as const
@@ -22,7 +22,7 @@ function serverOf(latencyMs: (rateRps: number) => number, expectedRps: number) {
   }
 }
 const capacityOf = (server: ReturnType<typeof serverOf>, saturationRps = 1000) =>
-  countedCapacity({ server, slo, seed: 1, arrivals, saturationRps })
+  searchCountedCapacity({ server, slo, seed: 1, arrivals, saturationRps })
 
 describe('the highest rate that keeps the SLO', () => {
   test('is met from below to within its last step, wherever it is looked for first', () => {
@@ -51,7 +51,7 @@ describe('the highest rate that keeps the SLO', () => {
   test('burstier arrivals leave more to chance', () => {
     const bursty = (cv: number) => {
       const server = serverOf((rate) => rate / 8, 400)
-      const { capacityRps, capacityCi90Rps } = countedCapacity({
+      const { capacityRps, capacityCi90Rps } = searchCountedCapacity({
         server,
         slo,
         seed: 1,

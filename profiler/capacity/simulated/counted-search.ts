@@ -1,58 +1,58 @@
 /**
- * The highest rate that keeps an SLO, of a server in virtual time that counts what is over: windows
- * end as soon as they are lost.
+ * Searches for the highest rate that meets an SLO, for a server in virtual time that counts
+ * violations: windows end as soon as they are lost.
  */
-import { keepsCounts, mostOver, type Slo } from '../../model/slo.ts'
+import { countsMeetSlo, maxRequestsOver, type Slo } from '../../model/slo.ts'
 import type { Load } from '../../model/load.ts'
 import type { Capacity } from '../../model/measurement.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
-import { between } from '../capacity-bounds.ts'
+import { boundedBetween } from '../capacity-bounds.ts'
 
 export interface CountedSearch {
   readonly server: Required<Pick<VirtualServer, 'expects' | 'countOver'>>
   readonly slo: Slo
   readonly seed: number
   readonly arrivals: Extract<Load, { kind: 'open' }>['arrivals']
-  /** Of a saturated closed loop. */
+  /** Saturation of a closed loop. */
   readonly saturationRps: number
 }
 
 /**
- * From short windows to long ones: requests of each, how far the search steps from where the one
- * before it ended, and how far apart the ends of its bracket may be. Each kind of window plays the
- * same arrivals, stretched. The last one decides.
+ * Stages from short windows to long ones: requests of each, first step away from the last rate, and
+ * final ratio of the bracket. All windows of a stage play the same arrivals, stretched. The last
+ * stage decides.
  */
 const stages = [
   { requests: 1000, step: 1.06, precision: 1.06 },
   { requests: 3000, step: 1.03, precision: 1.03 },
   { requests: 10_000, step: 1.01, precision: 1.0202 },
 ] as const
-/** Rates looked at, as parts of the saturated one. */
-const lowest = 0.005
-const highest = 1.05
+/** Lowest and highest rate, as shares of the saturation. */
+const minRateShare = 0.005
+const maxRateShare = 1.05
 
 /**
- * Standard deviation of ln(capacity) that the last windows' chance makes: measured of Poisson
- * arrivals, against windows of 60,000 requests.
+ * Standard deviation of ln capacity by the noise of the last windows, measured with Poisson
+ * arrivals against windows of 60,000 requests.
  */
-const chance = 0.02
+const windowNoiseSd = 0.02
 
 /**
- * The highest rate whose window keeps the SLO: brackets it with short windows from where the
- * server's own model expects it, then with long ones.
+ * Highest rate whose window meets the SLO. Short windows bracket it from the rate that the server's
+ * own model expects, then longer ones.
  */
-export function countedCapacity({
+export function searchCountedCapacity({
   server,
   slo,
   seed,
   arrivals,
   saturationRps,
 }: CountedSearch): Capacity {
-  const bounds = { lowest: lowest * saturationRps, highest: highest * saturationRps }
+  const bounds = { lowest: minRateShare * saturationRps, highest: maxRateShare * saturationRps }
   let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
-    const most = mostOver(slo, requests)
+    const maxOver = maxRequestsOver(slo, requests)
     const keeps = (rate: number): boolean => {
       const load = {
         kind: 'open',
@@ -61,24 +61,24 @@ export function countedCapacity({
         durationS: requests / rate,
         seed,
       } as const
-      const { over, failed } = server.countOver(load, slo.limitMs, most)
-      return keepsCounts({ requests, over, errors: failed }, slo)
+      const { over, failed } = server.countOver(load, slo.limitMs, maxOver)
+      return countsMeetSlo({ requests, over, errors: failed }, slo)
     }
-    ;[low, high] = bracket(keeps, rateRps, stage, bounds)
+    ;[low, high] = bracketRate(keeps, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
   }
   const reach = Math.exp(
-    1.645 * chance * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1),
+    1.645 * windowNoiseSd * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1),
   )
-  return { ...between(low / reach, high * reach), capacityRps: low }
+  return { ...boundedBetween(low / reach, high * reach), capacityRps: low }
 }
 
 /**
- * The ends of an interval that a falling condition changes in, no further apart than `precision`:
- * steps that double lead away from where it begins, then it is halved, both on a logarithmic axis.
- * Beyond the bounds nothing is asked: the lower one is taken to hold, the upper one not to.
+ * Brackets the rate at which a falling condition changes, to a ratio of `precision`. Steps from the
+ * start double, then the bracket is halved, both in log rate. The bounds are not evaluated: the
+ * lower one counts as met, the upper one as violated.
  */
-function bracket(
+function bracketRate(
   holds: (rateRps: number) => boolean,
   from: number,
   { step, precision }: { readonly step: number; readonly precision: number },
@@ -88,12 +88,11 @@ function bracket(
   let rateRps = Math.min(Math.max(from, low), high / step)
   let stride = step
   while (high / low > precision) {
-    const held = holds(rateRps)
-    if (held) low = rateRps
+    const isMet = holds(rateRps)
+    if (isMet) low = rateRps
     else high = rateRps
-    // Once it is between one that held and one that did not, a step is longer than what lies
-    // between.
-    const next = held ? low * stride : high / stride
+    // Once the rate is bracketed, a doubled step is longer than the bracket.
+    const next = isMet ? low * stride : high / stride
     rateRps = next > low && next < high ? next : Math.sqrt(low * high)
     stride *= stride
   }

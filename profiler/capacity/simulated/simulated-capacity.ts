@@ -1,16 +1,16 @@
 /**
- * Capacity of a server in virtual time. Its time costs nothing, so that long windows and plain
- * bisection replace the search made for real servers.
+ * Capacity of a server in virtual time. Its time is free, so long windows and plain bisection
+ * replace the search for real servers.
  */
-import { keeps, keepsSurely, type Slo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
+import { meetsSlo, surelyMeetsSlo, type Slo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Load, Phase } from '../../model/load.ts'
 import type { Capacity, Measurement } from '../../model/measurement.ts'
 import type { Target } from '../../model/target.ts'
 import type { VirtualExpectation } from '../../model/virtual-server.ts'
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { type CountedSearch, countedCapacity } from './counted-search.ts'
-import { between, noCapacity } from '../capacity-bounds.ts'
+import { type CountedSearch, searchCountedCapacity } from './counted-search.ts'
+import { boundedBetween, noCapacity } from '../capacity-bounds.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -21,30 +21,26 @@ export interface SimulatedCapacityOptions {
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
 }
 
-/** Of the capacity: rates of the load curve around it. */
+/** Rates of the load curve, as shares of the capacity. */
 const curveParts = [0.3, 0.6, 0.85] as const
 const curveRequests = 1000
 const capacityRequests = 4000
-const idleRequests = 200
+const unloadedRequests = 200
 const saturationRequests = 1500
-/** Of streamed answers, each of hundreds of steps: requests of a window and of a long one. */
+/** Requests of a window and of a long window, for streamed answers of hundreds of steps. */
 const streamWindows = [1000, 3000] as const
-const idleAnswers = 64
-/** The rate is lowered by these steps until a long window keeps the SLO. */
+const unloadedAnswers = 64
+/** Factor, and number of steps, by which the rate falls until a long window meets the SLO. */
 const longStep = 0.985
 const longSteps = 8
-/** The ends of the bracket of a streaming server are then this far apart. */
-const precision = 1.01
-/**
- * Most servers keep their SLO up to somewhere near saturation: the first rates to try, as parts of
- * it.
- */
+/** Final ratio of the bracket of a streaming server. */
+const maxBracketRatio = 1.01
+/** First rates to try, as shares of the saturation: most servers meet their SLO close to it. */
 const firstRates = [0.8, 0.4, 0.1] as const
 const saturatingConnections = 256
 
 /**
- * The highest rate whose SLO percentile keeps the SLO, in virtual time. `seconds` of the result are
- * virtual.
+ * Finds the highest rate that meets the SLO in virtual time. `seconds` of the result are virtual.
  */
 export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
   return new SimulatedMeasurement(options).run()
@@ -53,14 +49,14 @@ export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Pro
 class SimulatedMeasurement {
   private readonly generator = new VirtualLoadGenerator()
   private readonly points: LoadPoint[] = []
-  /** Of the server by its own account, where it has one. */
+  /** Expectation of the server's own model, if it has one. */
   private readonly expected: VirtualExpectation | undefined
   private readonly arrivals: NonNullable<SimulatedCapacityOptions['arrivals']>
 
   constructor(private readonly options: SimulatedCapacityOptions) {
     const { target, slo, arrivals } = options
     this.expected = target.server.expects?.(slo)
-    // A trace has a rate of its own.
+    // A trace has a fixed rate.
     this.arrivals =
       arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
   }
@@ -85,22 +81,22 @@ class SimulatedMeasurement {
       detail,
       caveats: [],
     })
-    if (!keeps(idle, slo)) {
+    if (!meetsSlo(idle, slo)) {
       const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
       return result(idle.achievedRps, 'slo-unattainable', noCapacity, detail)
     }
-    // A closed loop may end before a large batch on a slow device does, and one at a time is
-    // answered as fast as it is.
-    const saturationRps = Math.max(idle.achievedRps, (await this.saturated(idle)).achievedRps)
+    // A closed loop may end before a large batch on a slow device, and the unloaded rate is a lower
+    // bound.
+    const saturationRps = Math.max(idle.achievedRps, (await this.measureSaturation(idle)).achievedRps)
     const { server } = target
     const { expects, countOver } = server
     const capacity =
       expects && countOver
-        ? await this.counted(
+        ? await this.searchCounted(
             { expects: expects.bind(server), countOver: countOver.bind(server) },
             saturationRps,
           )
-        : await this.bisected(idle, saturationRps)
+        : await this.bisect(idle, saturationRps)
     return result(saturationRps, 'converged', capacity)
   }
 
@@ -129,24 +125,24 @@ class SimulatedMeasurement {
     const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
     const first = await this.closed(
       1,
-      atMost(idleRequests, this.expected && 1000 / this.expected.idleMs, seconds),
+      boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.idleMs, seconds),
       'idle',
     )
-    // A streamed answer takes long whatever the SLO is about.
+    // A streamed answer takes long, whatever the SLO counts.
     return first.stream
-      ? this.closed(1, (idleAnswers * first.stream.e2e.meanMs) / 1000, 'idle')
+      ? this.closed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'idle')
       : first
   }
 
   /**
-   * Long enough for several of the largest batches: one that is cut off with its first was served
-   * next to nothing.
+   * Measures the saturation with windows of several large batches: a window cut within its first
+   * batch shows almost no throughput.
    */
-  private async saturated(idle: LoadPoint): Promise<LoadPoint> {
+  private async measureSaturation(idle: LoadPoint): Promise<LoadPoint> {
     const { slo } = this.options
     const seconds = idle.stream
       ? (2 * idle.stream.e2e.maxMs) / 1000
-      : atMost(
+      : boundSeconds(
           saturationRequests,
           this.expected?.saturationRps,
           Math.max(1, (4 * slo.limitMs) / 1000),
@@ -157,13 +153,13 @@ class SimulatedMeasurement {
     return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
   }
 
-  /** Of a server that counts its slow requests by itself; the load curve is played beside it. */
-  private async counted(server: CountedSearch['server'], saturationRps: number): Promise<Capacity> {
+  /** Searches by the server's own count of violations, and plays the load curve beside it. */
+  private async searchCounted(server: CountedSearch['server'], saturationRps: number): Promise<Capacity> {
     const { slo, seed } = this.options
-    const capacity = countedCapacity({ server, slo, seed, arrivals: this.arrivals, saturationRps })
+    const capacity = searchCountedCapacity({ server, slo, seed, arrivals: this.arrivals, saturationRps })
     const { capacityRps } = capacity
     for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
-    // What a looser SLO would allow.
+    // Shows what a looser SLO would allow.
     await this.offer(
       Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)),
       curveRequests,
@@ -172,39 +168,39 @@ class SimulatedMeasurement {
     return capacity
   }
 
-  /** By bisection over the rate, then down until a long window keeps the SLO. */
-  private async bisected(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
+  /** Bisects the rate, then lowers it until a long window meets the SLO. */
+  private async bisect(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
     const { slo } = this.options
     let low = 0.005 * saturationRps
-    // Times per token do not show that answers wait: beyond saturation ever more do.
+    // Times per token do not show waiting: beyond saturation ever more answers wait.
     let high = (idle.stream ? 1 : 1.05) * saturationRps
-    let certainlyKept = 0
-    let certainlyMissed = high
-    while (high / low > precision) {
+    let surelyMetRps = 0
+    let surelyViolatedRps = high
+    while (high / low > maxBracketRatio) {
       const first = firstRates
         .map((part) => part * saturationRps)
         .find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
       const rateRps = first ?? Math.sqrt(low * high)
       const point = await this.offer(rateRps, streamWindows[0])
-      if (keeps(point, slo)) low = rateRps
+      if (meetsSlo(point, slo)) low = rateRps
       else high = rateRps
-      if (keepsSurely(point, slo) === true) certainlyKept = Math.max(certainlyKept, rateRps)
-      if (keepsSurely(point, slo) === false) certainlyMissed = Math.min(certainlyMissed, rateRps)
+      if (surelyMeetsSlo(point, slo) === true) surelyMetRps = Math.max(surelyMetRps, rateRps)
+      if (surelyMeetsSlo(point, slo) === false) surelyViolatedRps = Math.min(surelyViolatedRps, rateRps)
     }
-    // A short window near saturation ends before its queue has grown: the rate must also keep the
-    // SLO over a long one.
+    // A short window near saturation ends before its queue has grown, so the rate must meet the SLO
+    // over a long one.
     let capacityRps = low
     for (
       let step = 0;
-      step < longSteps && !keeps(await this.offer(capacityRps, streamWindows[1]), slo);
+      step < longSteps && !meetsSlo(await this.offer(capacityRps, streamWindows[1]), slo);
       step++
     )
       capacityRps *= longStep
-    const boundRps = Math.max(Math.min(certainlyMissed, 1.05 * saturationRps), capacityRps)
-    return between(Math.min(certainlyKept || low, capacityRps), boundRps, capacityRps)
+    const boundRps = Math.max(Math.min(surelyViolatedRps, 1.05 * saturationRps), capacityRps)
+    return boundedBetween(Math.min(surelyMetRps || low, capacityRps), boundRps, capacityRps)
   }
 }
 
-/** Seconds that so many requests take at a rate, where it is known, and `seconds` at most. */
-const atMost = (requests: number, rateRps: number | undefined, seconds: number): number =>
+/** Seconds for a number of requests at a rate, if that is known, and `seconds` at most. */
+const boundSeconds = (requests: number, rateRps: number | undefined, seconds: number): number =>
   rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)

@@ -9,7 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { grpcClient, grpcMetadata } from '../../load/grpc-sender.ts'
 import { HttpLoadGenerator } from '../../load/http-generator.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import { loadPointOf } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
 import { testCertificate, testKey } from '../../testing/certificate.ts'
 import { type Handler, startGrpcServer } from '../../testing/known-grpc-server.ts'
 import { skipIfDisturbed } from '../../testing/undisturbed.ts'
@@ -404,7 +404,7 @@ describe('load over gRPC', () => {
 
   test.for(loads)('$kind loop: a fixed latency, and no error', async (load, { skip }) => {
     const run = await played(() => after(20, oipAnswer), load, 5000)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(point.errors).toBe(0)
     expect(point.p50Ms).toBeGreaterThan(19)
     skipIfDisturbed(run, skip)
@@ -419,7 +419,7 @@ describe('load over gRPC', () => {
       if (which === 1) return wire([1, 'bert'])
       return which === 2 ? after(10_000, oipAnswer) : oipAnswer
     }, load)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(Object.keys(point.errorKinds).sort()).toEqual([
       'bad answer',
       'grpc RESOURCE_EXHAUSTED',

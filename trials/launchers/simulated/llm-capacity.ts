@@ -8,7 +8,7 @@
  */
 
 import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
-import { countedMs, type Slo } from '../../../profiler/model/slo.ts'
+import { computeSloLatency, type Slo } from '../../../profiler/model/slo.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
@@ -389,7 +389,7 @@ export function llmCapacities(
   const apart = model.load.classes.filter(({ name }) => classes.includes(name))
   const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
     const latencies = llmLatencies(model, rate, percentile, of)
-    return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
+    return latencies === undefined ? Number.POSITIVE_INFINITY : computeSloLatency(latencies, slo, of?.name)
   }
   const known = new Map<number, number>()
   /** As the SLO counts them, of the worst class; infinite beyond saturation. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { countedRun, type Slo } from '../../../profiler/model/slo.ts'
+import { selectSloLatencies, type Slo } from '../../../profiler/model/slo.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { acceptanceOf } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
@@ -167,7 +167,7 @@ describe('the closed form', () => {
   const goodAt = (configuration: Record<string, number | string>, rate: number) => {
     const run = simulated(configuration, requests).simulation.play(open(rate, 1500))
     return (
-      countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+      selectSloLatencies(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
     )
   }
 
@@ -380,7 +380,7 @@ describe('speculative decoding', () => {
       const goodAt = (rate: number) => {
         const run = new SimulatedLlmServer({ server, requests: mixed }).play(open(rate, 1500))
         return (
-          countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
+          selectSloLatencies(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
           run.latencyMs.length
         )
       }

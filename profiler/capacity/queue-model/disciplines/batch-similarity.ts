@@ -1,62 +1,59 @@
 /**
- * Whether batches that closed loops and open windows showed are the same server's, put together as
- * is said.
+ * Whether batches extracted from closed loops and from open windows come from the same server,
+ * under the same batching parameters.
  */
 import { median } from 'simple-statistics'
 import { theilSenSlope } from '../../../statistics/theil-sen.ts'
-import type { Steps } from '../../service-log/service-log.ts'
+import type { ServiceLog } from '../../service-log/service-log.ts'
 
 /**
- * Share by which batches of a closed loop may take longer or shorter than a line through those of
- * open load, beyond chance, to be the same server's.
+ * Relative difference, beyond chance, by which batches of a closed loop may depart from the line
+ * through those of open load.
  */
-const same = 0.05
-const certain = 3
+const maxDifference = 0.05
+const maxStandardErrors = 3
 /**
- * Times as far as those of open load that its batches may be from one another by that line: halves
- * of one that are said to be two are far apart.
+ * Factor by which the spread of a loop's batches about the line may exceed that of the open load.
+ * Halves of one batch that are taken for two have a large spread.
  */
-const unevenly = 3
-/**
- * Batches in a row that are taken together to see whether the machine was faster at one time than
- * at another.
- */
-const inARow = 10
+const maxSpreadFactor = 3
+/** Consecutive batches whose median shows the drift of the machine's speed. */
+const blockSize = 10
 
 /**
- * Whether batches of a closed loop were served as those of open load were, but for chance and for
- * how much faster the machine was at one time than at another.
+ * Whether batches of a closed loop took as long as those of open load, but for chance and the drift
+ * of the machine's speed.
  */
-export function batchesAlike(known: Steps, other: Steps): boolean {
+export function areBatchesSimilar(known: ServiceLog, other: ServiceLog): boolean {
   if (other.tookMs.length === 0) return true
-  const slope = Math.max(0, theilSenSlope(pairsOf(known)))
+  const slope = Math.max(0, theilSenSlope(samplePairs(known)))
   const baseMs = Math.max(
     1e-3,
     median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!)),
   )
-  const logs = (steps: Steps) =>
-    steps.tookMs.map((ms, i) =>
-      Math.log(Math.max(1e-3, ms) / (baseMs + slope * steps.departed[i]!)),
+  const logs = (log: ServiceLog) =>
+    log.tookMs.map((ms, i) =>
+      Math.log(Math.max(1e-3, ms) / (baseMs + slope * log.departed[i]!)),
     )
-  const [of, those] = [logs(known), logs(other)]
-  const offBy = median(those)
-  const spread = spreadOf(of)
-  if (spreadOf(those.map((log) => log - offBy)) > unevenly * Math.max(same, spread)) return false
-  const rows = Array.from({ length: Math.floor(of.length / inARow) }, (_, row) =>
-    median(of.slice(row * inARow, (row + 1) * inARow)),
+  const [knownLogs, otherLogs] = [logs(known), logs(other)]
+  const shift = median(otherLogs)
+  const spread = robustSd(knownLogs)
+  if (robustSd(otherLogs.map((log) => log - shift)) > maxSpreadFactor * Math.max(maxDifference, spread)) return false
+  const blockMedians = Array.from({ length: Math.floor(knownLogs.length / blockSize) }, (_, row) =>
+    median(knownLogs.slice(row * blockSize, (row + 1) * blockSize)),
   )
-  const ofRows = Math.max(spread / Math.sqrt(inARow), rows.length > 1 ? spreadOf(rows) : 0)
+  const blockSd = Math.max(spread / Math.sqrt(blockSize), blockMedians.length > 1 ? robustSd(blockMedians) : 0)
   return (
-    Math.abs(offBy) <
-    Math.max(same, certain * ofRows * Math.sqrt(inARow / of.length + inARow / those.length))
+    Math.abs(shift) <
+    Math.max(maxDifference, maxStandardErrors * blockSd * Math.sqrt(blockSize / knownLogs.length + blockSize / otherLogs.length))
   )
 }
 
-/** A standard deviation that a few far ones do not move. */
-const spreadOf = (values: readonly number[]): number => 1.5 * median(values.map(Math.abs))
+/** Robust standard deviation, from the median absolute value. */
+const robustSd = (values: readonly number[]): number => 1.5 * median(values.map(Math.abs))
 
-const mostPaired = 150
-const pairsOf = ({ tookMs, departed }: Steps) =>
+const maxPairedBatches = 150
+const samplePairs = ({ tookMs, departed }: ServiceLog) =>
   tookMs
     .map((y, i) => ({ x: departed[i]!, y }))
-    .filter((_, i) => i % Math.ceil(tookMs.length / mostPaired) === 0)
+    .filter((_, i) => i % Math.ceil(tookMs.length / maxPairedBatches) === 0)

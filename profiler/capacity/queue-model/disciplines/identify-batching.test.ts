@@ -7,11 +7,11 @@ import type { Load } from '../../../model/load.ts'
 import type { Slo } from '../../../model/slo.ts'
 import type { VirtualServer } from '../../../model/virtual-server.ts'
 import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
-import type { WatchedRun } from '../../host-interference.ts'
+import type { RunWithInterference } from '../../host-interference.ts'
 import { measureCapacity } from '../../measure.ts'
-import { type Batching, lineAt, lineThrough, serveByBatches } from '../batching.ts'
-import { saturationOf, twinOf } from '../queue-model.ts'
-import { batchesSeen } from './identify-batching.ts'
+import { type Batching, evaluateLine, fitLine, simulateBatches } from '../batching.ts'
+import { computeSaturation, buildQueueModel } from '../queue-model.ts'
+import { identifyBatching } from './identify-batching.ts'
 
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
@@ -24,12 +24,12 @@ const open = (rateRps: number, durationS: number, seed = 3): Load => ({
   seed,
 })
 
-async function seenOf(server: VirtualServer, rateRps: number, togetherMs: number, idleMs: number) {
-  const windows: WatchedRun[] = []
+async function seenOf(server: VirtualServer, rateRps: number, coalescingMs: number, idleMs: number) {
+  const windows: RunWithInterference[] = []
   for (const share of [0.6, 0.9, 1])
     windows.push({ run: await play(server, open(share * rateRps, 1, 10 * share)), disturbed: [] })
   const loops = [await play(server, { kind: 'closed', connections: 40, durationS: 0.4 })]
-  return batchesSeen(windows, loops, 0, togetherMs, idleMs)
+  return identifyBatching(windows, loops, 0, coalescingMs, idleMs)
 }
 
 describe('how a server puts batches together shows in who left together', () => {
@@ -54,13 +54,13 @@ describe('how a server puts batches together shows in who left together', () => 
       })
       const idleMs = 11.5 + maxDelayMs
       const found = (await seenOf(server, rateRps, 0.15 * idleMs, idleMs))!
-      expect([found.workers, found.most]).toEqual([servers, maxBatch])
+      expect([found.workers, found.maxBatch]).toEqual([servers, maxBatch])
       expect(Math.abs(found.delayMs - maxDelayMs)).toBeLessThan(0.5 + 0.05 * maxDelayMs)
       if (maxDelayMs > 2) expect(found.since).toBe(waitsSince)
       // Served as long as they were, whatever they waited for: full batches from closed loops too.
-      const steps = [...found.windows, ...found.loops]
+      const log = [...found.windows, ...found.loops]
       expect(found.loops).toHaveLength(1)
-      const errors = steps.flatMap(({ tookMs, departed }) =>
+      const errors = log.flatMap(({ tookMs, departed }) =>
         tookMs.map((ms, i) => Math.abs(ms / (10 + 1.5 * departed[i]!) - 1)),
       )
       // Two that left at once by chance are not always told apart.
@@ -98,7 +98,7 @@ test('closed loops are of the same server where they are slower by no more than 
     })
   const beside = async (slower: number, unsteady: number) => {
     const served = server(1, unsteady)
-    const windows: WatchedRun[] = []
+    const windows: RunWithInterference[] = []
     for (const rateRps of [120, 190, 210])
       windows.push({ run: await play(served, open(rateRps, 1.5, rateRps)), disturbed: [] })
     const loop = await play(server(slower, unsteady), {
@@ -106,9 +106,9 @@ test('closed loops are of the same server where they are slower by no more than 
       connections: 14,
       durationS: 0.5,
     })
-    return batchesSeen(windows, [loop], 0, 1.5, 10)
+    return identifyBatching(windows, [loop], 0, 1.5, 10)
   }
-  const same = { workers: 2, most: 4, loops: [{}] }
+  const same = { workers: 2, maxBatch: 4, loops: [{}] }
   expect(await beside(1, 0)).toMatchObject(same)
   expect(await beside(1.12, 0)).toBeUndefined()
   expect(await beside(1.12, 0.15)).toMatchObject(same)
@@ -129,10 +129,10 @@ test('what few batches of open load contradict is no way, where more leave at on
     const server = of(seed)
     const loops = [await play(server, { kind: 'closed', connections: 8, durationS: 0.4 })]
     const windows = [{ run: await play(server, open(115, 1, seed)), disturbed: [] }]
-    found.push(batchesSeen(windows, loops, 8, 1.5, 10))
+    found.push(identifyBatching(windows, loops, 8, 1.5, 10))
   }
   // Two at once of four each leave as eight do.
-  expect(found.map((way) => (way ? way.workers * way.most : 8)).every((most) => most >= 8)).toBe(
+  expect(found.map((way) => (way ? way.workers * way.maxBatch : 8)).every((maxBatch) => maxBatch >= 8)).toBe(
     true,
   )
   expect(found.filter((way) => way?.workers === 2).length).toBeGreaterThan(3)
@@ -149,8 +149,8 @@ test('windows of small batches are told beside loops of which all leave at once,
   const loops = [await play(server, { kind: 'closed', connections: 60, durationS: 0.4 })]
   // Of what left together in the loops nothing is known: steps of unequal sizes tell no largest
   // batch.
-  expect(() => batchesSeen(windows, loops, 0, 1, 8)).not.toThrow()
-  expect(batchesSeen(windows, loops, 60, 1, 8)).toMatchObject({ workers: 1, most: 60 })
+  expect(() => identifyBatching(windows, loops, 0, 1, 8)).not.toThrow()
+  expect(identifyBatching(windows, loops, 60, 1, 8)).toMatchObject({ workers: 1, maxBatch: 60 })
 })
 
 test.each<[number, 'arrival' | 'free', number]>([
@@ -171,10 +171,10 @@ test.each<[number, 'arrival' | 'free', number]>([
       serviceMs,
     })
     const { sentMs, latencyMs } = await play(server, open(300 * workers, 2))
-    const batching: Batching = { workers, most: 8, delayMs, since, besideMs: 0 }
-    const twins = new Float64Array(sentMs.length)
-    serveByBatches(batching, serviceMs, 1, sentMs, twins)
-    for (const [i, ms] of latencyMs.entries()) expect(twins[i]!).toBeCloseTo(ms, 6)
+    const batching: Batching = { workers, maxBatch: 8, delayMs, since, overheadMs: 0 }
+    const models = new Float64Array(sentMs.length)
+    simulateBatches(batching, serviceMs, 1, sentMs, models)
+    for (const [i, ms] of latencyMs.entries()) expect(models[i]!).toBeCloseTo(ms, 6)
   },
 )
 
@@ -183,7 +183,7 @@ describe('what a batch of another size takes', () => {
   const sizes = Array.from({ length: 200 }, (_, i) => 1 + (i % 5))
   const tookMs = sizes.map((n) => (20 + 3 * n) * (0.98 + 0.04 * uniform()))
   const each = (value: number) => sizes.map(() => value)
-  const steps = {
+  const log = {
     present: sizes,
     departed: sizes,
     tookMs,
@@ -193,18 +193,18 @@ describe('what a batch of another size takes', () => {
   }
 
   test('lies on a straight line through all of them', () => {
-    const line = lineThrough(steps)
-    expect(Math.abs(lineAt(line, 16) / 68 - 1)).toBeLessThan(0.03)
-    expect(lineThrough({ ...steps, tookMs: each(7) })).toEqual({
+    const line = fitLine(log)
+    expect(Math.abs(evaluateLine(line, 16) / 68 - 1)).toBeLessThan(0.03)
+    expect(fitLine({ ...log, tookMs: each(7) })).toEqual({
       baseMs: expect.closeTo(7, 9),
       msEach: expect.closeTo(0, 9),
     })
   })
 
   test('is what the twin serves at saturation, though it saw none so large', () => {
-    const batching: Batching = { workers: 2, most: 16, delayMs: 3, since: 'arrival', besideMs: 0 }
+    const batching: Batching = { workers: 2, maxBatch: 16, delayMs: 3, since: 'arrival', overheadMs: 0 }
     expect(
-      Math.abs(saturationOf(twinOf(steps, { workers: 2, batching })) / ((2 * 16_000) / 68) - 1),
+      Math.abs(computeSaturation(buildQueueModel(log, { workers: 2, batching })) / ((2 * 16_000) / 68) - 1),
     ).toBeLessThan(0.03)
   })
 })
@@ -326,7 +326,7 @@ test.each([
         servers,
         maxBatch: 16,
         maxDelayMs: 2,
-        besideMs: 0.7,
+        overheadMs: 0.7,
         serviceMs,
       })
       const found = await measureCapacity({

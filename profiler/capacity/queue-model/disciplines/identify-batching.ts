@@ -1,211 +1,207 @@
-/** How a server puts batches together, as open windows of load tell: see batching.ts. */
+/** Identifies dynamic batching (batching.ts) from open windows. */
 import { sum } from 'simple-statistics'
-import { leastOf } from '../../../statistics/index-of-min.ts'
+import { indexOfMin } from '../../../statistics/index-of-min.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
-import { meets, type WatchedRun } from '../../host-interference.ts'
-import { type Batching, beginsMs } from '../batching.ts'
-import { usualTimes } from '../../service-log/typical-durations.ts'
-import { joinSteps, type Steps } from '../../service-log/service-log.ts'
-import { batchesAlike } from './batch-similarity.ts'
-import { answeredOf } from '../../service-log/sojourns.ts'
+import { overlapsAny, type RunWithInterference } from '../../host-interference.ts'
+import { type Batching, computeBatchStart } from '../batching.ts'
+import { typicalDurations } from '../../service-log/typical-durations.ts'
+import { joinServiceLogs, type ServiceLog } from '../../service-log/service-log.ts'
+import { areBatchesSimilar } from './batch-similarity.ts'
+import { collectSojourns } from '../../service-log/sojourns.ts'
 
-interface BatchesSeen extends Batching {
+interface IdentifiedBatching extends Batching {
+  /** Batch durations by size, for each window, in order of their start. */
+  readonly windows: readonly ServiceLog[]
   /**
-   * How long each batch was served, by how many were in it, window by window, in the order in which
-   * they began.
+   * Batch durations of the closed loops with the same parameters. They show full batches, which
+   * windows of slow batches seldom do.
    */
-  readonly windows: readonly Steps[]
-  /**
-   * Of the closed loops that were served alike: they show full batches, which a window of slow ones
-   * seldom does.
-   */
-  readonly loops: readonly Steps[]
+  readonly loops: readonly ServiceLog[]
 }
 
-const mostWorkers = 8
-/** Fewest batches of two and more to tell anything. */
-const fewest = 12
+const maxWorkers = 8
+/** Batches of two or more that an identification needs. */
+const minBatches = 12
 /**
- * Share of the requests that may be in batches which others should have been in, or some of them
- * not.
+ * Share of requests that may contradict the parameters: their batch lacks requests that had
+ * arrived, or holds requests that had not.
  */
-const odd = 0.08
+const maxContradictedShare = 0.08
 /**
- * More of the requests that another explanation must explain to be preferred to a simpler one; or
- * so many times as much of the rest, if that is more than a few.
+ * Gain in explained requests that makes a more complex explanation better; or the ratio of
+ * unexplained ones, if these are not negligible.
  */
-const more = 0.02
-const times = 2
-const few = 0.003
-const leastSpread = 0.02
+const minGain = 0.02
+const minRatio = 2
+const negligibleShare = 0.003
+const minSpread = 0.02
 /**
- * A batch that took less than this share of what such batches usually take did not begin when it is
- * said to have.
+ * A batch that takes less than this part of its typical duration did not begin when the parameters
+ * say.
  */
-const tooShort = 0.5
-/** One that took so many times as long as larger ones usually do waited for others. */
-const tooLong = 1.5
+const minDurationFactor = 0.5
+/** A batch that takes this many times as long as larger ones waited for requests. */
+const maxDurationFactor = 1.5
 /**
- * Two that are said to have left together by chance took as long as such batches usually do, but
- * for this share.
+ * Two batches that departed together by chance both have their typical duration, within this share.
  */
-const likeOthers = 0.1
+const maxSplitDifference = 0.1
 /**
- * Share of the time within which answers left together, where several batches are served at once or
- * the delay is most of the idle latency: others leave soon after.
+ * Part of the departure coalescing tolerance that is used for concurrent batches, and where the
+ * delay makes up most of the unloaded latency. Other batches depart soon after.
  */
-const closer = 0.2
-/** Times on the way that are tried, as shares of the idle latency. */
-const besideShares = [0.03, 0.06, 0.1, 0.15, 0.2, 0.3]
+const closeDeparturesShare = 0.2
+/** Candidate overheads, as shares of the unloaded latency. */
+const overheadShares = [0.03, 0.06, 0.1, 0.15, 0.2, 0.3]
 
 /**
- * How the server puts batches together, where the windows show it: the simplest way that explains
- * nearly all that was seen. Undefined of one that serves no batches, or otherwise.
- * @param loops closed ones in order of time: used from the last one back to the first that was
- * served otherwise
- * @param largest requests that left together in them
- * @param togetherMs answers within so much of one another left together
+ * Identifies batching: the simplest parameters that explain nearly all requests. Undefined for
+ * servers without batches, or of another discipline.
+ * @param loops closed loops in time order; read from the last one back to the first one served
+ * otherwise
+ * @param largest largest batch of the closed loops
+ * @param coalescingMs departure coalescing tolerance
  */
-export function batchesSeen(
-  windows: readonly WatchedRun[],
+export function identifyBatching(
+  windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
   largest: number,
-  togetherMs: number,
+  coalescingMs: number,
   idleMs: number,
-): BatchesSeen | undefined {
-  const best = bestWay(windows, loops, largest, togetherMs, idleMs)
-  if (best === undefined || best.odd > odd) return undefined
-  const known = joinSteps(best.windows)
-  const alike: Steps[] = []
+): IdentifiedBatching | undefined {
+  const best = findBestBatching(windows, loops, largest, coalescingMs, idleMs)
+  if (best === undefined || best.contradicted > maxContradictedShare) return undefined
+  const known = joinServiceLogs(best.windows)
+  const alike: ServiceLog[] = []
   for (const run of loops.toReversed()) {
     const loop = [{ run, disturbed: [] }]
-    const found = explainedBy(
+    const found = explain(
       loop,
-      [lotsOf(run, best.workers > 1 ? closer * togetherMs : togetherMs)],
+      [groupDepartures(run, best.workers > 1 ? closeDeparturesShare * coalescingMs : coalescingMs)],
       best,
-      togetherMs,
+      coalescingMs,
     )
-    if (found.odd > odd || !batchesAlike(known, found.windows[0]!)) break
+    if (found.contradicted > maxContradictedShare || !areBatchesSimilar(known, found.windows[0]!)) break
     alike.unshift(found.windows[0]!)
   }
-  // Too few workers, or too short a delay, explain open windows of batches that are nearly always
-  // full, but no loop of other batches.
+  // Too few workers, or too short a delay, can explain open windows of nearly full batches, but not
+  // a loop of other batches.
   return loops.length > 0 && alike.length === 0 ? undefined : { ...best, loops: alike }
 }
 
-/** How long the batches of runs were served, were they put together so. */
-export function batchServices(
-  windows: readonly WatchedRun[],
-  way: Batching,
-  togetherMs: number,
-): readonly Steps[] {
-  const lots = windows.map(({ run }) =>
-    lotsOf(run, way.workers > 1 ? closer * togetherMs : togetherMs),
+/** Extracts batch durations of runs under given parameters. */
+export function extractBatchServices(
+  windows: readonly RunWithInterference[],
+  batching: Batching,
+  coalescingMs: number,
+): readonly ServiceLog[] {
+  const groups = windows.map(({ run }) =>
+    groupDepartures(run, batching.workers > 1 ? closeDeparturesShare * coalescingMs : coalescingMs),
   )
-  return explainedBy(windows, lots, way, togetherMs).windows
+  return explain(windows, groups, batching, coalescingMs).windows
 }
 
-function bestWay(
-  windows: readonly WatchedRun[],
+function findBestBatching(
+  windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
   largest: number,
-  togetherMs: number,
+  coalescingMs: number,
   idleMs: number,
-): Explained | undefined {
-  const lotsWithin = (ms: number) => windows.map(({ run }) => lotsOf(run, ms))
-  const [lots, close] = [lotsWithin(togetherMs), lotsWithin(closer * togetherMs)]
-  if (close.flatMap(({ sizes }) => sizes).filter((size) => size > 1).length < fewest)
+): Explanation | undefined {
+  const groupsWithin = (ms: number) => windows.map(({ run }) => groupDepartures(run, ms))
+  const [groups, close] = [groupsWithin(coalescingMs), groupsWithin(closeDeparturesShare * coalescingMs)]
+  if (close.flatMap(({ sizes }) => sizes).filter((size) => size > 1).length < minBatches)
     return undefined
-  const atOnce = timeAndAgain(
-    loops.flatMap((run) => leftAtOnce(lotsOf(run, closer * togetherMs), closer * togetherMs)),
+  const maxSimultaneous = findRepeatedMax(
+    loops.flatMap((run) => selectSimultaneous(groupDepartures(run, closeDeparturesShare * coalescingMs), closeDeparturesShare * coalescingMs)),
   )
-  let best: Explained | undefined
-  const consider = (way: Omit<Batching, 'delayMs'>, of: readonly Lots[]) => {
-    const delayMs = delayOf(of, way, idleMs)
+  let best: Explanation | undefined
+  const consider = (batching: Omit<Batching, 'delayMs'>, of: readonly DepartureGroups[]) => {
+    const delayMs = estimateDelay(of, batching, idleMs)
     const at = (ms: number) => {
-      const found = explainedBy(windows, of, { ...way, delayMs: ms }, togetherMs)
+      const found = explain(windows, of, { ...batching, delayMs: ms }, coalescingMs)
       if (best === undefined || explainsBetter(found, best)) best = found
       return found
     }
     const undelayed = at(0)
     if (delayMs === 0) return
     at(delayMs)
-    // One request at a time waits for the whole delay, and is served no longer than a full batch:
-    // where batches are nearly always full that tells more.
-    const byIdleMs = idleMs - way.besideMs - undelayed.fullMs
+    // A single request waits for the whole delay and is served no longer than a full batch. Where
+    // batches are nearly always full, this bound is the better estimate.
+    const byIdleMs = idleMs - batching.overheadMs - undelayed.fullMs
     if (byIdleMs > delayMs) at(byIdleMs)
   }
-  // As many batches leave at once as there are workers, at the most: closed loops, whose clients
-  // begin together, show the most that do.
+  // At most as many batches depart at once as there are workers. Closed loops, whose clients start
+  // together, show the most.
   for (
     let workers = 1;
-    workers <= Math.min(mostWorkers, (best?.workers ?? mostWorkers) + 2);
+    workers <= Math.min(maxWorkers, (best?.workers ?? maxWorkers) + 2);
     workers++
   )
-    for (const of of workers === 1 ? [lots, close] : [close])
-      for (const most of sizesOf(of, largest).filter((size) => workers * size >= atOnce)) {
+    for (const of of workers === 1 ? [groups, close] : [close])
+      for (const maxBatch of proposeMaxBatches(of, largest).filter((size) => workers * size >= maxSimultaneous)) {
         for (const since of ['arrival', 'free'] as const)
-          consider({ workers, most, since, besideMs: 0 }, of)
-        if (best !== undefined && best.unlikely < few) return best
+          consider({ workers, maxBatch, since, overheadMs: 0 }, of)
+        if (best !== undefined && best.implausible < negligibleShare) return best
       }
   if (best === undefined) return undefined
-  const { workers, most, since } = best
-  for (const share of besideShares)
-    consider({ workers, most, since, besideMs: share * idleMs }, workers === 1 ? lots : close)
+  const { workers, maxBatch, since } = best
+  for (const share of overheadShares)
+    consider({ workers, maxBatch, since, overheadMs: share * idleMs }, workers === 1 ? groups : close)
   return best
 }
 
 /**
- * Where two explain as many requests, the one counts by which batches of a size took far more
- * alike.
+ * Compares explanations by the share that they leave unexplained, then by how alike the durations
+ * of equal batches are.
  */
-function explainsBetter(other: Explained, known: Explained): boolean {
-  if (fewer(other.unlikely, known.unlikely)) return true
+function explainsBetter(other: Explanation, known: Explanation): boolean {
+  if (isClearlyLess(other.implausible, known.implausible)) return true
   return (
-    !fewer(known.unlikely, other.unlikely) &&
-    known.spread > leastSpread &&
-    other.spread < known.spread / times
+    !isClearlyLess(known.implausible, other.implausible) &&
+    known.spread > minSpread &&
+    other.spread < known.spread / minRatio
   )
 }
-const fewer = (some: number, others: number): boolean =>
-  some < others - more || (some < others / times && some < others - few)
+const isClearlyLess = (some: number, others: number): boolean =>
+  some < others - minGain || (some < others / minRatio && some < others - negligibleShare)
 
 /**
- * What a full batch may have: the largest that was seen, or the largest seen time and again, or the
- * most frequent: two may leave at once.
+ * Candidates for the size of a full batch: the largest, the largest repeated and the most frequent
+ * one, as two batches may depart at once.
  */
-function sizesOf(lots: readonly Lots[], largest: number): number[] {
-  const sizes = lots.flatMap((each) => each.sizes)
-  const most = Math.max(...sizes)
+function proposeMaxBatches(groups: readonly DepartureGroups[], largest: number): number[] {
+  const sizes = groups.flatMap((each) => each.sizes)
+  const maxBatch = Math.max(...sizes)
   const counts = new Map<number, number>()
   for (const size of sizes) if (size > 1) counts.set(size, (counts.get(size) ?? 0) + size)
   const [frequent] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [1, 0])
-  return [...new Set([Math.max(largest, most), most, timeAndAgain(sizes), frequent])].filter(
+  return [...new Set([Math.max(largest, maxBatch), maxBatch, findRepeatedMax(sizes), frequent])].filter(
     (size) => size > 1,
   )
 }
 
-/** The largest that was seen three times; 1 where none was. */
-function timeAndAgain(sizes: readonly number[]): number {
+/** The largest size that occurs three times; 1 without one. */
+function findRepeatedMax(sizes: readonly number[]): number {
   const descending = sizes.toSorted((a, b) => b - a)
   return descending.find((size, i) => size === descending[i + 2]) ?? 1
 }
 
-/** Runs of neighbours, by arrival, that left together. */
-interface Lots {
+/** Consecutive arrivals that departed together. */
+interface DepartureGroups {
   readonly sentMs: Float64Array
   readonly endMs: Float64Array
-  /** Of each, in the order of arrival; the first request of each follows from those before. */
+  /** Group sizes in arrival order; they determine the first request of each group. */
   readonly sizes: readonly number[]
 }
 
-function lotsOf(run: LoadRun, togetherMs: number): Lots {
-  const { sentMs, endMs } = answeredOf(run)
+function groupDepartures(run: LoadRun, coalescingMs: number): DepartureGroups {
+  const { sentMs, endMs } = collectSojourns(run)
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const sizes: number[] = []
   let from = 0
   for (let i = 1; i <= endMs.length; i++) {
-    if (i < endMs.length && Math.abs(endMs[i]! - endMs[i - 1]!) <= togetherMs) continue
+    if (i < endMs.length && Math.abs(endMs[i]! - endMs[i - 1]!) <= coalescingMs) continue
     if (endMs[from]! >= lastMs) break
     sizes.push(i - from)
     from = i
@@ -213,8 +209,8 @@ function lotsOf(run: LoadRun, togetherMs: number): Lots {
   return { sentMs, endMs, sizes }
 }
 
-/** Sizes of those of which the last left within so much of the first. */
-function leftAtOnce({ endMs, sizes }: Lots, withinMs: number): number[] {
+/** Sizes of the groups that departed within this time. */
+function selectSimultaneous({ endMs, sizes }: DepartureGroups, withinMs: number): number[] {
   let next = 0
   return sizes.filter((size) => {
     const first = next
@@ -224,149 +220,146 @@ function leftAtOnce({ endMs, sizes }: Lots, withinMs: number): number[] {
 }
 
 /**
- * The delay that fewest batches contradict: those that found a worker free before it was over have
- * in them who came within it of their oldest, and nobody who came later. In the middle of such as
- * do equally well.
+ * Estimates the delay that the fewest batches contradict: the middle of the best interval. A batch
+ * that found a free worker holds requests that arrived within the delay of its oldest one, and none
+ * that arrived later.
  */
-function delayOf(
-  lots: readonly Lots[],
-  { workers, most, since, besideMs }: Omit<Batching, 'delayMs'>,
+function estimateDelay(
+  groups: readonly DepartureGroups[],
+  { workers, maxBatch, since, overheadMs }: Omit<Batching, 'delayMs'>,
   idleMs: number,
 ): number {
-  const least: number[] = []
-  const below: number[] = []
-  for (const { sentMs, endMs, sizes } of lots) {
+  const minDelaysMs: number[] = []
+  const maxDelaysMs: number[] = []
+  for (const { sentMs, endMs, sizes } of groups) {
     const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
     let first = 0
     for (const size of sizes) {
       const [last, next] = [first + size - 1, first + size]
-      const worker = leastOf(freeMs)
-      const cameMs = sentMs[first]! + besideMs
-      const fromMs = since === 'arrival' ? cameMs : Math.max(cameMs, freeMs[worker]!)
-      const waitedMs = sentMs[last]! + besideMs - fromMs
-      // One whose last came after a worker was free waited for it; one that is not full waited no
-      // longer than until its next came.
-      if (sentMs[last]! + besideMs > freeMs[worker]! && waitedMs > 0) least.push(waitedMs)
-      if (size < most && next < sentMs.length && sentMs[next]! + besideMs > freeMs[worker]!)
-        below.push(sentMs[next]! + besideMs - fromMs)
+      const worker = indexOfMin(freeMs)
+      const arrivedMs = sentMs[first]! + overheadMs
+      const fromMs = since === 'arrival' ? arrivedMs : Math.max(arrivedMs, freeMs[worker]!)
+      const waitedMs = sentMs[last]! + overheadMs - fromMs
+      // A last request that arrived after a worker was free bounds the delay from below; the next
+      // request after a batch that was not full bounds it from above.
+      if (sentMs[last]! + overheadMs > freeMs[worker]! && waitedMs > 0) minDelaysMs.push(waitedMs)
+      if (size < maxBatch && next < sentMs.length && sentMs[next]! + overheadMs > freeMs[worker]!)
+        maxDelaysMs.push(sentMs[next]! + overheadMs - fromMs)
       freeMs[worker] = Math.max(freeMs[worker]!, endMs[last]!)
       first = next
     }
   }
-  const candidates = [0, ...least, ...below].filter((ms) => ms <= idleMs).sort((a, b) => a - b)
-  least.sort((a, b) => a - b)
-  below.sort((a, b) => a - b)
-  let [kept, ended] = [0, 0]
-  let [fewestWrong, from, to] = [Number.POSITIVE_INFINITY, 0, 0]
+  const candidates = [0, ...minDelaysMs, ...maxDelaysMs].filter((ms) => ms <= idleMs).sort((a, b) => a - b)
+  minDelaysMs.sort((a, b) => a - b)
+  maxDelaysMs.sort((a, b) => a - b)
+  let [explainedWaits, contradictedWaits] = [0, 0]
+  let [minWrong, from, to] = [Number.POSITIVE_INFINITY, 0, 0]
   for (const [i, ms] of candidates.entries()) {
-    while (kept < least.length && least[kept]! <= ms) kept++
-    while (ended < below.length && below[ended]! <= ms) ended++
-    const wrong = least.length - kept + ended
+    while (explainedWaits < minDelaysMs.length && minDelaysMs[explainedWaits]! <= ms) explainedWaits++
+    while (contradictedWaits < maxDelaysMs.length && maxDelaysMs[contradictedWaits]! <= ms) contradictedWaits++
+    const wrong = minDelaysMs.length - explainedWaits + contradictedWaits
     const next = candidates[i + 1] ?? ms
-    if (wrong < fewestWrong) [fewestWrong, from, to] = [wrong, ms, next]
-    else if (wrong === fewestWrong && to === ms) to = next
+    if (wrong < minWrong) [minWrong, from, to] = [wrong, ms, next]
+    else if (wrong === minWrong && to === ms) to = next
   }
   return (from + to) / 2
 }
 
-interface Explained extends Omit<BatchesSeen, 'loops'> {
+interface Explanation extends Omit<IdentifiedBatching, 'loops'> {
   /**
-   * In batches which others should have been in, or some of them not, or that took far too short.
+   * Share of requests whose batches contradict the parameters, by members or by far too short a
+   * duration.
    */
-  readonly odd: number
-  /** Those, and requests whose batches took far longer than larger ones do. */
-  readonly unlikely: number
-  /** By which share batches of a size differ from what they usually take. */
+  readonly contradicted: number
+  /** The same, plus requests whose batches took far longer than larger ones do. */
+  readonly implausible: number
+  /** Mean relative deviation of batch durations from the typical duration of their size. */
   readonly spread: number
-  /**
-   * How long a full batch usually takes, of which it is known when it began whatever the delay; NaN
-   * where none was seen.
-   */
+  /** Typical duration of a full batch, whose start is known for any delay; NaN without one. */
   readonly fullMs: number
 }
 
 /**
- * What was seen as the batches of such a server, and the share of the requests that it does not
- * explain.
+ * Extracts the batches that the parameters imply, and the share of requests that contradict them.
  */
-function explainedBy(
-  windows: readonly WatchedRun[],
-  lots: readonly Lots[],
-  way: Batching,
-  togetherMs: number,
-): Explained {
-  const toleranceMs = togetherMs / 3
+function explain(
+  windows: readonly RunWithInterference[],
+  groups: readonly DepartureGroups[],
+  batching: Batching,
+  coalescingMs: number,
+): Explanation {
+  const toleranceMs = coalescingMs / 3
   let [unexplained, all] = [0, 0]
-  /** Parts of lots that are said to be two that left at once. */
-  const parted: { readonly size: number; readonly tookMs: number }[] = []
-  const seen = windows.map(({ run, disturbed }, w) => {
-    const steps = {
+  /** Parts of groups that are taken for two batches which departed at once. */
+  const splitBatches: { readonly size: number; readonly tookMs: number }[] = []
+  const batches = windows.map(({ run, disturbed }, w) => {
+    const log = {
       present: [],
       tookMs: [],
       departed: [],
       rank: [],
       endedMs: [],
       spreadMs: [],
-    } as Record<keyof Steps, number[]>
-    const { sentMs, endMs, sizes } = lots[w]!
-    const freeMs = new Float64Array(way.workers).fill(Number.NEGATIVE_INFINITY)
+    } as Record<keyof ServiceLog, number[]>
+    const { sentMs, endMs, sizes } = groups[w]!
+    const freeMs = new Float64Array(batching.workers).fill(Number.NEGATIVE_INFINITY)
     const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
     let first = 0
     for (const size of sizes) {
       for (const end = first + size; first < end; ) {
-        const worker = leastOf(freeMs)
-        const beganMs = beginsMs(way, sentMs, first, freeMs[worker]!)
-        let there = 1
-        const came = (by: number) =>
-          first + there < sentMs.length && sentMs[first + there]! + way.besideMs <= beganMs + by
-        while (there < way.most && first + there < end && came(toleranceMs)) there++
-        const batch = way.workers > 1 ? there : end - first
-        // Others had come, or some had not.
-        const others = first + there === end && there < way.most && came(-toleranceMs)
+        const worker = indexOfMin(freeMs)
+        const beganMs = computeBatchStart(batching, sentMs, first, freeMs[worker]!)
+        let batchSize = 1
+        const hasArrived = (by: number) =>
+          first + batchSize < sentMs.length && sentMs[first + batchSize]! + batching.overheadMs <= beganMs + by
+        while (batchSize < batching.maxBatch && first + batchSize < end && hasArrived(toleranceMs)) batchSize++
+        const batch = batching.workers > 1 ? batchSize : end - first
+        // Requests had arrived that are not in the batch, or the reverse.
+        const others = first + batchSize === end && batchSize < batching.maxBatch && hasArrived(-toleranceMs)
         all += batch
-        if (others || batch > there) unexplained += batch
+        if (others || batch > batchSize) unexplained += batch
         const endedMs = endMs[first + batch - 1]!
         freeMs[worker] = Math.max(freeMs[worker]!, endedMs)
-        if (endedMs < lastMs && !meets(disturbed, beganMs, endedMs)) {
-          steps.present.push(batch)
-          steps.departed.push(batch)
-          steps.tookMs.push(Math.max(0, endedMs - beganMs))
-          steps.endedMs.push(endedMs)
-          steps.rank.push(0)
-          steps.spreadMs.push(endedMs - endMs[first]!)
-          if (batch < size && size <= way.most)
-            parted.push({ size: batch, tookMs: endedMs - beganMs })
+        if (endedMs < lastMs && !overlapsAny(disturbed, beganMs, endedMs)) {
+          log.present.push(batch)
+          log.departed.push(batch)
+          log.tookMs.push(Math.max(0, endedMs - beganMs))
+          log.endedMs.push(endedMs)
+          log.rank.push(0)
+          log.spreadMs.push(endedMs - endMs[first]!)
+          if (batch < size && size <= batching.maxBatch)
+            splitBatches.push({ size: batch, tookMs: endedMs - beganMs })
         }
         first += batch
       }
     }
-    return steps
+    return log
   })
-  const usualMs = usualTimes(seen)
-  const short = seen.flatMap(({ tookMs, departed }) =>
-    departed.filter((size, i) => tookMs[i]! < tooShort * usualMs[size]!),
+  const typicalMs = typicalDurations(batches)
+  const short = batches.flatMap(({ tookMs, departed }) =>
+    departed.filter((size, i) => tookMs[i]! < minDurationFactor * typicalMs[size]!),
   )
-  const unlike = parted
-    .filter(({ size, tookMs }) => Math.abs(tookMs / usualMs[size]! - 1) > likeOthers)
+  const unlikelySplits = splitBatches
+    .filter(({ size, tookMs }) => Math.abs(tookMs / typicalMs[size]! - 1) > maxSplitDifference)
     .map(({ size }) => size)
-  /** The least that larger ones than each usually take. */
-  const largerMs = new Float64Array(usualMs.length).fill(Number.POSITIVE_INFINITY)
-  for (let size = usualMs.length - 2; size >= 0; size--)
-    largerMs[size] = Math.min(largerMs[size + 1]!, usualMs[size + 1] ?? Number.POSITIVE_INFINITY)
-  const long = seen.flatMap(({ tookMs, departed }) =>
-    departed.filter((size, i) => tookMs[i]! > tooLong * largerMs[size]!),
+  /** Shortest typical duration among the larger batches. */
+  const largerMs = new Float64Array(typicalMs.length).fill(Number.POSITIVE_INFINITY)
+  for (let size = typicalMs.length - 2; size >= 0; size--)
+    largerMs[size] = Math.min(largerMs[size + 1]!, typicalMs[size + 1] ?? Number.POSITIVE_INFINITY)
+  const long = batches.flatMap(({ tookMs, departed }) =>
+    departed.filter((size, i) => tookMs[i]! > maxDurationFactor * largerMs[size]!),
   )
   const share = (requests: number) => requests / Math.max(1, all)
-  const contradicts = share(unexplained + sum(short) + sum(unlike))
-  const ratios = seen.flatMap(({ tookMs, departed }) =>
-    tookMs.map((ms, i) => Math.abs(ms / usualMs[departed[i]!]! - 1)),
+  const contradicts = share(unexplained + sum(short) + sum(unlikelySplits))
+  const ratios = batches.flatMap(({ tookMs, departed }) =>
+    tookMs.map((ms, i) => Math.abs(ms / typicalMs[departed[i]!]! - 1)),
   )
   return {
-    ...way,
-    windows: seen,
-    odd: contradicts,
-    unlikely: contradicts + share(sum(long)),
+    ...batching,
+    windows: batches,
+    contradicted: contradicts,
+    implausible: contradicts + share(sum(long)),
     spread: sum(ratios) / Math.max(1, ratios.length),
-    fullMs: usualMs[way.most] ?? Number.NaN,
+    fullMs: typicalMs[batching.maxBatch] ?? Number.NaN,
   }
 }

@@ -3,9 +3,9 @@ import { QueueServer } from '../../../testing/queue-server.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
 import type { Load } from '../../../model/load.ts'
 import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
-import { stepsOf } from '../../service-log/service-log.ts'
-import { waySeen } from './identify-discipline.ts'
-import { workersSeen } from './workers.ts'
+import { extractServiceLog } from '../../service-log/service-log.ts'
+import { identifyDiscipline } from './identify-discipline.ts'
+import { identifyWorkers } from './workers.ts'
 
 const play = (load: Load): Promise<LoadRun> =>
   new VirtualLoadGenerator().play(
@@ -24,20 +24,20 @@ const windowAt = async (rateRps: number) => {
     arrivals: { kind: 'poisson' },
     seed: 3,
   })
-  return { run, disturbed: [], steps: stepsOf(run, 1) }
+  return { run, disturbed: [], log: extractServiceLog(run, 1) }
 }
 
 test('the same windows are looked at once, others anew', async () => {
   const windows = [await windowAt(100), await windowAt(130)]
   const loops = [await play({ kind: 'closed', connections: 20, durationS: 1 })]
-  const beside = { places: undefined, ofLoops: [stepsOf(loops[0]!, 1)], idleMs: 12, togetherMs: 1 }
-  const workersOf = vi.fn(workersSeen)
-  const seen = waySeen(windows, loops, beside, workersOf)
+  const beside = { systemCapacity: undefined, loopLogs: [extractServiceLog(loops[0]!, 1)], idleMs: 12, coalescingMs: 1 }
+  const workersOf = vi.fn(identifyWorkers)
+  const seen = identifyDiscipline(windows, loops, beside, workersOf)
   expect(seen?.workers).toBe(2)
-  expect(waySeen([...windows], [...loops], { ...beside }, workersOf)).toBe(seen)
+  expect(identifyDiscipline([...windows], [...loops], { ...beside }, workersOf)).toBe(seen)
   expect(workersOf).toHaveBeenCalledTimes(1)
-  waySeen(windows.slice(1), loops, beside, workersOf)
-  waySeen(windows, [], beside, workersOf)
-  waySeen(windows, loops, { ...beside, places: 3 }, workersOf)
+  identifyDiscipline(windows.slice(1), loops, beside, workersOf)
+  identifyDiscipline(windows, [], beside, workersOf)
+  identifyDiscipline(windows, loops, { ...beside, systemCapacity: 3 }, workersOf)
   expect(workersOf).toHaveBeenCalledTimes(4)
 })

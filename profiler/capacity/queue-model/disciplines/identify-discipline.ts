@@ -1,96 +1,99 @@
 /**
- * By which way of serving the twin is a queue that is known: in batches, by workers, on shared
- * cores; or steps alone.
+ * Identifies the service discipline of a server: batches, workers or shared cores. Otherwise its
+ * service log has to do.
  */
 import type { LoadRun } from '../../../model/load-run.ts'
 import type { Batching } from '../batching.ts'
-import { joinSteps, type Steps, type ObservedRun } from '../../service-log/service-log.ts'
-import { largestBatch, servesBatches } from '../queue-model.ts'
-import { batchesSeen } from './identify-batching.ts'
-import { stagesSeen } from './identify-two-stages.ts'
-import { servesOutOfTurn, type workersSeen } from './workers.ts'
-import type { WorkersSeen } from '../service-discipline.ts'
+import { joinServiceLogs, type ServiceLog, type ObservedRun } from '../../service-log/service-log.ts'
+import { estimateMaxBatch, isBatchServer } from '../queue-model.ts'
+import { identifyBatching } from './identify-batching.ts'
+import { identifyTwoStages } from './identify-two-stages.ts'
+import { isSingleServerOutOfOrder, type identifyWorkers } from './workers.ts'
+import type { IdentifiedDiscipline } from '../service-discipline.ts'
 
-interface SeenBeside {
-  /** Of a server that refuses more requests than so many. */
-  readonly places: number | undefined
-  /** Steps of the closed loops. */
-  readonly ofLoops: readonly Steps[]
+interface DisciplineHints {
+  /** System capacity K of a server that refuses; absent otherwise. */
+  readonly systemCapacity: number | undefined
+  /** Service logs of the closed loops. */
+  readonly loopLogs: readonly ServiceLog[]
   readonly idleMs: number
-  /** Answers within so much of one another left together. */
-  readonly togetherMs: number
+  /** Departure coalescing tolerance. */
+  readonly coalescingMs: number
 }
 
-interface Asked extends SeenBeside {
+interface IdentificationInput extends DisciplineHints {
   readonly windows: readonly ObservedRun[]
   readonly loops: readonly LoadRun[]
-  readonly workersOf: typeof workersSeen
+  readonly workerIdentifier: typeof identifyWorkers
 }
 
 /**
- * What was answered last of a window: an estimate is made to plan by, and once more, of the same
- * windows, at the end.
+ * Memoised by the last window: an estimate is made to plan by, and again at the end for the same
+ * windows.
  */
-const answered = new WeakMap<
+const memoised = new WeakMap<
   ObservedRun,
-  { readonly asked: Asked; readonly seen: WorkersSeen | undefined }
+  { readonly input: IdentificationInput; readonly discipline: IdentifiedDiscipline | undefined }
 >()
 
 /**
- * What was seen of a server whose way of serving the windows show. Undefined of others: what they
- * showed of it are steps from one departure to the next.
+ * Identifies the service discipline from the windows. Undefined where none fits: the service log
+ * describes the server then.
  */
-export function waySeen(
+export function identifyDiscipline(
   windows: readonly ObservedRun[],
   loops: readonly LoadRun[],
-  beside: SeenBeside,
-  workersOf: typeof workersSeen,
-): WorkersSeen | undefined {
-  const asked = { ...beside, windows, loops, workersOf }
+  hints: DisciplineHints,
+  workerIdentifier: typeof identifyWorkers,
+): IdentifiedDiscipline | undefined {
+  const input = { ...hints, windows, loops, workerIdentifier }
   const last = windows.at(-1)
-  const before = last && answered.get(last)
-  if (before !== undefined && isSame(before.asked, asked)) return before.seen
-  const seen = lookedAt(asked)
-  if (last !== undefined) answered.set(last, { asked, seen })
-  return seen
+  const before = last && memoised.get(last)
+  if (before !== undefined && isSameInput(before.input, input)) return before.discipline
+  const discipline = identify(input)
+  if (last !== undefined) memoised.set(last, { input, discipline })
+  return discipline
 }
 
-const alike = <T>(a: readonly T[], b: readonly T[]): boolean =>
+const haveSameItems = <T>(a: readonly T[], b: readonly T[]): boolean =>
   a.length === b.length && a.every((value, i) => value === b[i])
 
-const isSame = (a: Asked, b: Asked): boolean =>
-  alike(
-    [a.places, a.idleMs, a.togetherMs, a.workersOf],
-    [b.places, b.idleMs, b.togetherMs, b.workersOf],
+const isSameInput = (a: IdentificationInput, b: IdentificationInput): boolean =>
+  haveSameItems(
+    [a.systemCapacity, a.idleMs, a.coalescingMs, a.workerIdentifier],
+    [b.systemCapacity, b.idleMs, b.coalescingMs, b.workerIdentifier],
   ) &&
-  alike(a.windows, b.windows) &&
-  alike(a.loops, b.loops) &&
-  alike(a.ofLoops, b.ofLoops)
+  haveSameItems(a.windows, b.windows) &&
+  haveSameItems(a.loops, b.loops) &&
+  haveSameItems(a.loopLogs, b.loopLogs)
 
-function lookedAt({
+function identify({
   windows,
   loops,
-  places,
-  ofLoops,
+  systemCapacity,
+  loopLogs,
   idleMs,
-  togetherMs,
-  workersOf,
-}: Asked): WorkersSeen | undefined {
-  // A full queue is the twin's that goes step by step.
+  coalescingMs,
+  workerIdentifier,
+}: IdentificationInput): IdentifiedDiscipline | undefined {
+  // With a full queue, the model works on the service log.
   const batching =
-    places === undefined
-      ? batchesSeen(windows, loops, largestBatch(ofLoops), togetherMs, idleMs)
+    systemCapacity === undefined
+      ? identifyBatching(windows, loops, estimateMaxBatch(loopLogs), coalescingMs, idleMs)
       : undefined
-  if (batching !== undefined && tellsMore(batching, togetherMs)) return { ...batching, batching }
-  const steps = joinSteps(windows.map((window) => window.steps))
+  if (batching !== undefined && addsToServiceLog(batching, coalescingMs)) return { ...batching, batching }
+  const log = joinServiceLogs(windows.map((window) => window.log))
   const stages =
-    batching === undefined && places === undefined
-      ? stagesSeen(windows, largestBatch(ofLoops), togetherMs, idleMs)
+    batching === undefined && systemCapacity === undefined
+      ? identifyTwoStages(windows, estimateMaxBatch(loopLogs), coalescingMs, idleMs)
       : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
-  return servesBatches(steps) || servesOutOfTurn(steps) ? undefined : workersOf(windows, loops)
+  return isBatchServer(log) || isSingleServerOutOfOrder(log) ? undefined : workerIdentifier(windows, loops)
 }
 
-/** One that serves batch after batch, of all who are there, is its steps. */
-const tellsMore = ({ workers, delayMs }: Batching, togetherMs: number): boolean =>
-  workers > 1 || delayMs > togetherMs / 3
+/**
+ * A single worker without delay serves all requests present in one batch after the other, which the
+ * service log describes.
+ */
+const addsToServiceLog = ({ workers, delayMs }: Batching, coalescingMs: number): boolean =>
+  workers > 1 || delayMs > coalescingMs / 3

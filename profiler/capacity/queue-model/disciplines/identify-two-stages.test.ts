@@ -8,8 +8,8 @@ import { virtualCases } from '../../../testing/virtual-servers.ts'
 import type { VirtualServer } from '../../../model/virtual-server.ts'
 import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
 import { measureCapacity } from '../../measure.ts'
-import { mostOfCoresRps } from '../two-stages.ts'
-import { stagesSeen } from './identify-two-stages.ts'
+import { maxCoresRps } from '../two-stages.ts'
+import { identifyTwoStages } from './identify-two-stages.ts'
 
 const { signal } = new AbortController()
 
@@ -31,7 +31,7 @@ async function seenOf(server: VirtualServer, rateRps: number, idleMs: number, la
       ),
       disturbed: [],
     })
-  return stagesSeen(windows, largest, 0.15 * idleMs, idleMs)
+  return identifyTwoStages(windows, largest, 0.15 * idleMs, idleMs)
 }
 
 const staged = (options: Partial<StagedServerOptions> & { ms: number }) =>
@@ -54,12 +54,12 @@ describe('cores beside batches show in how many are decoded when a batch begins'
   ])('%s', async (_, options, rateRps) => {
     const idleMs = 6.8 + options.ms + 0.02 + (options.maxDelayMs ?? 0)
     const found = (await seenOf(staged(options), rateRps, idleMs))!
-    expect(found.most).toBe(options.maxBatch ?? 16)
+    expect(found.maxBatch).toBe(options.maxBatch ?? 16)
     const busiest =
-      rateRps / mostOfCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })
+      rateRps / maxCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })
     // Busy cores are known by what they serve, idle ones by the time that they take.
     if (busiest > 0.8)
-      expect(Math.abs(mostOfCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
+      expect(Math.abs(maxCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
     else expect(Math.abs(found.cores!.decodeMs / options.ms - 1)).toBeLessThan(0.4)
     expect(Math.abs(found.delayMs - (options.maxDelayMs ?? 0))).toBeLessThan(1.5)
   })
@@ -67,7 +67,7 @@ describe('cores beside batches show in how many are decoded when a batch begins'
   test('also where nearly all batches are full, which tell nothing', async () => {
     const { server } = virtualCases.find(({ name }) => name === 'CPU, then GPU batch 32')!
     const found = (await seenOf(server(7), 2300, 6.5, 32))!
-    expect(found.most).toBe(32)
+    expect(found.maxBatch).toBe(32)
     expect(Math.abs(found.cores!.writeMs / found.cores!.cores / 0.1 - 1)).toBeLessThan(0.1)
     expect(Math.abs(found.delayMs - 2)).toBeLessThan(0.5)
   })

@@ -1,98 +1,89 @@
-/** The cores that decode and write beside batches, as open windows of load tell: see stages.ts. */
+/** Identifies cores that decode and write beside batches (two-stages.ts) from open windows. */
 import { median, sum } from 'simple-statistics'
-import { meets, type WatchedRun } from '../../host-interference.ts'
-import { type Batching, beginsMs, type Cores, lineAt, lineThrough } from '../batching.ts'
-import { joinSteps, type Steps } from '../../service-log/service-log.ts'
-import { answeredOf } from '../../service-log/sojourns.ts'
+import { overlapsAny, type RunWithInterference } from '../../host-interference.ts'
+import { type Batching, computeBatchStart, type TwoStageCores, evaluateLine, fitLine } from '../batching.ts'
+import { joinServiceLogs, type ServiceLog } from '../../service-log/service-log.ts'
+import { collectSojourns } from '../../service-log/sojourns.ts'
 
-interface StagesSeen extends Batching {
-  /** How long each batch was served, by how many were in it, window by window. */
-  readonly windows: readonly Steps[]
-  readonly loops: readonly Steps[]
+interface IdentifiedTwoStages extends Batching {
+  /** Batch durations by size, for each window. */
+  readonly windows: readonly ServiceLog[]
+  readonly loops: readonly ServiceLog[]
 }
 
-const numbersOfCores = [1, 2, 3, 4, 6, 8]
+const candidateCores = [1, 2, 3, 4, 6, 8]
 /**
- * Answers of one batch follow one another within this share of the time within which answers left
- * together.
+ * Part of the departure coalescing tolerance within which answers of one batch follow each other.
  */
-const closely = 1 / 3
-/**
- * Fewest batches of two and more, and least share of the requests in them, of a server that serves
- * batches.
- */
-const fewest = 12
-const inBatches = 0.5
-const few = 0.05
-/**
- * Times of a core that are tried first, and times that the best of them is looked at more closely.
- */
-const tried = 8
+const closeDeparturesShare = 1 / 3
+/** Batches of two or more, and the share of requests in them, that an identification needs. */
+const minBatches = 12
+const minBatchedShare = 0.5
+const negligibleShare = 0.05
+/** Core times of the first grid, and refinements around its best one. */
+const initialGridSize = 8
 const refinements = 3
-/** Shortest time of a core that is looked for, as a share of the idle latency. */
-const leastShare = 0.01
+/** Shortest core time considered, as a share of the unloaded latency. */
+const minCoreTimeShare = 0.01
+/** Highest load of the cores at the highest observed rate, by their mean task time. */
+const maxCoreLoad = 1.05
 /**
- * What busy cores may be loaded with at the highest rate that was served, by the mean time of a
- * task.
+ * Cores are considered only where batches alone leave at least `minMismatch`. They must reduce it
+ * to `maxRemainingShare` of that, and to `maxMismatch` at most.
  */
-const mostLoad = 1.05
-/**
- * Least that batches alone leave unexplained for cores to be looked for, the part of that which
- * cores may leave, and the most.
- */
-const leastApart = 0.01
-const explained = 0.6
-const mostApart = 0.1
+const minMismatch = 0.01
+const maxRemainingShare = 0.6
+const maxMismatch = 0.1
 
 /**
- * Cores that have decoded as many requests when a batch begins as are in it, nearly always. When it
- * begins is known: when the one before it ended, or when its first was decoded and had waited; so
- * how long it takes is seen where batches followed one another, and each number of cores and time
- * to decode leaves one delay for the rest of the idle latency. Undefined of servers whose batches
- * are explained as well without, or not at all.
- * @param largest requests that were seen to leave together in closed loops
- * @param togetherMs answers within so much of one another left together
+ * Identifies two stages: the cores have nearly always decoded as many requests at each batch start
+ * as the batch holds. A batch starts when the one before it ended, or when its first request was
+ * decoded and had waited for the delay. So durations are known where batches follow one another,
+ * and each number of cores and decode time leaves one delay for the rest of the unloaded latency.
+ * Undefined where cores explain no more than batches alone, or nothing fits.
+ * @param largest largest batch of the closed loops
+ * @param coalescingMs departure coalescing tolerance
  */
-export function stagesSeen(
-  windows: readonly WatchedRun[],
+export function identifyTwoStages(
+  windows: readonly RunWithInterference[],
   largest: number,
-  togetherMs: number,
+  coalescingMs: number,
   idleMs: number,
-): StagesSeen | undefined {
-  const seen = windows.map((window) => lotsOf(window, closely * togetherMs))
-  const sizes = seen.flatMap((lots) => lots.sizes)
+): IdentifiedTwoStages | undefined {
+  const groupsOfWindows = windows.map((window) => groupDepartures(window, closeDeparturesShare * coalescingMs))
+  const sizes = groupsOfWindows.flatMap((groups) => groups.sizes)
   const several = sizes.filter((size) => size > 1)
-  if (several.length < fewest || sum(several) < inBatches * sum(sizes)) return undefined
-  const most = largestOf(sizes, largest)
-  const writing = median(seen.flatMap((lots) => lots.writingMs))
-  const servedRps = seen.reduce((rps, lots) => Math.max(rps, lots.servedRps), 0)
-  const fit = (cores: Cores): Fit => fitOf(seen, cores, most, idleMs)
-  const alone = fit({ cores: most, decodeMs: 0, writeMs: 0 })
-  if (alone.everApart < leastApart) return undefined
+  if (several.length < minBatches || sum(several) < minBatchedShare * sum(sizes)) return undefined
+  const maxBatch = chooseMaxBatch(sizes, largest)
+  const writing = median(groupsOfWindows.flatMap((groups) => groups.writingMs))
+  const servedRps = groupsOfWindows.reduce((rps, groups) => Math.max(rps, groups.servedRps), 0)
+  const fit = (cores: TwoStageCores): Fit => fitCores(groupsOfWindows, cores, maxBatch, idleMs)
+  const withoutCores = fit({ cores: maxBatch, decodeMs: 0, writeMs: 0 })
+  if (withoutCores.maxPrefixMismatch < minMismatch) return undefined
   let best: Fit | undefined
-  for (const cores of numbersOfCores) {
-    const writeMs = Number.isFinite(writing) ? writing * Math.min(cores, most) : 0
-    const longestMs = Math.min(idleMs, (mostLoad * 1000 * cores) / servedRps - writeMs)
-    const shortestMs = leastShare * idleMs
+  for (const cores of candidateCores) {
+    const writeMs = Number.isFinite(writing) ? writing * Math.min(cores, maxBatch) : 0
+    const longestMs = Math.min(idleMs, (maxCoreLoad * 1000 * cores) / servedRps - writeMs)
+    const shortestMs = minCoreTimeShare * idleMs
     if (longestMs <= shortestMs) continue
-    const of = closest((decodeMs) => fit({ cores, decodeMs, writeMs }), shortestMs, longestMs)
-    if (best === undefined || of.apart < best.apart) best = of
+    const of = minimiseMismatch((decodeMs) => fit({ cores, decodeMs, writeMs }), shortestMs, longestMs)
+    if (best === undefined || of.mismatch < best.mismatch) best = of
   }
-  if (best === undefined || best.apart > Math.min(mostApart, explained * alone.apart))
+  if (best === undefined || best.mismatch > Math.min(maxMismatch, maxRemainingShare * withoutCores.mismatch))
     return undefined
   const { cores, delayMs } = best
   const { writeMs } = cores
-  const served = seen.map(
-    (lots) => servedOf(lots, decodedAt(lots, cores), { writeMs, most, delayMs }).steps,
+  const served = groupsOfWindows.map(
+    (groups) => extractBatches(groups, computeDecodeTimes(groups, cores), { writeMs, maxBatch, delayMs }).log,
   )
   // Cores that leave nothing to the batches are workers.
-  if (sum(served.map(({ tookMs }) => tookMs.length)) < fewest) return undefined
+  if (sum(served.map(({ tookMs }) => tookMs.length)) < minBatches) return undefined
   return {
     workers: 1,
-    most,
+    maxBatch,
     delayMs,
     since: 'arrival',
-    besideMs: 0,
+    overheadMs: 0,
     cores,
     windows: served,
     loops: [],
@@ -100,46 +91,46 @@ export function stagesSeen(
 }
 
 /**
- * That of closed loops, unless more than a few were larger: two that follow each other closely look
- * like one.
+ * The largest batch of the closed loops. The largest observed size where more than a few batches
+ * exceed it: two in quick succession look like one.
  */
-function largestOf(sizes: readonly number[], largest: number): number {
+function chooseMaxBatch(sizes: readonly number[], largest: number): number {
   const descending = sizes.toSorted((a, b) => b - a)
-  return descending[Math.floor(few * descending.length)]! <= largest ? largest : descending[0]!
+  return descending[Math.floor(negligibleShare * descending.length)]! <= largest ? largest : descending[0]!
 }
 
-/** The best of times evenly apart in the logarithm, looked at ever more closely. */
-function closest(fit: (ms: number) => Fit, fromMs: number, toMs: number): Fit {
-  let step = Math.log(toMs / fromMs) / (tried - 1)
-  const logs = Array.from({ length: tried }, (_, i) => Math.log(fromMs) + i * step)
+/** Minimises the mismatch over a logarithmic grid, refined around its best point. */
+function minimiseMismatch(fit: (ms: number) => Fit, fromMs: number, toMs: number): Fit {
+  let step = Math.log(toMs / fromMs) / (initialGridSize - 1)
+  const logs = Array.from({ length: initialGridSize }, (_, i) => Math.log(fromMs) + i * step)
   let best = logs
     .map((log) => ({ log, of: fit(Math.exp(log)) }))
-    .reduce((a, b) => (b.of.apart < a.of.apart ? b : a))
+    .reduce((a, b) => (b.of.mismatch < a.of.mismatch ? b : a))
   for (let i = 0; i < refinements; i++) {
     step /= 2
     for (const log of [best.log - step, best.log + step]) {
       const of = fit(Math.exp(log))
-      if (of.apart < best.of.apart) best = { log, of }
+      if (of.mismatch < best.of.mismatch) best = { log, of }
     }
   }
   return best.of
 }
 
-/** A run's requests that were answered, and the batches in which they left. */
-interface Lots {
-  readonly window: WatchedRun
+/** Answered requests of a run, and the batches in which they departed. */
+interface DepartureGroups {
+  readonly window: RunWithInterference
   readonly sentMs: Float64Array
   readonly latencyMs: Float64Array
-  /** In the order in which they left. */
+  /** In departure order. */
   readonly endMs: Float64Array
   readonly sizes: readonly number[]
-  /** Between two answers of a batch, on average. */
+  /** Mean gap between two answers of a batch, ms. */
   readonly writingMs: readonly number[]
   readonly servedRps: number
 }
 
-function lotsOf(window: WatchedRun, closeMs: number): Lots {
-  const { sentMs, endMs: endsMs, leaving } = answeredOf(window.run)
+function groupDepartures(window: RunWithInterference, closeMs: number): DepartureGroups {
+  const { sentMs, endMs: endsMs, leaving } = collectSojourns(window.run)
   const lastMs = (window.run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const endMs = Float64Array.from(leaving, (i) => endsMs[i]!).filter((ms) => ms < lastMs)
   const sizes: number[] = []
@@ -164,70 +155,67 @@ function lotsOf(window: WatchedRun, closeMs: number): Lots {
 }
 
 interface Fit {
-  readonly cores: Cores
+  readonly cores: TwoStageCores
   readonly delayMs: number
   /**
-   * Requests by which batches are larger or smaller than what was decoded when they began, as a
-   * share of all.
+   * Difference between batch sizes and decoded requests at the batch starts, as a share of all
+   * requests.
    */
-  readonly apart: number
-  /**
-   * The most that it ever was as the windows came: later ones, of full batches, take nothing back.
-   */
-  readonly everApart: number
+  readonly mismatch: number
+  /** Largest mismatch over the first windows: later windows of full batches cannot lower it. */
+  readonly maxPrefixMismatch: number
 }
 
-function fitOf(seen: readonly Lots[], cores: Cores, most: number, idleMs: number): Fit {
-  const decoded = seen.map((lots) => decodedAt(lots, cores))
-  const upTo = seen.map((_, last) => sum(seen.slice(0, last + 1).map(({ endMs }) => endMs.length)))
-  const at = (delayMs: number): Fit & { readonly busy: Steps } => {
-    const served = seen.map((lots, i) =>
-      servedOf(lots, decoded[i]!, { writeMs: cores.writeMs, most, delayMs }),
+function fitCores(groupsOfWindows: readonly DepartureGroups[], cores: TwoStageCores, maxBatch: number, idleMs: number): Fit {
+  const decoded = groupsOfWindows.map((groups) => computeDecodeTimes(groups, cores))
+  const upTo = groupsOfWindows.map((_, last) => sum(groupsOfWindows.slice(0, last + 1).map(({ endMs }) => endMs.length)))
+  const at = (delayMs: number): Fit & { readonly busy: ServiceLog } => {
+    const served = groupsOfWindows.map((groups, i) =>
+      extractBatches(groups, decoded[i]!, { writeMs: cores.writeMs, maxBatch, delayMs }),
     )
     const shares = upTo.map(
       (requests, last) =>
-        sum(served.slice(0, last + 1).map((of) => of.apart)) / Math.max(1, requests),
+        sum(served.slice(0, last + 1).map((of) => of.mismatch)) / Math.max(1, requests),
     )
     return {
       cores,
       delayMs,
-      apart: shares.at(-1)!,
-      everApart: Math.max(...shares),
-      busy: joinSteps(served.map((of) => of.busy)),
+      mismatch: shares.at(-1)!,
+      maxPrefixMismatch: Math.max(...shares),
+      busy: joinServiceLogs(served.map((of) => of.busy)),
     }
   }
   const atOnce = at(0)
-  if (atOnce.busy.tookMs.length < fewest) return atOnce
-  const restMs = idleMs - cores.decodeMs - cores.writeMs - lineAt(lineThrough(atOnce.busy), 1)
+  if (atOnce.busy.tookMs.length < minBatches) return atOnce
+  const restMs = idleMs - cores.decodeMs - cores.writeMs - evaluateLine(fitLine(atOnce.busy), 1)
   const later = restMs > 0 ? at(restMs) : atOnce
-  return later.apart < atOnce.apart ? later : atOnce
+  return later.mismatch < atOnce.mismatch ? later : atOnce
 }
 
 /**
- * How long each batch was served: it began when the one before it had been, or when its first was
- * decoded and had waited. As many as left together, and as many are decoded by a time, count: which
- * of them, cores that take unequal times may change.
+ * Extracts batch durations. Only counts matter, of departures and of decoded requests by a time:
+ * cores with unequal task times may change the order.
  */
-function servedOf(
-  { window, endMs, sizes }: Lots,
+function extractBatches(
+  { window, endMs, sizes }: DepartureGroups,
   decodedMs: Float64Array,
-  { writeMs, most, delayMs }: { writeMs: number; most: number; delayMs: number },
+  { writeMs, maxBatch, delayMs }: { writeMs: number; maxBatch: number; delayMs: number },
 ) {
-  const noStep = () =>
+  const newLog = () =>
     ({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }) as Record<
-      keyof Steps,
+      keyof ServiceLog,
       number[]
     >
-  const [steps, busy] = [noStep(), noStep()]
-  const way = { workers: 1, most, delayMs, since: 'arrival', besideMs: 0 } as const
-  let [from, freeMs, ready, apart] = [0, Number.NEGATIVE_INFINITY, 0, 0]
+  const [log, busy] = [newLog(), newLog()]
+  const batching = { workers: 1, maxBatch, delayMs, since: 'arrival', overheadMs: 0 } as const
+  let [from, freeMs, ready, mismatch] = [0, Number.NEGATIVE_INFINITY, 0, 0]
   for (const size of sizes) {
     const endedMs = endMs[from]! - writeMs
-    const beganMs = beginsMs(way, decodedMs, from, freeMs)
+    const beganMs = computeBatchStart(batching, decodedMs, from, freeMs)
     while (ready < decodedMs.length && decodedMs[ready]! <= beganMs) ready++
-    apart += Math.abs(size - Math.min(most, Math.max(1, ready - from)))
-    if (endedMs > beganMs && !meets(window.disturbed, beganMs, endedMs)) {
-      for (const of of beganMs > freeMs ? [steps] : [steps, busy]) {
+    mismatch += Math.abs(size - Math.min(maxBatch, Math.max(1, ready - from)))
+    if (endedMs > beganMs && !overlapsAny(window.disturbed, beganMs, endedMs)) {
+      for (const of of beganMs > freeMs ? [log] : [log, busy]) {
         of.present.push(size)
         of.departed.push(size)
         of.tookMs.push(endedMs - beganMs)
@@ -239,31 +227,31 @@ function servedOf(
     freeMs = Math.max(freeMs, endedMs)
     from += size
   }
-  return { steps, busy, apart }
+  return { log, busy, mismatch }
 }
 
 /**
- * When each request is decoded, in the order of arrival, were all to take as long and none while
- * answers are written (G/D/m: each takes over from the one that came so many before it).
+ * Computes when each request is decoded, in arrival order, for a constant decode time and cores
+ * that pause while answers are written (G/D/m: each request follows the one `cores` places ahead).
  */
-function decodedAt(
-  { sentMs, endMs, sizes }: Lots,
-  { cores, decodeMs, writeMs }: Cores,
+function computeDecodeTimes(
+  { sentMs, endMs, sizes }: DepartureGroups,
+  { cores, decodeMs, writeMs }: TwoStageCores,
 ): Float64Array {
   const doneMs = new Float64Array(sentMs.length)
   let [batch, from] = [0, 0]
   for (let i = 0; i < sentMs.length; i++) {
-    let beginsMs = Math.max(sentMs[i]!, i >= cores ? doneMs[i - cores]! : 0)
+    let computeBatchStart = Math.max(sentMs[i]!, i >= cores ? doneMs[i - cores]! : 0)
     for (
       ;
-      batch < sizes.length && endMs[from]! - writeMs < beginsMs + decodeMs;
+      batch < sizes.length && endMs[from]! - writeMs < computeBatchStart + decodeMs;
       from += sizes[batch++]!
     ) {
       const writtenMs = endMs[from + sizes[batch]! - 1]!
-      if (writtenMs > beginsMs)
-        beginsMs += Math.min(writtenMs - beginsMs, writtenMs - endMs[from]! + writeMs)
+      if (writtenMs > computeBatchStart)
+        computeBatchStart += Math.min(writtenMs - computeBatchStart, writtenMs - endMs[from]! + writeMs)
     }
-    doneMs[i] = beginsMs + decodeMs
+    doneMs[i] = computeBatchStart + decodeMs
   }
   return doneMs
 }

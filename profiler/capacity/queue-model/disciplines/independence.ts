@@ -1,83 +1,83 @@
 /**
- * Whether service times are those of one kind of request, served alike: what they hang on, were
- * there so many workers, and whether they changed.
+ * Whether service times under an assumed number of workers are independent of the load, and whether
+ * they changed over time.
  */
 import { quickselect } from 'simple-statistics'
 import { binomialCdf, quantileOfSorted } from '../../../statistics/percentile.ts'
-import type { Services } from '../../service-log/service-log.ts'
+import type { ServiceTimes } from '../../service-log/service-log.ts'
 
-/** Fewest requests that waited, and that did not, to tell whether it makes a difference. */
-export const fewest = 25
-/** Difference of mean service times, as a share of them, that is none. */
-const same = 0.02
+/** Requests that waited, and that did not, which a comparison needs. */
+export const minRequestsToCompare = 25
+/** Mean service times within this share of each other count as equal. */
+const maxMeanDifference = 0.02
 /**
- * Standard errors beyond which a difference is one: service times have long tails, and there are
- * many loops to compare; of half of all of them.
+ * Standard errors that make a difference significant; service times have long tails, and many loops
+ * are compared. The second value is for comparing halves.
  */
-const certain = 4
-const ratherCertain = 3
+const minStandardErrors = 4
+const minHalfStandardErrors = 3
 /**
- * How much further services of requests that waited may be from the middle one than those of the
- * others, on the mean, or nearer, by their logarithms.
+ * Relative difference in the mean absolute deviation of log service times, between requests that
+ * waited and others, that counts as equal.
  */
-const alikeVaried = 0.1
+const maxSpreadDifference = 0.1
 /**
- * Share of services not half as long as nearly all of requests that did not wait, up to which they
- * are chance (2.5 % where they are exponential).
+ * Share of services that may take less than half of nearly all services without waiting (2.5 % for
+ * exponential services).
  */
-const fewShort = 0.04
+const maxShortShare = 0.04
 
 /**
- * Whether requests that waited were served as long as those that did not, and varied as much, and
- * those that found many as long as those that found few; undefined where too few of either tell.
+ * Whether requests that waited were served as long, and varied as much, as those that did not, and
+ * likewise by queue length found. Undefined where either group is too small.
  */
-export function independent(runs: readonly Services[], workers: number): boolean | undefined {
-  const { free: atOnce, waited } = byWaiting(runs, workers)
-  if (atOnce.length < fewest || waited.length < fewest) return undefined
-  const twentieth = Math.floor(0.05 * atOnce.length)
-  quickselect(atOnce, twentieth)
-  const shortMs = 0.5 * atOnce[twentieth]!
+export function isIndependentOfLoad(runs: readonly ServiceTimes[], workers: number): boolean | undefined {
+  const { free: unqueued, waited } = splitByWaiting(runs, workers)
+  if (unqueued.length < minRequestsToCompare || waited.length < minRequestsToCompare) return undefined
+  const twentieth = Math.floor(0.05 * unqueued.length)
+  quickselect(unqueued, twentieth)
+  const shortMs = 0.5 * unqueued[twentieth]!
   const short = waited.filter((each) => each < shortMs).length
-  if (short > fewShort * waited.length + ratherCertain * Math.sqrt(fewShort * waited.length))
+  if (short > maxShortShare * waited.length + minHalfStandardErrors * Math.sqrt(maxShortShare * waited.length))
     return false
-  const { ms, found } = joined(runs)
+  const { ms, found } = concatenate(runs)
   const ascending = found.slice().sort()
   const quarters = [1, 2, 3].map((quarter) => ascending[Math.floor((quarter * found.length) / 4)]!)
-  const sample = sampleOf(ms)
-  if (variesOtherwise(sample.logs.of, (i) => found[i]! >= workers)) return false
+  const sample = makeSample(ms)
+  if (hasOtherSpread(sample.logs.of, (i) => found[i]! >= workers)) return false
   return [...new Set([workers, ...quarters])].every((n) =>
-    splitAlike(sample, (i) => found[i]! >= n, certain),
+    isSplitSimilar(sample, (i) => found[i]! >= n, minStandardErrors),
   )
 }
 
 /**
- * Whether logarithms of the services of some are further from the middle one, or nearer to it, than
- * those of the others.
+ * Whether one part of the log service times is spread more, or less, about the common median than
+ * the rest.
  */
-function variesOtherwise(logs: Float64Array, isOther: (i: number) => boolean): boolean {
+function hasOtherSpread(logs: Float64Array, isOther: (i: number) => boolean): boolean {
   const middle = quantileOfSorted(logs.slice().sort(), 0.5)
-  return apart(
-    momentsOf(logs.map((log) => Math.abs(log - middle))),
+  return differ(
+    computeSampleMoments(logs.map((log) => Math.abs(log - middle))),
     isOther,
-    () => alikeVaried,
-    certain,
+    () => maxSpreadDifference,
+    minStandardErrors,
   )
 }
 
-/** Service times of requests that found a worker free, and of those that did not. */
-export function byWaiting(
-  runs: readonly Services[],
+/** Service times of requests that found a free worker, and of those that did not. */
+export function splitByWaiting(
+  runs: readonly ServiceTimes[],
   workers: number,
 ): { readonly free: number[]; readonly waited: number[] } {
   const free: number[] = []
   const waited: number[] = []
-  for (const { steps, found } of runs)
+  for (const { log, found } of runs)
     for (let i = 0; i < found.length; i++)
-      (found[i]! < workers ? free : waited).push(steps.tookMs[i]!)
+      (found[i]! < workers ? free : waited).push(log.tookMs[i]!)
   return { free, waited }
 }
 
-function joined(runs: readonly Services[]): {
+function concatenate(runs: readonly ServiceTimes[]): {
   readonly ms: Float64Array
   readonly found: Int32Array
 } {
@@ -86,7 +86,7 @@ function joined(runs: readonly Services[]): {
   const found = new Int32Array(size)
   let at = 0
   for (const run of runs) {
-    ms.set(run.steps.tookMs, at)
+    ms.set(run.log.tookMs, at)
     found.set(run.found, at)
     at += run.found.length
   }
@@ -94,67 +94,69 @@ function joined(runs: readonly Services[]): {
 }
 
 /**
- * How unlike services of requests that waited are to those of the others: the difference of their
- * mean logarithms, in standard errors, squared.
+ * Squared difference of mean log service times between requests that waited and others, in standard
+ * errors.
  */
-export function misfit(runs: readonly Services[], workers: number): number {
-  const { ms, found } = joined(runs)
-  const { logs } = sampleOf(ms)
-  const { difference, error } = differenceOf(logs, (i) => found[i]! >= workers)
+export function computeMisfit(runs: readonly ServiceTimes[], workers: number): number {
+  const { ms, found } = concatenate(runs)
+  const { logs } = makeSample(ms)
+  const { difference, error } = compareParts(logs, (i) => found[i]! >= workers)
   return error > 0 ? (difference / error) ** 2 : 0
 }
 
 /**
- * The last loops whose service times do not differ from those of the open windows and of the loops
- * after them, one by one and the earlier half together.
+ * Selects the latest loops whose service times agree with the open windows and with later loops,
+ * one by one, and then by halves.
  */
-export function servedAlike(open: readonly Services[], loops: readonly Services[]): Services[] {
-  const times = (of: readonly Services[]) => of.flatMap(({ steps }) => steps.tookMs)
-  let found: Services[] = []
+export function selectSimilarLoops(open: readonly ServiceTimes[], loops: readonly ServiceTimes[]): ServiceTimes[] {
+  const times = (of: readonly ServiceTimes[]) => of.flatMap(({ log }) => log.tookMs)
+  let found: ServiceTimes[] = []
   for (const services of loops.toReversed()) {
-    if (!alike(times([...open, ...found]), services.steps.tookMs, certain)) break
+    if (!areSimilar(times([...open, ...found]), services.log.tookMs, minStandardErrors)) break
     found.unshift(services)
   }
   for (let half = Math.floor(found.length / 2); half > 0; half = Math.floor(found.length / 2)) {
     const [earlier, later] = [times(found.slice(0, half)), times([...open, ...found.slice(half)])]
-    if (alike(later, earlier, ratherCertain) && !slowOnesGrewRarer(earlier, later)) break
+    if (areSimilar(later, earlier, minHalfStandardErrors) && !didSlowServicesFade(earlier, later)) break
     found = found.slice(half)
   }
   return found
 }
 
-/** A service is slow that takes so many times the median, and rare where no larger share is. */
-const slow = 2
-const rare = 0.1
 /**
- * Probability of fewer slow ones later by chance, below which they became rarer: as of a cache that
- * fills, each of whose inputs is slow once.
+ * A service is slow from this multiple of the median, and slow services are rare up to this share.
  */
-const chance = 0.05
+const minSlowFactor = 2
+const maxRareShare = 0.1
+/**
+ * Fewer slow services later have a smaller probability than this by chance: they fade, as the
+ * misses of a filling cache do.
+ */
+const maxFadingPValue = 0.05
 
-function slowOnesGrewRarer(earlier: readonly number[], later: readonly number[]): boolean {
-  const leastMs = slow * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
-  const [before, after] = [earlier, later].map((times) => times.filter((ms) => ms > leastMs).length)
+function didSlowServicesFade(earlier: readonly number[], later: readonly number[]): boolean {
+  const minSlowMs = minSlowFactor * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
+  const [before, after] = [earlier, later].map((times) => times.filter((ms) => ms > minSlowMs).length)
   const all = before! + after!
   return (
-    all <= rare * (earlier.length + later.length) &&
-    binomialCdf(after!, all, later.length / (earlier.length + later.length)) < chance
+    all <= maxRareShare * (earlier.length + later.length) &&
+    binomialCdf(after!, all, later.length / (earlier.length + later.length)) < maxFadingPValue
   )
 }
 
 /**
- * Whether two samples differ neither in their mean nor in that of their logarithms, beyond 2 % and
- * so many standard errors, were they of one kind.
+ * Whether two samples agree in their means and in their mean logarithms, within 2 % or the given
+ * standard errors.
  */
-function alike(known: readonly number[], other: readonly number[], errors: number): boolean {
-  return splitAlike(
-    sampleOf(new Float64Array([...known, ...other])),
+function areSimilar(known: readonly number[], other: readonly number[], errors: number): boolean {
+  return isSplitSimilar(
+    makeSample(new Float64Array([...known, ...other])),
     (i) => i >= known.length,
     errors,
   )
 }
 
-/** Values, and what their means are compared by. */
+/** Values and their logarithms, which are compared by their means. */
 interface Sample {
   readonly values: Moments
   readonly logs: Moments
@@ -165,50 +167,50 @@ interface Moments {
   readonly variance: number
 }
 
-function sampleOf(values: Float64Array): Sample {
-  const plain = momentsOf(values)
+function makeSample(values: Float64Array): Sample {
+  const plain = computeSampleMoments(values)
   return {
     values: plain,
-    logs: momentsOf(values.map((value) => Math.log(Math.max(1e-3 * plain.mean, value)))),
+    logs: computeSampleMoments(values.map((value) => Math.log(Math.max(1e-3 * plain.mean, value)))),
   }
 }
 
-function momentsOf(of: Float64Array): Moments {
+function computeSampleMoments(of: Float64Array): Moments {
   const mean = of.reduce((sum, value) => sum + value, 0) / of.length
   return { of, mean, variance: of.reduce((sum, value) => sum + (value - mean) ** 2, 0) / of.length }
 }
 
-/** As `alike`, of two parts of one sample; alike where one of them is empty. */
-function splitAlike(
+/** As `areSimilar`, for two parts of one sample; true where one is empty. */
+function isSplitSimilar(
   { values, logs }: Sample,
   isOther: (i: number) => boolean,
   errors: number,
 ): boolean {
   return (
-    !apart(values, isOther, (knownMean) => same * knownMean, errors) &&
-    !apart(logs, isOther, () => same, errors)
+    !differ(values, isOther, (knownMean) => maxMeanDifference * knownMean, errors) &&
+    !differ(logs, isOther, () => maxMeanDifference, errors)
   )
 }
 
 /**
- * Whether the means of two parts differ by more than `least`, given that of the first, and so many
- * standard errors.
+ * Whether the means of two parts differ by more than `minDifference` (given the mean of the rest)
+ * and the given standard errors.
  */
-function apart(
+function differ(
   of: Moments,
   isOther: (i: number) => boolean,
-  least: (knownMean: number) => number,
+  minDifference: (knownMean: number) => number,
   errors: number,
 ): boolean {
-  const { difference, restMean, error } = differenceOf(of, isOther)
-  return Math.abs(difference) > Math.max(least(restMean), errors * error)
+  const { difference, restMean, error } = compareParts(of, isOther)
+  return Math.abs(difference) > Math.max(minDifference(restMean), errors * error)
 }
 
 /**
- * Mean of one part over that of the rest, and its standard error were they of one kind; no
- * difference where one of them is empty.
+ * Difference of the means of one part and the rest, and its standard error for one common
+ * distribution; 0 where one is empty.
  */
-function differenceOf({ of, mean, variance }: Moments, isOther: (i: number) => boolean) {
+function compareParts({ of, mean, variance }: Moments, isOther: (i: number) => boolean) {
   let others = 0
   let sum = 0
   for (let i = 0; i < of.length; i++) {

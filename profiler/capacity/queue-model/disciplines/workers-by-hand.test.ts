@@ -5,8 +5,8 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
-import type { Steps } from '../../service-log/service-log.ts'
-import { servesOutOfTurn, servicesOf, workersSeen } from './workers.ts'
+import type { ServiceLog } from '../../service-log/service-log.ts'
+import { isSingleServerOutOfOrder, extractServiceTimes, identifyWorkers } from './workers.ts'
 
 type Request = readonly [sentMs: number, serviceMs: number]
 
@@ -51,8 +51,8 @@ describe('service times', () => {
       [3, 7],
       [40, 6],
     ]
-    const one = servicesOf(served(1, requests), 1)
-    expect(one.steps).toEqual({
+    const one = extractServiceTimes(served(1, requests), 1)
+    expect(one.log).toEqual({
       present: [1, 1, 1, 1],
       tookMs: [10, 5, 7, 6],
       departed: [1, 1, 1, 1],
@@ -62,8 +62,8 @@ describe('service times', () => {
     })
     expect(one.found).toEqual([0, 1, 2, 0])
     // The second worker has ended at 7 what it began at 2, and takes the third request.
-    const two = servicesOf(served(2, requests), 2)
-    expect([two.steps.tookMs, two.steps.endedMs, two.found]).toEqual([
+    const two = extractServiceTimes(served(2, requests), 2)
+    expect([two.log.tookMs, two.log.endedMs, two.found]).toEqual([
       [10, 5, 7, 6],
       [10, 7, 14, 46],
       [0, 1, 2, 0],
@@ -76,7 +76,7 @@ describe('service times', () => {
       [10, 5],
       [14.9, 5],
     ]
-    expect(servicesOf(served(1, requests), 1).found).toEqual([0, 0, 1])
+    expect(extractServiceTimes(served(1, requests), 1).found).toEqual([0, 0, 1])
   })
 
   test('go by the order of arrival, in whatever order the requests stand', () => {
@@ -90,15 +90,15 @@ describe('service times', () => {
       sentMs: run.sentMs.toReversed(),
       latencyMs: run.latencyMs.toReversed(),
     }
-    expect(servicesOf(turned, 1)).toEqual(servicesOf(run, 1))
+    expect(extractServiceTimes(turned, 1)).toEqual(extractServiceTimes(run, 1))
   })
 
   test('leave out what failed: it took no worker and nobody found it', () => {
     const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, Number.NaN, 14], {
       sentMs: Float64Array.of(0, 1, 2),
     })
-    const { steps, found } = servicesOf(run, 1)
-    expect([steps.tookMs, found]).toEqual([
+    const { log, found } = extractServiceTimes(run, 1)
+    expect([log.tookMs, found]).toEqual([
       [10, 6],
       [0, 1],
     ])
@@ -112,17 +112,17 @@ describe('service times', () => {
       [95, 5],
     ]
     // The last one had reached an age of 5 ms.
-    const { steps, found } = servicesOf(served(2, requests, { cutMs: 100 }), 2)
-    expect([steps.tookMs, steps.endedMs, found]).toEqual([
+    const { log, found } = extractServiceTimes(served(2, requests, { cutMs: 100 }), 2)
+    expect([log.tookMs, log.endedMs, found]).toEqual([
       [10, 10],
       [11, 21],
       [1, 2],
     ])
-    const all = servicesOf(served(2, requests, { cutMs: 100.1 }), 2)
-    expect(all.steps.tookMs).toEqual([100, 10, 10, 5])
+    const all = extractServiceTimes(served(2, requests, { cutMs: 100.1 }), 2)
+    expect(all.log.tookMs).toEqual([100, 10, 10, 5])
     // What would have begun at the cut, or later, has not begun.
     expect(
-      servicesOf(served(1, [...requests.slice(1), [20, 90]], { cutMs: 21 }), 1).steps.tookMs,
+      extractServiceTimes(served(1, [...requests.slice(1), [20, 90]], { cutMs: 21 }), 1).log.tookMs,
     ).toEqual([10])
   })
 
@@ -133,7 +133,7 @@ describe('service times', () => {
       [2, 10],
     ]
     const took = (fromMs: number, toMs: number) =>
-      servicesOf(served(1, requests), 1, [[fromMs, toMs]]).steps.tookMs
+      extractServiceTimes(served(1, requests), 1, [[fromMs, toMs]]).log.tookMs
     expect([took(0, 40), took(51, 59), took(61, 80), took(71, 80)]).toEqual([
       [10, 10],
       [50, 10],
@@ -146,13 +146,13 @@ describe('service times', () => {
     const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, [10, 10, 3, 10], {
       sentMs: Float64Array.of(0, 0, 5, 9),
     })
-    expect(servicesOf(run, 1).steps.tookMs).toEqual([10, 0, 0, 9])
+    expect(extractServiceTimes(run, 1).log.tookMs).toEqual([10, 0, 0, 9])
   })
 })
 
 /** Workers of a server that was seen under open load alone, or of one with these loops. */
 const workersOf = (runs: readonly LoadRun[], loops: readonly LoadRun[] = []) =>
-  workersSeen(
+  identifyWorkers(
     runs.map((run) => ({ run, disturbed: [] })),
     loops,
   )?.workers
@@ -268,8 +268,8 @@ describe('requests that waited are served as those that did not', () => {
    * others.
    */
   const fits = (ms: (place: number, burst: number) => number, size = 2, count = 50) => {
-    const found = workersSeen([{ run: busy(bursts(count, size, ms)), disturbed: [] }], [])
-    return found?.workers === 1 && found.besideMs === 0
+    const found = identifyWorkers([{ run: busy(bursts(count, size, ms)), disturbed: [] }], [])
+    return found?.workers === 1 && found.overheadMs === 0
   }
 
   test('within 2 % of the mean of those that did not', () => {
@@ -338,7 +338,7 @@ describe('closed loops', () => {
   const open = [busy(bursts(50, 2, () => 100))]
   const loopOf = (ms: number, count = 50) => busy(bursts(count, 2, () => ms))
   const loopsSeen = (loops: readonly LoadRun[], windows = open) =>
-    workersSeen(
+    identifyWorkers(
       windows.map((run) => ({ run, disturbed: [] })),
       loops,
     )?.loops.map(({ tookMs }) => Math.round(tookMs[0]!))
@@ -387,7 +387,7 @@ describe('one worker that serves out of turn', () => {
   /** Steps of one request each, of so many who were there, of whom the one at this place left. */
   const stepsOf = (
     each: readonly { present: number; tookMs: number; rank: number; departed?: number }[],
-  ): Steps => ({
+  ): ServiceLog => ({
     present: each.map(({ present }) => present),
     tookMs: each.map(({ tookMs }) => tookMs),
     departed: each.map(({ departed = 1 }) => departed),
@@ -399,14 +399,14 @@ describe('one worker that serves out of turn', () => {
    * As many alone as in company, whose steps take so long; of those in company so many left before
    * an older one.
    */
-  const served = (aloneMs: number, togetherMs: number, overtaking = 20, departed = 1) =>
+  const served = (unloadedMs: number, coalescingMs: number, overtaking = 20, departed = 1) =>
     stepsOf(
       Array.from({ length: 80 }, (_, i) =>
         i % 2 === 0
-          ? { present: 1, tookMs: aloneMs * (1 + 0.1 * ((i / 2) % 3)), rank: 0 }
+          ? { present: 1, tookMs: unloadedMs * (1 + 0.1 * ((i / 2) % 3)), rank: 0 }
           : {
               present: 2 + (i % 3),
-              tookMs: togetherMs * (1 + 0.1 * (((i - 1) / 2) % 3)),
+              tookMs: coalescingMs * (1 + 0.1 * (((i - 1) / 2) % 3)),
               rank: i < 2 * overtaking ? 1 : 0,
               departed,
             },
@@ -414,14 +414,14 @@ describe('one worker that serves out of turn', () => {
     )
 
   test('is one whose steps take as long alone as in company, and overtake', () => {
-    expect(servesOutOfTurn(served(10, 10))).toBe(true)
+    expect(isSingleServerOutOfOrder(served(10, 10))).toBe(true)
     // Cores that are shared answer faster one after the other the more were there; a batch is no
     // request.
-    expect(servesOutOfTurn(served(10, 5))).toBe(false)
-    expect(servesOutOfTurn(served(10, 10, 20, 2))).toBe(false)
-    expect(servesOutOfTurn(served(10, 10, 0))).toBe(false)
+    expect(isSingleServerOutOfOrder(served(10, 5))).toBe(false)
+    expect(isSingleServerOutOfOrder(served(10, 10, 20, 2))).toBe(false)
+    expect(isSingleServerOutOfOrder(served(10, 10, 0))).toBe(false)
     expect(
-      servesOutOfTurn(
+      isSingleServerOutOfOrder(
         stepsOf(Array.from({ length: 30 }, () => ({ present: 2, tookMs: 10, rank: 1 }))),
       ),
     ).toBe(false)

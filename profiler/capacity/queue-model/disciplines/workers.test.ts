@@ -11,8 +11,8 @@ import type { Load } from '../../../model/load.ts'
 import type { VirtualServer } from '../../../model/virtual-server.ts'
 import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
 import { measureCapacity } from '../../measure.ts'
-import { simulate, twinOf } from '../queue-model.ts'
-import { servicesOf, workersSeen } from './workers.ts'
+import { simulate, buildQueueModel } from '../queue-model.ts'
+import { extractServiceTimes, identifyWorkers } from './workers.ts'
 
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
@@ -41,7 +41,7 @@ const seen = async (
 ) => {
   await before(server)
   const loops = [await play(server, loop(1)), await play(server, loop(30))]
-  return workersSeen([{ run: await play(server, open(rateRps)), disturbed: [] }], loops)
+  return identifyWorkers([{ run: await play(server, open(rateRps)), disturbed: [] }], loops)
 }
 
 const twoKinds = (_: number, uniform: Uniform) => (uniform() < 0.05 ? 40 : 4)
@@ -50,11 +50,11 @@ const ofTwoKinds = (ms: number) => Math.abs(ms - 4) < 1e-6 || Math.abs(ms - 40) 
 test('with their number known, every service time is, under open load and in closed loops', async () => {
   for (const load of [open(220), loop(8)]) {
     const run = await play(queue(2, twoKinds), load)
-    const { steps, found } = servicesOf(run, 2)
-    expect(steps.tookMs).toHaveLength(run.sentMs.length)
-    expect(steps.tookMs.every(ofTwoKinds)).toBe(true)
+    const { log, found } = extractServiceTimes(run, 2)
+    expect(log.tookMs).toHaveLength(run.sentMs.length)
+    expect(log.tookMs.every(ofTwoKinds)).toBe(true)
     expect(Math.max(...found)).toBeGreaterThan(2)
-    expect(servicesOf(run, 1).steps.tookMs.every(ofTwoKinds)).toBe(false)
+    expect(extractServiceTimes(run, 1).log.tookMs.every(ofTwoKinds)).toBe(false)
   }
 })
 
@@ -65,10 +65,10 @@ test('what failed, was cut short or met a disturbance is no service time', async
   )
   const latencyMs = run.latencyMs.map((ms, i) => (i === 4 ? Number.NaN : ms))
   const disturbed = [[run.sentMs[20]!, run.sentMs[20]! + 1]] as const
-  const { steps } = servicesOf({ ...run, latencyMs, cutMs: 800 }, 1, disturbed)
-  expect(steps.tookMs.length).toBeLessThan(run.sentMs.filter((at) => at < 800).length - 1)
-  expect(Math.max(...steps.endedMs)).toBeLessThan(800)
-  expect(steps.endedMs.some((at) => at > disturbed[0][0] && at - 10 < disturbed[0][1])).toBe(false)
+  const { log } = extractServiceTimes({ ...run, latencyMs, cutMs: 800 }, 1, disturbed)
+  expect(log.tookMs.length).toBeLessThan(run.sentMs.filter((at) => at < 800).length - 1)
+  expect(Math.max(...log.endedMs)).toBeLessThan(800)
+  expect(log.endedMs.some((at) => at > disturbed[0][0] && at - 10 < disturbed[0][1])).toBe(false)
 })
 
 test.each<[string, number, number, QueueServerOptions['serviceMs']]>([
@@ -83,7 +83,7 @@ test.each<[string, number, number, QueueServerOptions['serviceMs']]>([
 ])('services %s: %i workers', async (_, workers, rateRps, serviceMs) => {
   const found = await seen(queue(workers, serviceMs), rateRps)
   expect(found?.workers).toBe(workers)
-  expect(found?.shared).toBe(false)
+  expect(found?.sharesCores).toBe(false)
   expect(found?.loops).toHaveLength(2)
 })
 
@@ -94,12 +94,12 @@ test.each<[string, number, number, QueueServerOptions['serviceMs'], number]>([
   ['gamma', 2, 180, (_, uniform) => 10 * gamma(uniform, 25), 2],
 ])(
   'services %s: %i workers, and the way to them and back',
-  async (_, workers, rateRps, serviceMs, besideMs) => {
-    const found = await seen(queue(workers, serviceMs, { besideMs }), rateRps)
+  async (_, workers, rateRps, serviceMs, overheadMs) => {
+    const found = await seen(queue(workers, serviceMs, { overheadMs }), rateRps)
     expect(found?.workers).toBe(workers)
-    expect(found?.shared).toBe(false)
-    expect(found?.besideMs).toBeGreaterThan(0.5 * besideMs)
-    expect(found?.besideMs).toBeLessThan(1.5 * besideMs)
+    expect(found?.sharesCores).toBe(false)
+    expect(found?.overheadMs).toBeGreaterThan(0.5 * overheadMs)
+    expect(found?.overheadMs).toBeLessThan(1.5 * overheadMs)
   },
 )
 
@@ -108,7 +108,7 @@ test('too few workers with much beside them are not taken for the right ones', a
     queue(4, (_, uniform) => 10 * gamma(uniform, 25)),
     380,
   )
-  expect(found).toMatchObject({ workers: 4, besideMs: 0 })
+  expect(found).toMatchObject({ workers: 4, overheadMs: 0 })
 })
 
 test.each(['the last', 'the shortest'])(
@@ -124,7 +124,7 @@ test.each(['the last', 'the shortest'])(
       workMs: (uniform) => 10 * gamma(uniform, 2),
       takes,
     })
-    expect((await seen(server, 85))?.shared).not.toBe(false)
+    expect((await seen(server, 85))?.sharesCores).not.toBe(false)
   },
 )
 
@@ -158,7 +158,7 @@ test('loops that were served otherwise, as those of a cold server, and those bef
     await play(server, loop(2)),
   ]
   const warm = [await play(server, loop(8)), await play(server, loop(8))]
-  const found = workersSeen(
+  const found = identifyWorkers(
     [{ run: await play(server, open(130)), disturbed: [] }],
     [...cold, ...warm],
   )
@@ -167,7 +167,7 @@ test('loops that were served otherwise, as those of a cold server, and those bef
     true,
   )
   // Where even the last loop tells of another one, closed loops and open load are not served alike.
-  expect(workersSeen([{ run: await play(server, open(130)), disturbed: [] }], cold)).toBeUndefined()
+  expect(identifyWorkers([{ run: await play(server, open(130)), disturbed: [] }], cold)).toBeUndefined()
 })
 
 test('a twin with workers makes requests wait as the server does, and refuses as it does', async () => {
@@ -186,9 +186,9 @@ test('a twin with workers makes requests wait as the server does, and refuses as
     const real = await play(queue(3, serviceMs, { queueLimit }), load)
     const arrivalsMs = schedule(load)
     const latencyMs = new Float64Array(arrivalsMs.length)
-    const places = queueLimit === undefined ? undefined : 3 + queueLimit
+    const systemCapacity = queueLimit === undefined ? undefined : 3 + queueLimit
     simulate(
-      twinOf(servicesOf(teacher, 3).steps, { places, workers: 3 }),
+      buildQueueModel(extractServiceTimes(teacher, 3).log, { systemCapacity, workers: 3 }),
       arrivalsMs,
       1,
       seeded(2),
@@ -253,7 +253,7 @@ test('loops in which slow requests were more frequent, as of a cache that fills,
   const server = queue(1, serviceMs)
   const early = [await play(server, loop(8)), await play(server, loop(8))]
   const later = [await play(server, loop(8)), await play(server, loop(8))]
-  const found = workersSeen(
+  const found = identifyWorkers(
     [{ run: await play(server, open(80)), disturbed: [] }],
     [...early, ...later],
   )

@@ -1,215 +1,215 @@
 /**
- * Servers that take requests in the order of their arrival, each by the first of several workers
- * that is free.
+ * First come, first served by several workers: each request is served by the first free one.
  *
- * Of such a server every service time is known, and not its distribution alone: a request begins at
- * its arrival or, where all workers are busy, at the first of their departures (Kiefer and
- * Wolfowitz 1955, the recursion of G/G/m), and ends with its own. How many workers there are shows
- * in that service times then do not depend on how many requests were there: with too few of them
- * those that waited seem too short, with too many too long. Closed loops show the same service
- * times, only more of them, which open windows of a few seconds have too few of where slow requests
- * are rare.
+ * Every service time of such a server is known: a request begins at its arrival or, while all
+ * workers are busy, at the first of their departures (recursion of G/G/m: Kiefer and Wolfowitz
+ * 1955). The right number of workers makes service times independent of the queue length. With too
+ * few workers, requests that waited seem too short; with too many, too long. Closed loops show the
+ * same service times in larger numbers, which matters where slow requests are rare.
  */
 import { median, sum } from 'simple-statistics'
-import { leastOf } from '../../../statistics/index-of-min.ts'
-import { untilLastRps } from '../../../load/load-point.ts'
+import { indexOfMin } from '../../../statistics/index-of-min.ts'
+import { computeRateUntilLast } from '../../../load/load-point.ts'
 import type { LatencySummary } from '../../../model/load-point.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
-import { meets, type Spans, type WatchedRun } from '../../host-interference.ts'
-import type { WorkersSeen } from '../service-discipline.ts'
-import { worksOf } from '../processor-sharing.ts'
-import { moments, type Services, type Steps, stepsOfOne } from '../../service-log/service-log.ts'
-import { byWaiting, fewest, independent, misfit, servedAlike } from './independence.ts'
-import { answeredOf } from '../../service-log/sojourns.ts'
+import { overlapsAny, type TimeSpans, type RunWithInterference } from '../../host-interference.ts'
+import type { IdentifiedDiscipline } from '../service-discipline.ts'
+import { extractWork } from '../processor-sharing.ts'
+import { computeMoments, type ServiceTimes, type ServiceLog, logSingleServices } from '../../service-log/service-log.ts'
+import { splitByWaiting, minRequestsToCompare, isIndependentOfLoad, computeMisfit, selectSimilarLoops } from './independence.ts'
+import { collectSojourns } from '../../service-log/sojourns.ts'
 
-const mostWorkers = 64
-/** Factor that their number may differ by from what the busy ones at the highest rate tell. */
-const wrong = 1.6
+const maxWorkers = 64
+/** Factor around the number of busy workers at the highest rate within which numbers are tried. */
+const workerSearchFactor = 1.6
 /**
- * Share of requests that may have left before more older ones than there are workers: answers cross
- * on their way.
+ * Share of requests that may overtake more older ones than there are workers, as answers cross on
+ * the network.
  */
-const outOfOrder = 0.02
+const maxOvertakenShare = 0.02
 /**
- * Times as many requests that another number of workers must explain to be preferred to a smaller
- * one, and sharing to an order.
+ * Factor in explained requests for which another number is preferred to a smaller one, and sharing
+ * to first come, first served.
  */
-const more = 1.1
+const minExplainedGain = 1.1
 /**
- * Time beside the workers as a share of that with them, from which on it is looked for, and up to
- * which it is believed.
+ * Overhead, relative to the service time, from which it is considered and up to which it is
+ * credible.
  */
-const leastBeside = 0.02
-const mostBeside = 0.35
-/** Requests of a window at whose services most numbers of workers show that they are wrong. */
-const glance = 1500
+const minOverheadShare = 0.02
+const maxOverheadShare = 0.35
+/** Requests of a window that suffice to rule out most numbers of workers. */
+const previewRequests = 1500
 /**
- * What time beside the workers must explain (a misfit, see independence.ts) to be believed: too few
- * workers look like the right ones with much beside them.
+ * Reduction of the misfit (independence.ts) that an overhead must earn. Too few workers look like
+ * the right number with a large overhead.
  */
-const besideCosts = 4
+const overheadMisfitPenalty = 4
 
 /**
- * Service times of a run, were there so many workers. Failed requests, those cut short and those
- * that met a disturbance are left out.
- * @param besideMs what each request takes beside them: they saw it later by so much
+ * Extracts service times of a run for a number of workers. Failed requests, requests that were cut
+ * short and those that met host interference are left out.
+ * @param overheadMs network and framework time, by which requests reach the workers later
  */
-export function servicesOf(
+export function extractServiceTimes(
   run: LoadRun,
   workers: number,
-  disturbed: Spans = [],
-  besideMs = 0,
-): Services {
+  disturbed: TimeSpans = [],
+  overheadMs = 0,
+): ServiceTimes {
   const found: number[] = []
   const tookMs: number[] = []
   const departedMs: number[] = []
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const { sentMs, endMs, foundThere } = answeredOf(run, besideMs)
+  const { sentMs, endMs, foundPresent } = collectSojourns(run, overheadMs)
   const freeMs = new Float64Array(workers).fill(Number.NEGATIVE_INFINITY)
   for (const [i, atMs] of sentMs.entries()) {
     const endedMs = endMs[i]!
-    const first = leastOf(freeMs)
+    const first = indexOfMin(freeMs)
     const beganMs = Math.max(atMs, freeMs[first]!)
     if (beganMs >= lastMs) break
     freeMs[first] = Math.max(endedMs, beganMs)
-    if (endedMs >= lastMs || meets(disturbed, beganMs, endedMs)) continue
-    found.push(foundThere[i]!)
+    if (endedMs >= lastMs || overlapsAny(disturbed, beganMs, endedMs)) continue
+    found.push(foundPresent[i]!)
     tookMs.push(Math.max(0, endedMs - beganMs))
     departedMs.push(endedMs)
   }
-  return { steps: stepsOfOne(tookMs, departedMs), found }
+  return { log: logSingleServices(tookMs, departedMs), found }
 }
 
 /**
- * Service times of runs by so many workers; undefined of a server that does not take requests in
- * their order: more are overtaken than are at work.
+ * Service times of runs for a number of workers. Undefined where requests are not served in arrival
+ * order: more are overtaken than are being served.
  */
-export function servicesInOrder(
-  windows: readonly WatchedRun[],
-  { workers, besideMs }: Pick<WorkersSeen, 'workers' | 'besideMs'>,
-): readonly Steps[] | undefined {
-  return overtakesBeyond(
-    windows.flatMap(({ run }) => overtakenBy(run)),
+export function extractFcfsServices(
+  windows: readonly RunWithInterference[],
+  { workers, overheadMs }: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'>,
+): readonly ServiceLog[] | undefined {
+  return isOvertakenBeyond(
+    windows.flatMap(({ run }) => countOvertaken(run)),
     workers,
   )
     ? undefined
-    : windows.map(({ run, disturbed }) => servicesOf(run, workers, disturbed, besideMs).steps)
+    : windows.map(({ run, disturbed }) => extractServiceTimes(run, workers, disturbed, overheadMs).log)
 }
 
-/** Only those at work can be overtaken where all are taken in the order of their arrival. */
-function overtakesBeyond(overtaken: readonly number[], workers: number): boolean {
-  return overtaken.filter((older) => older >= workers).length > outOfOrder * overtaken.length
+/** Under first come, first served only requests in service can be overtaken. */
+function isOvertakenBeyond(overtaken: readonly number[], workers: number): boolean {
+  return overtaken.filter((older) => older >= workers).length > maxOvertakenShare * overtaken.length
 }
 
 /**
- * The workers that make service times independent of the load, one request after the other or all
- * at once: those that explain most of what was seen, and best. Undefined for servers that no number
- * fits (batches, several stages), or that were too seldom busy to tell.
- * @param windows open ones
- * @param loops closed ones in order of time: used from the last one back to the first that was
- * served otherwise
+ * Identifies the number of workers that makes service times independent of the load, one request
+ * after the other or all at once. It prefers the number that explains most requests, and explains
+ * them best. Undefined where no number fits (batches, several stages), or where the server was too
+ * seldom busy.
+ * @param windows open windows
+ * @param loops closed loops in time order; read from the last one back to the first one served
+ * otherwise
  */
-export function workersSeen(
-  windows: readonly WatchedRun[],
+export function identifyWorkers(
+  windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
-): WorkersSeen | undefined {
-  const about = meanBusy(windows, loops)
-  const overtaken = windows.flatMap(({ run }) => overtakenBy(run))
-  const begins = beginningsOf(windows)
+): IdentifiedDiscipline | undefined {
+  const busyWorkers = estimateMeanBusy(windows, loops)
+  const overtaken = windows.flatMap(({ run }) => countOvertaken(run))
+  const previews = takePreviews(windows)
   let best: Explanation | undefined
-  for (const of of [servicesOf, worksOf]) {
+  for (const of of [extractServiceTimes, extractWork]) {
     for (
-      let workers = Math.max(1, Math.floor(about / wrong));
-      workers <= Math.min(mostWorkers, wrong * about + 1);
+      let workers = Math.max(1, Math.floor(busyWorkers / workerSearchFactor));
+      workers <= Math.min(maxWorkers, workerSearchFactor * busyWorkers + 1);
       workers++
     ) {
-      if (of === servicesOf && overtakesBeyond(overtaken, workers)) continue
-      if (begins.length > 0 && openBy(begins, workers, of) === undefined) continue
-      const seen = explainedBy(windows, loops, workers, of)
-      if (seen === undefined) continue
+      if (of === extractServiceTimes && isOvertakenBeyond(overtaken, workers)) continue
+      if (previews.length > 0 && explainWindows(previews, workers, of) === undefined) continue
+      const explanation = explainAll(windows, loops, workers, of)
+      if (explanation === undefined) continue
       const fitsBetter =
-        best !== undefined && best.shared === seen.shared && seen.misfit < best.misfit
-      if (best === undefined || seen.explained > (fitsBetter ? 1 / more : more) * best.explained)
-        best = seen
+        best !== undefined && best.sharesCores === explanation.sharesCores && explanation.misfit < best.misfit
+      if (best === undefined || explanation.explained > (fitsBetter ? 1 / minExplainedGain : minExplainedGain) * best.explained)
+        best = explanation
     }
   }
   return best
 }
 
 /**
- * Of fast servers the first requests of each window, in which numbers of workers that are far from
- * right show; empty where there are few more.
+ * The first requests of each window of a fast server, which rule out wrong numbers quickly. Empty
+ * where windows are short anyway.
  */
-function beginningsOf(windows: readonly WatchedRun[]): readonly WatchedRun[] {
-  if (windows.every(({ run }) => run.sentMs.length <= 2 * glance)) return []
+function takePreviews(windows: readonly RunWithInterference[]): readonly RunWithInterference[] {
+  if (windows.every(({ run }) => run.sentMs.length <= 2 * previewRequests)) return []
   return windows.map(({ run, disturbed }) => {
-    if (run.sentMs.length <= glance) return { run, disturbed }
-    const sentMs = run.sentMs.slice(0, glance)
-    const cutMs = Math.min(run.cutMs ?? Number.POSITIVE_INFINITY, run.sentMs[glance]!)
-    return { run: { ...run, sentMs, latencyMs: run.latencyMs.slice(0, glance), cutMs }, disturbed }
+    if (run.sentMs.length <= previewRequests) return { run, disturbed }
+    const sentMs = run.sentMs.slice(0, previewRequests)
+    const cutMs = Math.min(run.cutMs ?? Number.POSITIVE_INFINITY, run.sentMs[previewRequests]!)
+    return { run: { ...run, sentMs, latencyMs: run.latencyMs.slice(0, previewRequests), cutMs }, disturbed }
   })
 }
 
-/** `explained`: requests; `misfit`: what it leaves unexplained of them. */
-interface Explanation extends WorkersSeen {
+/**
+ * `explained` counts requests; `misfit` is the difference left between requests that waited and
+ * others.
+ */
+interface Explanation extends IdentifiedDiscipline {
   readonly explained: number
-  readonly misfit: number
+  readonly computeMisfit: number
 }
 
 /**
- * What windows showed as the work of so many workers, where it is not seen to hang on the load: by
- * itself, or without what each request takes beside them.
+ * Explains open windows by a number of workers, where service times do not depend on the load:
+ * without overhead, or with an estimated one.
  */
-function openBy(
-  windows: readonly WatchedRun[],
+function explainWindows(
+  windows: readonly RunWithInterference[],
   workers: number,
-  of: typeof servicesOf,
-  besideMs = 0,
-): { readonly open: readonly Services[]; readonly besideMs: number } | undefined {
-  const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed, besideMs))
-  if (independent(open, workers) !== false) return { open, besideMs }
-  const foundMs = besideMs === 0 ? besideOf(open, workers) : 0
-  return foundMs > 0 ? openBy(windows, workers, of, foundMs) : undefined
+  of: typeof extractServiceTimes,
+  overheadMs = 0,
+): { readonly open: readonly ServiceTimes[]; readonly overheadMs: number } | undefined {
+  const open = windows.map(({ run, disturbed }) => of(run, workers, disturbed, overheadMs))
+  if (isIndependentOfLoad(open, workers) !== false) return { open, overheadMs }
+  const foundMs = overheadMs === 0 ? estimateOverhead(open, workers) : 0
+  return foundMs > 0 ? explainWindows(windows, workers, of, foundMs) : undefined
 }
 
 /**
- * What was seen, closed loops too, as the work of so many workers, where it is independent of the
- * load.
+ * Explains open windows and closed loops by a number of workers, where service times are
+ * independent of the load.
  */
-function explainedBy(
-  windows: readonly WatchedRun[],
+function explainAll(
+  windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
   workers: number,
-  of: typeof servicesOf,
+  of: typeof extractServiceTimes,
   triedMs = 0,
 ): Explanation | undefined {
-  const seen = openBy(windows, workers, of, triedMs)
-  if (seen === undefined) return undefined
-  const { open, besideMs } = seen
-  const history = loops.map((loop) => of(loop, workers, [], besideMs))
-  const alike = servedAlike(open, history)
+  const explanation = explainWindows(windows, workers, of, triedMs)
+  if (explanation === undefined) return undefined
+  const { open, overheadMs } = explanation
+  const history = loops.map((loop) => of(loop, workers, [], overheadMs))
+  const alike = selectSimilarLoops(open, history)
   const all = [...open, ...alike]
-  if ((loops.length > 0 && alike.length === 0) || independent(all, workers) !== true) {
-    const foundMs = besideMs === 0 ? besideOf([...open, ...history], workers) : 0
-    return foundMs > 0 ? explainedBy(windows, loops, workers, of, foundMs) : undefined
+  if ((loops.length > 0 && alike.length === 0) || isIndependentOfLoad(all, workers) !== true) {
+    const foundMs = overheadMs === 0 ? estimateOverhead([...open, ...history], workers) : 0
+    return foundMs > 0 ? explainAll(windows, loops, workers, of, foundMs) : undefined
   }
-  // While there are hardly more requests than cores, those that share them are as those that do
-  // not.
+  // With few more requests than cores, sharing cannot be distinguished from separate workers.
   if (
-    of === worksOf &&
-    all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < fewest
+    of === extractWork &&
+    all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < minRequestsToCompare
   )
     return undefined
   const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) =>
-    each.map(({ steps }) => steps),
+    each.map(({ log }) => log),
   )
-  if (outdone(windows, loops, workers, all)) return undefined
+  if (isRateExceeded(windows, loops, workers, all)) return undefined
   const explained = sum(all.map(({ found }) => found.length))
-  const unexplained = misfit(all, workers) + (besideMs > 0 ? besideCosts : 0)
+  const unexplained = computeMisfit(all, workers) + (overheadMs > 0 ? overheadMisfitPenalty : 0)
   return {
     workers,
-    besideMs,
-    shared: of === worksOf,
+    overheadMs,
+    sharesCores: of === extractWork,
     windows: ofWindows!,
     loops: ofLoops!,
     history: ofAll!,
@@ -218,80 +218,77 @@ function explainedBy(
   }
 }
 
-/**
- * Share, and standard errors, by which a run may have been answered faster than so many workers
- * can.
- */
-const faster = 0.1
-const certain = 4
+/** Share, and standard errors, by which a run may exceed the throughput of the workers. */
+const minExcessRate = 0.1
+const minStandardErrors = 4
 
 /**
- * Whether more was answered in some run than so many workers can that take so long: there are more
- * of them, some of whom are away now and then, or have nothing in their own queues.
+ * Whether some run exceeds the throughput of the workers. Then more workers exist, some of which
+ * are away now and then or have empty queues.
  */
-function outdone(
-  windows: readonly WatchedRun[],
+function isRateExceeded(
+  windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
   workers: number,
-  seen: readonly Services[],
+  explanation: readonly ServiceTimes[],
 ): boolean {
-  const tookMs = seen.flatMap(({ steps }) => steps.tookMs)
-  const { mean, variance } = moments(tookMs, [...tookMs.keys()])
-  const mostRps = (1000 * workers) / mean
+  const tookMs = explanation.flatMap(({ log }) => log.tookMs)
+  const { mean, variance } = computeMoments(tookMs, [...tookMs.keys()])
+  const maxRps = (1000 * workers) / mean
   return [...windows.map(({ run }) => run), ...loops].some(
     (run) =>
-      untilLastRps(run) >
-      mostRps *
+      computeRateUntilLast(run) >
+      maxRps *
         (1 +
           Math.max(
-            faster,
-            (certain * Math.sqrt(variance)) / mean / Math.sqrt(run.latencyMs.length),
+            minExcessRate,
+            (minStandardErrors * Math.sqrt(variance)) / mean / Math.sqrt(run.latencyMs.length),
           )),
   )
 }
 
 /**
- * How much longer requests seem to be served that found a worker free: those that waited did what
- * is beside the workers meanwhile. 0 where that is no explanation.
+ * Estimates the overhead: the time by which services seem longer for requests that found a free
+ * worker. Requests that waited spend their overhead while they wait. 0 where this explains nothing.
  */
-function besideOf(runs: readonly Services[], workers: number): number {
-  const { free, waited } = byWaiting(runs, workers)
-  if (Math.min(free.length, waited.length) < fewest) return 0
-  const besideMs = median(free) - median(waited)
-  return besideMs > leastBeside * median(waited) && besideMs < mostBeside * median(waited)
-    ? besideMs
+function estimateOverhead(runs: readonly ServiceTimes[], workers: number): number {
+  const { free, waited } = splitByWaiting(runs, workers)
+  if (Math.min(free.length, waited.length) < minRequestsToCompare) return 0
+  const overheadMs = median(free) - median(waited)
+  return overheadMs > minOverheadShare * median(waited) && overheadMs < maxOverheadShare * median(waited)
+    ? overheadMs
     : 0
 }
 
 /**
- * Slowest of idle latencies, as a multiple of the middle one, of requests that all take about as
- * long; and how far from a whole number their workers may seem.
+ * Largest p99 of unloaded latencies, as a multiple of their median, for service times that count as
+ * constant; and the largest distance of the number of busy workers from a whole number.
  */
-const even = 2
-const nearlyWhole = 0.15
+const maxUnloadedTailFactor = 2
+const maxWholeNumberGap = 0.15
 
 /**
- * Of a server whose requests all take about as long, those that were at work when it was saturated;
- * unknown where they are no whole number, or more left together.
- * @param together requests that left at once
+ * Estimates the busy workers of a saturated server with constant service times. Undefined where
+ * their number is not close to a whole one, or where more requests departed at once.
+ * @param maxDepartures largest number of simultaneous departures
  */
-export function workersAtWork(
+export function estimateBusyWorkers(
   saturationRps: number,
   { p50Ms, p99Ms }: Pick<LatencySummary, 'p50Ms' | 'p99Ms'>,
-  together: number,
-): Pick<WorkersSeen, 'workers' | 'besideMs'> | undefined {
+  maxDepartures: number,
+): Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined {
   const busy = (saturationRps * p50Ms) / 1000
   const workers = Math.max(1, Math.round(busy))
-  return p99Ms >= even * p50Ms ||
-    Math.abs(busy - workers) >= nearlyWhole * workers ||
-    together > workers
+  return p99Ms >= maxUnloadedTailFactor * p50Ms ||
+    Math.abs(busy - workers) >= maxWholeNumberGap * workers ||
+    maxDepartures > workers
     ? undefined
-    : { workers, besideMs: 0 }
+    : { workers, overheadMs: 0 }
 }
 
-/** How many older ones each request left behind, in the order in which they left. */
-function overtakenBy(run: LoadRun): number[] {
-  const { sentMs, endMs, leaving } = answeredOf(run)
+/** Counts the older requests that each request overtook, in departure order. */
+function countOvertaken(run: LoadRun): number[] {
+  const { sentMs, endMs, leaving } = collectSojourns(run)
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
   const present: number[] = []
   let arrived = 0
@@ -307,34 +304,33 @@ function overtakenBy(run: LoadRun): number[] {
 }
 
 /**
- * Workers that are busy at the highest rate of answers seen, were a request served as long as those
- * are that found the fewest others: Little's law. NaN where nobody was answered.
+ * Mean number of busy workers at the highest observed throughput, by Little's law. Service times
+ * are those of requests that found the fewest others. NaN without answers.
  */
-function meanBusy(
+function estimateMeanBusy(
   windows: readonly { readonly run: LoadRun }[],
   loops: readonly LoadRun[],
 ): number {
   const open = windows.map(({ run }) => run)
-  const mostRps = [...open, ...loops].reduce((most, run) => Math.max(most, untilLastRps(run)), 0)
-  // With ever so many workers service begins at once.
-  const stays = open.map((run) => servicesOf(run, mostWorkers))
-  const found = stays.flatMap((stay) => stay.found)
+  const maxRps = [...open, ...loops].reduce((highest, run) => Math.max(highest, computeRateUntilLast(run)), 0)
+  // With more workers than requests, service begins at the arrival.
+  const services = open.map((run) => extractServiceTimes(run, maxWorkers))
+  const found = services.flatMap((service) => service.found)
   const few = found.toSorted((a, b) => a - b)[Math.floor(found.length / 10)]!
-  const unhindered = stays.flatMap(({ steps }) => steps.tookMs).filter((_, i) => found[i]! <= few)
-  return (mostRps * sum(unhindered)) / unhindered.length / 1000
+  const unqueuedMs = services.flatMap(({ log }) => log.tookMs).filter((_, i) => found[i]! <= few)
+  return (maxRps * sum(unqueuedMs)) / unqueuedMs.length / 1000
 }
 
 /**
- * Whether one worker serves requests one after the other, and not in the order of their arrival:
- * steps from one departure to the next, one request each, then take as long however many were
- * there.
+ * Whether a single worker serves requests out of order: steps of one request each then take as long
+ * at any queue length.
  */
-export function servesOutOfTurn(steps: Steps): boolean {
-  const overtaken = steps.rank.filter((rank) => rank > 0).length
+export function isSingleServerOutOfOrder(log: ServiceLog): boolean {
+  const overtaken = log.rank.filter((rank) => rank > 0).length
   if (
-    overtaken <= outOfOrder * steps.rank.length ||
-    steps.departed.some((departed) => departed > 1)
+    overtaken <= maxOvertakenShare * log.rank.length ||
+    log.departed.some((departed) => departed > 1)
   )
     return false
-  return independent([{ steps, found: steps.present.map((present) => present - 1) }], 1) === true
+  return isIndependentOfLoad([{ log, found: log.present.map((present) => present - 1) }], 1) === true
 }
