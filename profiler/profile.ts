@@ -1,14 +1,11 @@
-/**
- * A server that is already there, load-tested: its capacity under an SLO, or how it fares at one
- * rate.
- */
+/** Profiles a running server: its capacity under an SLO, or its latency at one rate. */
 
 import { describeViolation } from './capacity/capacity-bounds.ts'
 import { collectCaveats } from './capacity/caveats.ts'
 import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 import { resolveGenerator } from './load/resolve-generator.ts'
 import { describeErrors, Session } from './capacity/session.ts'
-import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
+import { playSweep, type SweepLoad, judgeSweep } from './load-sweep.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { ProtocolError } from './profiler-errors.ts'
 import { usualFirstAnswerMs } from './protocols/http.ts'
@@ -39,13 +36,13 @@ import type { OnReason } from './protocols/protocol.ts'
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
   readonly model: string
-  /** Default: found by asking the server. */
+  /** Default: recognised from the server. */
   readonly protocol?: ProtocolName
   readonly slo: Slo
   readonly payload: PayloadSource
-  /** Only this rate, in place of a search for the capacity. */
+  /** Plays this rate only, instead of searching for the capacity. */
   readonly rateRps?: number
-  /** Only these loads, each for `durationS`, in place of a search for the capacity. */
+  /** Plays these loads only, each for `durationS`, instead of searching for the capacity. */
   readonly sweep?: readonly SweepLoad[]
   readonly arrivals?: Arrivals
   /** Length of the steady window, default 10. */
@@ -54,14 +51,14 @@ export interface ProfileOptions extends ProtocolOptions {
   readonly seed?: number
   readonly signal: AbortSignal
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
-  /** Receives why the server is not ready yet, while it is waited for. */
+  /** Receives why the server is not ready yet. */
   readonly onReason?: OnReason
 }
 
 export interface PercentileRow {
   readonly percentile: number
   readonly ms: number
-  /** Distribution-free 95 % interval, of independent requests. */
+  /** Distribution-free 95 % interval, for independent requests. */
   readonly ci95Ms: readonly [number, number]
 }
 
@@ -71,11 +68,11 @@ export interface SteadyWindow {
   readonly percentiles: readonly PercentileRow[]
   readonly histogram: readonly HistogramBin[]
   /**
-   * The same latencies as an HDR histogram, for other tools: V2, compressed, base64, in
-   * microseconds (statistics/hdr.ts).
+   * HDR histogram of the same latencies, for other tools: V2, compressed, base64, in microseconds
+   * (load/hdr.ts).
    */
   readonly hdrHistogram: string
-  /** Independent requests that say as much. */
+  /** Effective sample size. */
   readonly nEff: number
   /** LoadGen's early-stopping rule on nEff: the window alone proves the SLO percentile at 95 %. */
   readonly proven: boolean
@@ -87,8 +84,8 @@ export interface Profile {
   readonly protocol: ProtocolName
   readonly slo: Slo
   /**
-   * 'met': a capacity was found, or the SLO held at the given rate, or at one of the given loads.
-   * 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed.
+   * 'met': a capacity was found, or the SLO was met at the given rate or at one of the given loads.
+   * 'missed': it was violated. 'failed': no verdict, as the server or the generator failed.
    */
   readonly verdict: 'met' | 'missed' | 'failed'
   /** The verdict in one sentence. */
@@ -96,33 +93,34 @@ export interface Profile {
   /** Absent with a given rate. */
   readonly measurement?: Measurement
   /**
-   * 'lower': the capacity is at least the measurement's, for the generator was the limit or no load
-   * missed the SLO; the interval then may have no upper end.
+   * 'lower': the capacity is a lower bound, as the generator was the limit or no load violated the
+   * SLO. The interval may then have no upper end.
    */
   readonly bound?: 'lower'
   /**
-   * Short windows well below the capacity: with the measurement's points, the load-latency curve.
+   * Short windows well below the capacity. With the points of the measurement, they form the load
+   * curve.
    */
   readonly below?: readonly LoadPoint[]
-  /**
-   * At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is
-   * 0.
-   */
+  /** Window at the given rate, or at the lower end of the interval. Absent for a capacity of 0. */
   readonly steady?: SteadyWindow
-  /** The given loads, in their order. */
+  /** The given loads, in order. */
   readonly sweep?: readonly LoadPoint[]
   readonly caveats: readonly string[]
 }
 
 const histogramBins = 24
-/** Of the capacity, and how long each is tried as a share of the steady window. */
+/**
+ * Rates of the load curve as shares of the capacity, and the length of their windows as a share of
+ * the steady window.
+ */
 const lowerShares = [0.25, 0.5, 0.75]
 const lowerDuration = 0.15
 
 /**
- * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a
- * PayloadError for bad bodies, a GeneratorError for unusable loads, and the signal's reason. Leaves
- * no process and no socket behind.
+ * Profiles an endpoint. Throws a ProtocolError for a server that cannot be reached, a PayloadError
+ * for bad bodies, a GeneratorError for unusable loads, and the signal's reason. Leaves no process
+ * and no socket behind.
  */
 export async function profileEndpoint(options: ProfileOptions): Promise<Profile> {
   const {
@@ -158,7 +156,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   try {
     if (options.sweep !== undefined) {
       const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
-      return { ...about, ...sweepVerdict(sweep, slo), sweep, caveats: collectCaveats(target, session) }
+      return { ...about, ...judgeSweep(sweep, slo), sweep, caveats: collectCaveats(target, session) }
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
@@ -180,7 +178,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       effort: options.effort,
       onStep: options.onStep,
     })
-    const verdict = verdictOf(measurement)
+    const verdict = summariseMeasurement(measurement)
     if (verdict.verdict !== 'met')
       return { ...about, ...verdict, measurement, caveats: measurement.caveats }
     const below: LoadPoint[] = []
@@ -202,10 +200,10 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     )
     const caveats = [...measurement.caveats]
     if (steady.point.generatorSaturated)
-      caveats.push('the load generator could not hold the steady window; it is marked')
+      caveats.push('the load generator could not sustain the steady window; it is marked')
     if (!meetsSlo(steady.point, slo))
       caveats.push(
-        `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`,
+        `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, violated the SLO`,
       )
     caveats.push(unobservedOutages([...measurement.points, ...below, steady.point]))
     const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
@@ -248,19 +246,19 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
     return { verdict: 'failed', summary: `no request was answered well: ${describeErrors(point)}` }
-  if (meetsSlo(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
-  // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with
-  // them says nothing of the server.
+  if (meetsSlo(point, slo)) return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
+  // Late sends count as latency. An SLO met in spite of them is met; one violated with them says
+  // nothing about the server.
   if (point.generatorSaturated)
     return {
       verdict: 'failed',
-      summary: `the load generator could not hold ${rate}: nothing can be said of the server`,
+      summary: `the load generator could not sustain ${rate}: nothing can be said about the server`,
     }
   const why = exceedsErrorRate(point, slo) ? describeErrors(point) : found
-  return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
+  return { verdict: 'missed', summary: `the SLO is violated at ${rate}: ${why}` }
 }
 
-/** Undefined where no window of open load at one rate violated the SLO by itself. */
+/** Lowest rate whose open window violated the SLO; undefined without one. */
 function lowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
   const violated = steadyPoints(points).filter(
     (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
@@ -275,7 +273,7 @@ const steadyPoints = (points: readonly LoadPoint[]): SteadyPoint[] =>
       point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep',
   )
 
-/** Which outages a profile cannot have observed, from the time that it observed open load. */
+/** Describes the outages that are too rare for the time under open load. */
 function unobservedOutages(points: readonly LoadPoint[]): string {
   const openS = points.reduce(
     (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
@@ -285,8 +283,8 @@ function unobservedOutages(points: readonly LoadPoint[]): string {
   return `the server was observed under open load for ${shown} s: outages rarer than one per ${shown} s would have gone unnoticed`
 }
 
-/** What a measurement comes to, in one sentence. */
-export function verdictOf({
+/** Summarises a measurement in one sentence. */
+export function summariseMeasurement({
   outcome,
   capacityRps,
   capacityCi90Rps: [low, high],
@@ -305,7 +303,7 @@ export function verdictOf({
   const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''
   const interval = Number.isFinite(high)
     ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}`
-    : 'no load missed the SLO'
+    : 'no load violated the SLO'
   const why = outcome === 'generator-limit' ? `; ${detail}` : ''
   return {
     verdict: 'met',

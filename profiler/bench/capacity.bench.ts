@@ -7,7 +7,7 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
-import { meetsSlo, surelyMeetsSlo } from '../model/slo.ts'
+import { meetsSlo, judgeSloByInterval } from '../model/slo.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
@@ -60,7 +60,7 @@ async function watched(options: CapacityOptions): Promise<Found> {
     loadS: points.reduce((total, { seconds }) => total + seconds, 0),
     contradicts:
       low > 1.0001 * most(steady.filter((point) => meetsSlo(point, slo))) ||
-      high < 0.9999 * most(steady.filter((point) => surelyMeetsSlo(point, slo) === true)),
+      high < 0.9999 * most(steady.filter((point) => judgeSloByInterval(point, slo) === true)),
   }
 }
 

@@ -57,6 +57,6 @@ export function collectCaveats(target: Target, session: Session): string[] {
       `${unobservable} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
     )
   if (session.points.some((point) => point.generatorSaturated))
-    found.push('the load generator could not hold some of the load points; they are marked')
+    found.push('the load generator could not sustain some of the load points; they are marked')
   return found
 }

@@ -47,6 +47,6 @@ export function describeSpeedChange(before: LoadRun, after: LoadRun): string[] {
     return []
   const how = b.mean > a.mean ? 'slower' : 'faster'
   return [
-    `the server got ${how} while it was measured: one request at a time took ${a.mean.toFixed(1)} ms before and ${b.mean.toFixed(1)} ms after; the capacity mixes both`,
+    `the server became ${how} during the measurement: one request at a time took ${a.mean.toFixed(1)} ms before and ${b.mean.toFixed(1)} ms after; the capacity mixes both`,
   ]
 }

@@ -145,7 +145,7 @@ test('a server that changed is said to have', () => {
     describeSpeedChange(each(10, 10), each(7.5, 7.5)),
   ]).toEqual([[], []])
   expect(describeSpeedChange(each(10, 10), each(12.6, 12.6))).toEqual([
-    'the server got slower while it was measured: one request at a time took 10.0 ms before and 12.6 ms after; the capacity mixes both',
+    'the server became slower during the measurement: one request at a time took 10.0 ms before and 12.6 ms after; the capacity mixes both',
   ])
   expect(describeSpeedChange(each(20, 20), each(26, 26))).toHaveLength(1)
   expect(describeSpeedChange(each(20, 20), each(24, 24))).toEqual([])

@@ -11,15 +11,15 @@ export interface RunWithInterference {
 
 /** Detail of an outcome whose windows, repeated ones included, were all invalid. */
 export const allWindowsDisturbed =
-  'the machine was too busy in every window, also in the repeated ones'
+  'other work on this machine disturbed every window, repeated ones included'
 
 /** Detail of an outcome whose closed loops were disturbed and whose windows all met the SLO. */
 export const describeDisturbedLoops = (loopsRps: number): string =>
-  `the machine was too busy in the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
+  `other work on this machine disturbed the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
 
 /** Detail of an outcome whose unloaded latency was disturbed twice. */
 export const unloadedDisturbed =
-  'one request at a time violates the SLO, but the machine was too busy for much of that time, twice'
+  'one request at a time violates the SLO, but other work on this machine disturbed both measurements'
 
 /**
  * Share of a window for which others may hold the server's cores before its latency is not its own.

@@ -123,7 +123,7 @@ describe('a server that is too slow alone', () => {
       known: 'nothing',
     })
     expect((await waited(0.3)).detail).toMatch(
-      /^one request at a time violates the SLO, but the machine was too busy/,
+      /^one request at a time violates the SLO, but other work on this machine disturbed/,
     )
     expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', known: 'held' })
   })
@@ -236,7 +236,7 @@ describe('the search', () => {
     }
   }
   const gotSlower =
-    'the server got slower while it was measured: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
+    'the server became slower during the measurement: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
 
   test('follows one look at a server that is fast enough alone, on arrivals by the seed', async () => {
     const { found, open, phases } = await searched()
@@ -398,9 +398,9 @@ describe('what the reader must know', () => {
     ])
   })
 
-  test('are loads that the generator could not hold', async () => {
+  test('are loads that the generator could not sustain', async () => {
     expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(
-      /could not hold some of the load points/,
+      /could not sustain some of the load points/,
     )
     const once = await measured(
       (load, window) =>
@@ -411,6 +411,6 @@ describe('what the reader must know', () => {
         target: targetAt('http://example.com:1'),
       },
     )
-    expect(once.found.caveats.join()).toMatch(/could not hold some of the load points/)
+    expect(once.found.caveats.join()).toMatch(/could not sustain some of the load points/)
   })
 })

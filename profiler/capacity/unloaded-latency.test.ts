@@ -86,7 +86,7 @@ describe('an idle latency that requests under open load contradict', () => {
     )
     expect(found.idle.p50Ms).toBeCloseTo(8, 6)
     expect(found.caveats.join()).toMatch(
-      /one request at a time took 12\.0 ms before the load and 8\.00 ms after it, those that met nobody under load 8\.00 ms: the server changed/,
+      /one request at a time took 12\.0 ms before the load and 8\.00 ms after it, requests that met no other under load took 8\.00 ms: the server changed/,
     )
     expect(found.capacityRps).toBeGreaterThan(80)
     expect(found.capacityRps).toBeLessThan(96)
@@ -100,7 +100,7 @@ describe('an idle latency that requests under open load contradict', () => {
     })
     expect(found.idle.p50Ms).toBeCloseTo(8, 6)
     expect(found.caveats.join()).toMatch(
-      /those that met nobody under load 12\.0 ms: a request by itself takes another time under open load/,
+      /requests that met no other under load took 12\.0 ms: the unloaded latency under open load differs/,
     )
   })
 

@@ -81,8 +81,8 @@ export function describeUnloadedContradiction(
   unloaded: readonly number[],
   limitMs: number,
 ): string {
-  const comparison = `one request at a time took ${formatMedian(before)} before the load and ${formatMedian(after)} after it, those that met nobody under load ${formatMedian(unloaded)}`
+  const comparison = `one request at a time took ${formatMedian(before)} before the load and ${formatMedian(after)} after it, requests that met no other under load took ${formatMedian(unloaded)}`
   return areMediansContradictory(after, unloaded, limitMs)
-    ? `${comparison}: a request by itself takes another time under open load than after the last answer`
-    : `${comparison}: the server changed, and the idle latency is the later one`
+    ? `${comparison}: the unloaded latency under open load differs from that of a closed loop`
+    : `${comparison}: the server changed; the unloaded latency is the later one`
 }

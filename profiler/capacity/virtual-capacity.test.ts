@@ -283,7 +283,7 @@ test('a server that refuses before it gets slow is bounded by its errors', async
     { effort: 'standard' },
   )
   // M/D/1 with three places: one in a thousand is refused at about 30 a second.
-  expect(found.detail).toMatch(/requests fail from|requests are refused once its queue is full/)
+  expect(found.detail).toMatch(/requests fail from|requests are refused once the queue is full/)
   expect(found.capacityRps).toBeGreaterThan(24)
   expect(found.capacityRps).toBeLessThan(37)
 })
@@ -321,7 +321,7 @@ describe('a server that slows down while it is measured', () => {
         change: expect.closeTo(1 / slower, 1),
       })
       expect(found.detail).toMatch(
-        /^got slower while it was measured: its steps took [\d.]+ times as long/,
+        /^slowed down during the measurement: service took [\d.]+ times as long/,
       )
       expect(found.capacityRps).toBeGreaterThan(from)
       expect(found.capacityRps).toBeLessThan(to)

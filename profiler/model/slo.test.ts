@@ -8,7 +8,7 @@ import {
   exceedsErrorRate,
   meetsSlo,
   countsMeetSlo,
-  surelyMeetsSlo,
+  judgeSloByInterval,
   selectLimits,
   resolveLimits,
   maxRequestsOver,
@@ -223,12 +223,12 @@ test('an interval on one side of the limit is certain, one across it is not', ()
     sloCi95Ms: [low, high] as const,
   })
   expect([
-    surelyMeetsSlo(window(40, 50), of),
-    surelyMeetsSlo(window(40, 60), of),
-    surelyMeetsSlo(window(51, 60), of),
+    judgeSloByInterval(window(40, 50), of),
+    judgeSloByInterval(window(40, 60), of),
+    judgeSloByInterval(window(51, 60), of),
   ]).toEqual([true, undefined, false])
-  expect(surelyMeetsSlo(window(40, 50, 1), of)).toBe(false)
-  expect(surelyMeetsSlo(window(50, 60), of)).toBeUndefined()
+  expect(judgeSloByInterval(window(40, 50, 1), of)).toBe(false)
+  expect(judgeSloByInterval(window(50, 60), of)).toBeUndefined()
 })
 
 test('only an SLO on whole answers can cut a window short', () => {

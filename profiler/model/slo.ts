@@ -284,7 +284,7 @@ export const countsMeetSlo = (
  * neither (undefined). The interval assumes independent requests; those in a queue are correlated
  * and show less.
  */
-export function surelyMeetsSlo(
+export function judgeSloByInterval(
   window: Window & { readonly sloCi95Ms: readonly [number, number] },
   slo: Slo,
 ): boolean | undefined {

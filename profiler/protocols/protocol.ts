@@ -1,19 +1,19 @@
 import type { Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 
-/** Everything protocol-specific: readiness, metadata, bodies, good answers. */
+/** A protocol: readiness, metadata, bodies, good answers. */
 export interface Protocol {
-  /** As protocols/protocol-table.ts has it. */
+  /** Name in protocols/protocol-table.ts. */
   readonly name: string
   /**
-   * Resolves true when the health endpoint says that it can answer; `onReason` receives what it
-   * says when it cannot. Never throws for a server that is not up
-   * yet; a ProtocolError for an untrusted certificate, and for one without the HTTP/2 asked for.
+   * Whether the health endpoint reports that the server can answer; `onReason` receives its reason
+   * if not. Never throws for a server that is not up yet. Throws a ProtocolError for an untrusted
+   * certificate, and for a server without the requested HTTP/2.
    */
   ready(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
-   * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws
-   * ProtocolError naming what was wrong, with the server's own message.
+   * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws a
+   * ProtocolError that names what was wrong, with the server's own message.
    */
   prepare(
     url: string,
@@ -22,42 +22,41 @@ export interface Protocol {
     signal: AbortSignal,
   ): Promise<Extract<Target, { kind: 'http' }>>
   /**
-   * What to say when the server speaks another protocol: "this looks like TensorFlow Serving; use
+   * Message for a server that speaks another protocol: "this looks like TensorFlow Serving; use
    * --protocol tfserving". Undefined otherwise.
    */
   looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
   /**
-   * What a server that is up and not ready answers, and what to do, where waiting is of no use: it
-   * wants to know who asks, or does not know the path.
+   * Why a server is up and will never be ready, and what to do: it requires credentials, or does
+   * not know the path. Undefined where waiting helps.
    */
   whyNever?(
     url: string,
     model: string,
     signal: AbortSignal,
   ): Promise<{ readonly what: string; readonly hint: string } | undefined>
-  /**
-   * What to say when the server lists its models and this one is none of them; undefined where it
-   * lists none.
-   */
+  /** Message for a server that lists its models without this one. Undefined where it lists none. */
   whyNoModel?(
     url: string,
     model: string,
     signal: AbortSignal,
   ): Promise<{ readonly what: string; readonly hint: string } | undefined>
-  /** How answers are read for what they say. Absent: nobody reads them. */
+  /** Reads the meaning of answers. Absent: answers are not read. */
   readonly answers?: AnswerReading
 }
 
 /** Receives why a server is not ready yet, in its own words. */
 export type OnReason = (reason: string) => void
 
-/** Answers read for their meaning, beside any load. */
+/** Reads the meaning of answers, apart from any load. */
 export interface AnswerReading {
-  /** Their whole result is the model's: tensors. Else a server may tell of itself in it. */
+  /**
+   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   */
   readonly tensors: boolean
   /**
-   * Sends one of a target's bodies, by its number, and resolves with the answer's bytes. Throws a
-   * ProtocolError for one that is not answered.
+   * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
+   * ProtocolError without an answer.
    */
   ask(
     target: Extract<Target, { kind: 'http' }>,
@@ -66,18 +65,18 @@ export interface AnswerReading {
   ): Promise<Uint8Array>
   /** Throws for bytes that are no answer. */
   read(answer: Uint8Array): Promise<Answered>
-  /** An answer that stands in a file, as `read` has its document. */
+  /** An answer that is stored in a file, as the document that `read` returns. */
   of(document: unknown): Promise<Answered>
 }
 
-/** An answer as a document, and what of it depends on the request alone. */
+/** An answer as a document, and the part of it that depends on the request only. */
 export interface Answered {
-  /** As the protocol's REST form has it; of a stream of tokens {text, model}. */
+  /** In the REST form of the protocol; {text, model} for a stream of tokens. */
   readonly document: unknown
   readonly result: unknown
   /**
-   * A text of a language model: rounding alone sends two servers different ways after some words,
-   * so that its beginning is what is compared.
+   * Text of a language model. Rounding alone makes two servers diverge after some words, so only
+   * the beginning is compared.
    */
   readonly generated?: true
 }

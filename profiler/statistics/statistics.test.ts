@@ -228,7 +228,7 @@ describe('loadPointOf', () => {
     expect(summariseRun(run(failing), slo).sloMs).toBe(90)
   })
 
-  test('a generator that could not hold the load is marked', () => {
+  test('a generator that could not sustain the load is marked', () => {
     expect(summariseRun({ ...run([10]), planned: 100 }, slo).generatorSaturated).toBe(true)
     expect(summariseRun({ ...run([10]), latenessP99Ms: 20 }, slo).generatorSaturated).toBe(true)
     expect(summariseRun(run([10]), slo).generatorSaturated).toBe(false)

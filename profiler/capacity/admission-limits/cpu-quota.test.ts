@@ -86,7 +86,7 @@ test('open windows begin below what closed loops got in whole periods, and are o
   expect(computeHalfWidth(found)).toBeGreaterThan(2 * efforts.quick.precision)
   expect(found).toMatchObject({
     outcome: 'budget',
-    detail: 'windows of open load alone tell it no more closely',
+    detail: 'open windows alone determine the capacity no more precisely',
   })
 })
 

@@ -33,7 +33,7 @@ const [maxPeriodOffsetMs, maxOffsetStandardErrors] = [1, 3]
 const modelErrorShare = 0.25
 
 export const describeQuotaWait = (share: number): string =>
-  `under load nothing was answered for some ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, as of a container whose CPU limit is used up: more cores may serve far more`
+  `under load the server answered nothing for about ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, like a container that has used up its CPU limit: more cores may serve far more`
 
 /**
  * Connections of a closed loop that keeps the server busy for its whole length, which a burst does

@@ -81,10 +81,10 @@ describe('a slowdown', () => {
 
 test('is told by how much longer steps take, and whether it goes on', () => {
   expect(describeSlowdown(0.5, false)).toBe(
-    'got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning',
+    'slowed down during the measurement: service took 2.00 times as long at the end as at the beginning',
   )
   expect(describeSlowdown(0.8, true)).toBe(
-    'still slowing down: its steps took 1.25 times as long at the end as at the beginning already',
+    'still slowing down: service took 1.25 times as long at the end as at the beginning already',
   )
   expect(describeSlowdown(1, true)).toBe('slowing down at the end')
 })

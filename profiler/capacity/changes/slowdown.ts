@@ -71,8 +71,8 @@ export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefine
  * @param isOngoing whether the last window may be slower still
  */
 export function describeSlowdown(speed: number, isOngoing: boolean): string {
-  const times = `its steps took ${(1 / speed).toFixed(2)} times as long at the end as at the beginning`
-  if (!isOngoing) return `got slower while it was measured: ${times}`
+  const times = `service took ${(1 / speed).toFixed(2)} times as long at the end as at the beginning`
+  if (!isOngoing) return `slowed down during the measurement: ${times}`
   return speed < 1 ? `still slowing down: ${times} already` : 'slowing down at the end'
 }
 

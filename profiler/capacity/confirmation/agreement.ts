@@ -168,7 +168,7 @@ export class Agreement {
     }
     if (this.disturbed > 0)
       found.push(
-        `the machine was too busy in ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
+        `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
       )
     return found
   }

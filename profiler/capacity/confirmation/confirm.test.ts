@@ -188,7 +188,7 @@ describe('a confirmation', () => {
     })
     const found = await confirm(server, 70)
     expect(found).toMatchObject({ held: true, capacityRps: 70 })
-    expect(found.caveats.join()).toMatch(/nothing was answered for \d{3} ms of one window at 70.0/)
+    expect(found.caveats.join()).toMatch(/the server answered nothing for \d{3} ms of one window at 70.0/)
   })
 
   test('that the machine spoilt goes on below the rate at which another would be better: that one fares no better', async () => {

@@ -467,10 +467,10 @@ function computeServedRps({ sentMs, latencyMs, seconds, cutMs = 1000 * seconds }
 function explainFailure(outcome: CapacityOutcome, point: LoadPoint, violatedRps: number): string {
   if (point.errors > 0) return describeErrors(point)
   if (outcome === 'generator-limit')
-    return 'the load generator could not hold the rate: this machine was busy with something else'
-  if (outcome === 'disturbed') return 'the machine was too busy in every window'
+    return 'the load generator could not sustain the rate: this machine was busy with other work'
+  if (outcome === 'disturbed') return 'other work on this machine disturbed every window'
   return describeViolation(violatedRps)
 }
 
 const describeUnproven = (nEff: number, { percentile, classes }: Slo) =>
-  `the confirmation held, but its ${Math.round(nEff)} effective requests${classes ? ' of the class with the fewest' : ''} do not prove ${percentileName(percentile)} at 95 % by themselves; a longer one may`
+  `the SLO was met, but ${Math.round(nEff)} effective requests${classes ? ' of the class with the fewest' : ''} do not prove ${percentileName(percentile)} at 95 %; a longer confirmation may`

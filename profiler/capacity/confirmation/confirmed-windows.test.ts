@@ -122,7 +122,7 @@ describe('a confirmation', () => {
     })
     expect(held.found.sure).toBeLessThan(0.95)
     expect(held.found.caveats).toEqual([
-      'the confirmation held, but its 1000 effective requests do not prove p99 at 95 % by themselves; a longer one may',
+      'the SLO was met, but 1000 effective requests do not prove p99 at 95 %; a longer confirmation may',
     ])
     // Eleven of a thousand.
     const missed = await confirmed((load, window) => open(load, over(window < 3 ? 3 : 2)), {

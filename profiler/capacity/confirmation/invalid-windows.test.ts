@@ -72,14 +72,14 @@ describe('a window that something else may have spoilt', () => {
       known: 'nothing',
       capacityCi90Rps: [0, infinite],
     })
-    expect(late.found.detail).toMatch(/^the load generator could not hold the rate/)
+    expect(late.found.detail).toMatch(/^the load generator could not sustain the rate/)
     const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
     expect(busy.found).toMatchObject({
       outcome: 'disturbed',
       known: 'nothing',
       capacityCi90Rps: [0, infinite],
     })
-    expect(busy.found.detail).toMatch(/^the machine was too busy/)
+    expect(busy.found.detail).toMatch(/^other work on this machine disturbed/)
   })
 
   test('at one rate is tried at a calmer one, and what holds there is gone on from', async () => {
@@ -110,7 +110,7 @@ describe('a window that something else may have spoilt', () => {
     )
     expect(each).toEqual([100, 100, 100, 100, 100])
     expect(found.caveats).toEqual([
-      'nothing was answered for 205 ms of one window at 100.0 requests per second; it did not come back in 10 s, and is left out',
+      'the server answered nothing for 205 ms of one window at 100.0 requests per second; this outage did not recur in 10 s and is left out',
     ])
     expect(found).toMatchObject({ held: true, nEff: 1000 })
   })

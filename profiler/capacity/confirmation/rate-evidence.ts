@@ -357,7 +357,7 @@ export class RateEvidence {
     const { outage } = this.outageWindow
     const ms = Math.round(outage.untilMs - outage.fromMs)
     return [
-      `nothing was answered for ${ms} ms of one window at ${this.question.rateRps.toFixed(1)} requests per second; it did not come back in ${Math.round(this.countedS)} s, and is left out`,
+      `the server answered nothing for ${ms} ms of one window at ${this.question.rateRps.toFixed(1)} requests per second; this outage did not recur in ${Math.round(this.countedS)} s and is left out`,
     ]
   }
 

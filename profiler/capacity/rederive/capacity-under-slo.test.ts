@@ -146,7 +146,7 @@ describe('capacity under another SLO', () => {
     expect(derived.capacityCi90Rps[1]).toBe(mu)
   })
 
-  test('is a lower bound where no load missed the SLO', () => {
+  test('is a lower bound where no load violated the SLO', () => {
     const given = queue([40, 80], undefined, {
       capacityRps: 80,
       capacityCi90Rps: [80, Number.POSITIVE_INFINITY],

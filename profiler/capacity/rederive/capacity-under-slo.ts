@@ -296,7 +296,7 @@ const unloadedPercentile = (measurement: Measurement, slo: Slo): number =>
  * 1) quantile. NaN for an empty summary.
  */
 export function interpolatePercentile(summary: LatencySummary, percentile: number): number {
-  const known = storedPercentiles.map(([kept, name]): [number, number] => [kept, summary[name]])
+  const known = storedPercentiles.map(([stored, name]): [number, number] => [stored, summary[name]])
   const top = 1 - 1 / (summary.requests + 1)
   if (top > 0.99) known.push([top, summary.maxMs])
   if (percentile >= known.at(-1)![0]) return known.at(-1)![1]

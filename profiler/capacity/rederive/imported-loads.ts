@@ -25,7 +25,7 @@ function selectLatency(point: LoadPoint, measured: Slo, slo: Slo): number {
   if (slo.limits || !haveSameLatency(measured, slo)) return Number.NaN
   if (point.requests > 0 && exceedsErrorRate(point, slo)) return Number.POSITIVE_INFINITY
   if (slo.percentile === measured.percentile) return point.sloMs
-  const [, name] = storedPercentiles.find(([kept]) => kept === slo.percentile) ?? []
+  const [, name] = storedPercentiles.find(([stored]) => stored === slo.percentile) ?? []
   return name === undefined ? Number.NaN : point[name]
 }
 

@@ -104,4 +104,4 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
 
 /** The stored percentile at or just above the requested one. */
 const selectPercentile = (s: RequestPart['summary'], percentile: number): number =>
-  s[storedPercentiles.find(([kept]) => percentile <= kept)?.[1] ?? 'maxMs']
+  s[storedPercentiles.find(([stored]) => percentile <= stored)?.[1] ?? 'maxMs']

@@ -5,7 +5,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { meetsSlo, surelyMeetsSlo } from '../../model/slo.ts'
+import { meetsSlo, judgeSloByInterval } from '../../model/slo.ts'
 import { drawnCases } from '../../testing/drawn-servers.ts'
 import { heldOutCases } from '../../testing/held-out-servers.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
@@ -59,7 +59,7 @@ test('no capacity beyond what full steps serve, no lower end without a window th
           .filter((point) => meetsSlo(point, slo) && !point.cut)
           .map(({ offeredRps }) => offeredRps)
         const surely = points
-          .filter((point) => surelyMeetsSlo(point, slo) === true && !point.cut)
+          .filter((point) => judgeSloByInterval(point, slo) === true && !point.cut)
           .map(({ offeredRps }) => offeredRps)
         // Steps are told apart to half a percent; those of two batches under way at once are the
         // twin's approximation.
@@ -71,7 +71,7 @@ test('no capacity beyond what full steps serve, no lower end without a window th
         expect(low).toBeLessThanOrEqual(capacityRps)
         expect(capacityRps).toBeLessThanOrEqual(high)
         const [most = 0, next = 0] = points
-          .filter((point) => surelyMeetsSlo(point, slo) === false)
+          .filter((point) => judgeSloByInterval(point, slo) === false)
           .map(({ offeredRps }) => offeredRps)
           .sort((a, b) => a - b)
         if (next > Math.max(0, ...held)) expect(low).toBeLessThanOrEqual(most)
@@ -118,7 +118,7 @@ test('of servers of any kind, no lower end without a window that held, no upper 
         )
       expect(low).toBeLessThanOrEqual(most((point) => meetsSlo(point, of.slo)) + 1e-9)
       expect(high).toBeGreaterThanOrEqual(
-        most((point) => surelyMeetsSlo(point, of.slo) === true) - 1e-9,
+        most((point) => judgeSloByInterval(point, of.slo) === true) - 1e-9,
       )
       expect(low).toBeLessThanOrEqual(capacityRps)
       expect(capacityRps).toBeLessThanOrEqual(high)

@@ -12,7 +12,7 @@ export class CapacityEstimator {
   constructor(
     private readonly session: Session,
     private readonly evidence: Evidence,
-    private readonly idleMs: number,
+    private readonly unloadedMs: number,
     private readonly seed: number,
     private readonly posteriorEstimator: typeof estimatePosterior,
     private readonly workerIdentifier: typeof identifyWorkers,
@@ -59,7 +59,7 @@ export class CapacityEstimator {
     const discipline = identifyDiscipline(
       windows,
       loops,
-      { systemCapacity, loopLogs, idleMs: this.idleMs, coalescingMs },
+      { systemCapacity, loopLogs, unloadedMs: this.unloadedMs, coalescingMs },
       this.workerIdentifier,
     )
     this.evidence.batching = discipline?.batching?.cores === undefined ? discipline?.batching : undefined

@@ -10,7 +10,7 @@ import type { Slo } from '../../model/slo.ts'
 import { Evidence } from './evidence.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
-const idleMs = 5
+const unloadedMs = 5
 
 /** A window of requests at even distances, each as long as `ms` says of it. */
 function windowOf(
@@ -39,13 +39,13 @@ const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
 const outageWindow = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
 const add = (evidence: Evidence, run: LoadRun, steady = true) =>
   evidence.add(run, summariseRun(run, slo), steady)
-const evidence = () => new Evidence(slo, idleMs)
+const evidence = () => new Evidence(slo, unloadedMs)
 
 describe('a steady window', () => {
   test('that kept the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, 5))).toBe('counts')
-    expect(seen).toMatchObject({ servedRps: 100, metRps: 100, surelyMetRps: 100, errorFreeRps: 100 })
+    expect(seen).toMatchObject({ servedRps: 100, metRps: 100, ciMetRps: 100, errorFreeRps: 100 })
     expect(seen).toMatchObject({
       violatedRps: Number.POSITIVE_INFINITY,
       failingRps: Number.POSITIVE_INFINITY,
@@ -54,9 +54,9 @@ describe('a steady window', () => {
     })
     // The p99 of 320 requests has no upper end.
     add(seen, windowOf(160, 5, {}, 320))
-    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, surelyMetRps: 100, errorFreeRps: 160 })
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
     add(seen, windowOf(80, 5))
-    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, surelyMetRps: 100, errorFreeRps: 160 })
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
     expect(seen.windows).toHaveLength(3)
   })
 
@@ -142,7 +142,7 @@ test('answers within 15 % of the idle latency are one batch', () => {
   expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
 })
 
-test('a rate that the generator could not hold teaches what to ask of it: seven tenths of what it sent', () => {
+test('a rate that the generator could not sustain teaches what to ask of it: seven tenths of what it sent', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
   expect(seen.maxGeneratorRps).toBeCloseTo(70, 9)
@@ -224,17 +224,17 @@ describe('a window that the machine disturbed', () => {
 
   test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
-      const seen = new Evidence(of, idleMs)
+      const seen = new Evidence(of, unloadedMs)
       for (let i = 0; i < windows; i++)
         add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
       return seen.caveats()
     }
     expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
     expect(caveatsOf(68)).toEqual([
-      'the machine kept the load generator waiting in 2 % of the time; what it measured then was left out',
+      'other work on this machine paused the load generator for 2 % of the time, which is left out',
     ])
     expect(caveatsOf(2000)[0]).toMatch(
-      /in 60 % of the time; what it measured then was left out, and 1 window was repeated$/,
+      /for 60 % of the time, which is left out, and 1 window was repeated$/,
     )
     expect(caveatsOf(2000, slo, 2)[0]).toMatch(/2 windows were repeated$/)
     expect(caveatsOf(2000, slo, 7)[0]).toMatch(/6 windows were repeated$/)
@@ -268,14 +268,14 @@ describe('a pause longer than the limit', () => {
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen.windows).toHaveLength(1)
     expect(seen.caveats()).toEqual([
-      'nothing was answered for 105 ms of a window at 100.0 requests per second (the load generator ran on: the server paused, or waited); it did not come back in the windows after it, and is left out',
+      'the server answered nothing for 105 ms of a window at 100.0 requests per second (the load generator kept running: the server had an outage, or waited); this outage did not recur in later windows and is left out',
     ])
   })
 
   test('may be the machine’s: that is told', () => {
     const seen = evidence()
     add(seen, windowOf(100, outageWindow, { stallsMs: Float64Array.of(2000, 2020) }))
-    expect(seen.caveats()[0]).toMatch(/this machine kept the load generator waiting meanwhile/)
+    expect(seen.caveats()[0]).toMatch(/other work on this machine paused the load generator meanwhile/)
   })
 
   test('counts with its window when another comes, and so do two in the first', () => {
@@ -333,11 +333,11 @@ describe('a server that changed', () => {
       metRps: 90,
       servedRps: 90,
       errorFreeRps: 90,
-      surelyMetRps: 90,
+      ciMetRps: 90,
     })
     expect(seen.windows).toHaveLength(1)
     expect(seen.caveats()).toEqual([
-      'the server got slower while it was measured: what it did before that is left out',
+      'the server slowed down during the measurement: earlier windows are left out',
     ])
     // As fast as at first again: what it is said to be is what it is.
     expect(add(seen, windowOf(90, 4))).toBe('faster')

@@ -2,7 +2,7 @@
 import {
   exceedsErrorRate,
   meetsSlo,
-  surelyMeetsSlo,
+  judgeSloByInterval,
   maxLimitMs,
   type Slo,
   excludeTimeouts,
@@ -69,7 +69,7 @@ export class Evidence {
    * Highest steady rate whose window met the SLO, and the highest one whose 95 % interval met it.
    */
   metRps = 0
-  surelyMetRps = 0
+  ciMetRps = 0
   /** Lowest steady rate whose window violated the SLO. */
   violatedRps = Number.POSITIVE_INFINITY
   /** Lowest steady rate with an error rate beyond the SLO, and the highest one without. */
@@ -107,7 +107,7 @@ export class Evidence {
 
   constructor(
     private readonly slo: Slo,
-    private readonly idleMs: number,
+    private readonly unloadedMs: number,
     private readonly slowdownDetector = detectSlowdown,
   ) {
     this.minInterferenceMs = Math.max(10, 0.1 * slo.limitMs)
@@ -115,7 +115,7 @@ export class Evidence {
 
   /** Departure coalescing tolerance. */
   get coalescingMs(): number {
-    return departureCoalescingMs(this.idleMs)
+    return departureCoalescingMs(this.unloadedMs)
   }
 
   /**
@@ -268,17 +268,17 @@ export class Evidence {
   }
 
   /**
-   * Lowest steady rate from which every window surely violated the SLO, if there are two: an upper
+   * Lowest steady rate from which every window violated the SLO, if there are two: an upper
    * bound of the capacity. Else Infinity.
    */
-  get surelyViolatedRps(): number {
+  get ciViolatedRps(): number {
     const steady = this.counted
       .filter(({ steady }) => steady)
       .sort((a, b) => b.point.offeredRps - a.point.offeredRps)
     // An error rate beyond the SLO bounds another capacity than latency does.
     const notViolated = steady.findIndex(
       ({ point }) =>
-        surelyMeetsSlo(point, this.slo) !== false || exceedsErrorRate(excludeTimeouts(point), this.slo),
+        judgeSloByInterval(point, this.slo) !== false || exceedsErrorRate(excludeTimeouts(point), this.slo),
     )
     const violated = notViolated < 0 ? steady : steady.slice(0, notViolated)
     return violated.length > 1 ? violated.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
@@ -307,7 +307,7 @@ export class Evidence {
   /** Drops earlier windows, which were served at another speed, with the rates that they met. */
   private forgetBefore(window: number): void {
     this.counted = this.counted.slice(window)
-    this.metRps = this.surelyMetRps = this.servedRps = this.errorFreeRps = 0
+    this.metRps = this.ciMetRps = this.servedRps = this.errorFreeRps = 0
     this.violatedRps = this.failingRps = Number.POSITIVE_INFINITY
     for (const window of this.counted) this.recordRate(window)
   }
@@ -322,32 +322,32 @@ export class Evidence {
     else if (run.cutMs === undefined) this.errorFreeRps = Math.max(this.errorFreeRps, point.offeredRps)
     if (meetsSlo(point, slo) && run.cutMs === undefined) {
       this.metRps = Math.max(this.metRps, point.offeredRps)
-      if (surelyMeetsSlo(point, slo) === true)
-        this.surelyMetRps = Math.max(this.surelyMetRps, point.offeredRps)
+      if (judgeSloByInterval(point, slo) === true)
+        this.ciMetRps = Math.max(this.ciMetRps, point.offeredRps)
     } else this.violatedRps = Math.min(this.violatedRps, point.offeredRps)
   }
 
   caveats(): string[] {
     const found: string[] = []
     if (this.hasSlowedDown)
-      found.push('the server got slower while it was measured: what it did before that is left out')
+      found.push('the server slowed down during the measurement: earlier windows are left out')
     if (this.disturbedMs >= 0.02 * this.playedMs && this.disturbedMs > 0) {
       const share = ((100 * this.disturbedMs) / this.playedMs).toFixed(0)
       const again = Math.min(this.invalidWindows, maxTotalRepeats)
       const repeated =
         again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
       found.push(
-        `the machine kept the load generator waiting in ${share} % of the time; what it measured then was left out${repeated}`,
+        `other work on this machine paused the load generator for ${share} % of the time, which is left out${repeated}`,
       )
     }
     if (this.outageWindow !== undefined) {
       const { outage, point, window } = this.outageWindow
       const who =
         window.disturbed.length > 0
-          ? 'this machine kept the load generator waiting meanwhile'
-          : 'the load generator ran on: the server paused, or waited'
+          ? 'other work on this machine paused the load generator meanwhile'
+          : 'the load generator kept running: the server had an outage, or waited'
       found.push(
-        `nothing was answered for ${Math.round(outage.untilMs - outage.fromMs)} ms of a window at ${point.offeredRps.toFixed(1)} requests per second (${who}); it did not come back in the windows after it, and is left out`,
+        `the server answered nothing for ${Math.round(outage.untilMs - outage.fromMs)} ms of a window at ${point.offeredRps.toFixed(1)} requests per second (${who}); this outage did not recur in later windows and is left out`,
       )
     }
     return found

@@ -69,7 +69,7 @@ describe('a server whose closed loops the machine spoilt', () => {
       capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
     })
     expect(found.detail).toMatch(
-      /^the machine was too busy in the closed loops, which reached [\d.]+ req\/s, and no window violated the SLO/,
+      /^other work on this machine disturbed the closed loops, which reached [\d.]+ req\/s, and no window violated the SLO/,
     )
   })
 })

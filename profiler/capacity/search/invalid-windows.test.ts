@@ -28,7 +28,7 @@ describe('a window', () => {
       capacityRps: 0,
       capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
     })
-    expect(found.detail).toMatch(/^the machine was too busy in every window/)
+    expect(found.detail).toMatch(/^other work on this machine disturbed every window/)
   })
 
   test('that stays spoilt leaves what was known before', async () => {

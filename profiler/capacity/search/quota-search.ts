@@ -49,7 +49,7 @@ export async function searchThrottledCapacity(
     ...found,
     ...(wide && {
       outcome: 'budget',
-      detail: 'windows of open load alone tell it no more closely',
+      detail: 'open windows alone determine the capacity no more precisely',
     }),
     caveats: [describeQuotaWait(share)],
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { meetsSlo, surelyMeetsSlo, type Slo } from '../../model/slo.ts'
+import { meetsSlo, judgeSloByInterval, type Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { targetAt } from '../../testing/servers.ts'
 import { StreamingGenerator } from '../../testing/streaming-generator.ts'
@@ -106,7 +106,7 @@ describe('answers that take seconds', () => {
         Math.max(...rates((point) => meetsSlo(point, within))) + 1e-9,
       )
       // At most 20 a second are served: beyond, a window holds for its end.
-      const surely = rates((point) => surelyMeetsSlo(point, within) === true).filter(
+      const surely = rates((point) => judgeSloByInterval(point, within) === true).filter(
         (rate) => rate < 20,
       )
       expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(Math.max(...surely) - 1e-9)

@@ -4,7 +4,7 @@ import {
   splitByClass,
   exceedsErrorRate,
   meetsSlo,
-  surelyMeetsSlo,
+  judgeSloByInterval,
   maxLimitMs,
   isViolatedByLateSends,
 } from '../../model/slo.ts'
@@ -100,12 +100,12 @@ export async function bisectRate(
 
 class RateBisection {
   private readonly answerS: number
-  private readonly idleMs: number
+  private readonly unloadedMs: number
   private readonly longestLimitS: number
-  private readonly observed: (ObservedWindow & { readonly met: boolean; readonly surelyMet: boolean })[] = []
+  private readonly observed: (ObservedWindow & { readonly met: boolean; readonly ciMet: boolean })[] = []
   private metRps = 0
   /** Highest rate whose 95 % interval met the SLO. */
-  private surelyMetRps = 0
+  private ciMetRps = 0
   private violatedRps: number
   /** Estimate from all windows together, once a rate met and another violated the SLO. */
   private joint: JointCapacity | undefined
@@ -126,7 +126,7 @@ class RateBisection {
     private readonly aim: BisectionAim,
   ) {
     this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
-    this.idleMs = idle.p50Ms
+    this.unloadedMs = idle.p50Ms
     this.violatedRps = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
     this.saturationRps = aim.busy?.rateRps ?? idle.achievedRps
     this.longestLimitS = maxLimitMs(session.slo) / 1000
@@ -178,19 +178,19 @@ class RateBisection {
 
   private absorb(point: LoadPoint, window: ObservedWindow): void {
     const met = meetsSlo(point, this.session.slo)
-    this.observed.push({ ...window, met, surelyMet: surelyMeetsSlo(point, this.session.slo) === true })
+    this.observed.push({ ...window, met, ciMet: judgeSloByInterval(point, this.session.slo) === true })
     const { busy } = this.aim
     const known = busy === undefined ? this.observed : [...this.observed, busy]
     // Beyond the throughput of the server, an SLO is met only because the window ended.
     const servedRps = estimateOverloadThroughput(known)?.rps ?? Number.POSITIVE_INFINITY
     const metWindows = this.observed.filter((one) => one.met && one.rateRps <= servedRps)
     this.metRps = Math.max(0, ...metWindows.map((one) => one.rateRps))
-    this.surelyMetRps = Math.max(0, ...metWindows.filter(({ surelyMet }) => surelyMet).map((one) => one.rateRps))
+    this.ciMetRps = Math.max(0, ...metWindows.filter(({ ciMet }) => ciMet).map((one) => one.rateRps))
     this.violatedRps = Math.min(
       ...known.filter((one) => !metWindows.some((other) => other === one)).map((one) => one.rateRps),
     )
     const isBracketed = this.metRps > 0 && this.violatedRps < Number.POSITIVE_INFINITY
-    this.joint = isBracketed ? estimateJointCapacity(known, this.session.slo, this.idleMs) : undefined
+    this.joint = isBracketed ? estimateJointCapacity(known, this.session.slo, this.unloadedMs) : undefined
     if (met) return
     if (exceedsErrorRate(point, this.session.slo)) this.refusedPoint = point
     else this.hasSlowWindow = true
@@ -263,11 +263,11 @@ class RateBisection {
   }
 
   private finish(outcome: SearchResult['outcome'], detail?: string): SearchResult {
-    const { metRps, violatedRps, surelyMetRps, joint, saturationRps } = this
+    const { metRps, violatedRps, ciMetRps, joint, saturationRps } = this
     if (joint === undefined) return { outcome, ...boundedBetween(metRps, violatedRps), saturationRps, detail }
     return {
       outcome,
-      ...boundByEvidence({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, { metRps, surelyMetRps }),
+      ...boundByEvidence({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, { metRps, ciMetRps }),
       saturationRps,
       detail,
     }
@@ -276,6 +276,6 @@ class RateBisection {
 
 /** Details of outcomes whose windows were invalid. */
 const invalidityDetails = {
-  'generator-limit': 'the load generator could not hold the rate: the server may serve more',
+  'generator-limit': 'the load generator could not sustain the rate: the server may serve more',
   disturbed: allWindowsDisturbed,
 } as const

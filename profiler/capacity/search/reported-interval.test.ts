@@ -45,7 +45,7 @@ test('a server that open windows met slower than closed loops may be slower stil
   const loops = { rps: 125, answers: 100 }
   expect(widenByShareOfLoops(seen, loops).capacityCi90Rps).toEqual([64, 95])
   expect(describeShareOfLoops(computeShareOfLoops(seen, loops)!)).toContain(
-    'served at 80 % of what closed loops got',
+    'reached 80 % of the throughput of closed loops',
   )
 })
 
@@ -62,28 +62,28 @@ test('nothing is lost within a tenth, or within chance of the loop, or by a serv
 })
 
 test('of a twin that lies beyond rates which all missed, what held and what did not is the figure', () => {
-  const held = { metRps: 40, surelyMetRps: 0 }
+  const held = { metRps: 40, ciMetRps: 0 }
   const twin = posterior(150, [140, 160])
   expect(boundByEvidence(twin, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
-  expect(boundByEvidence(twin, { ...held, surelyViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
-  expect(boundByEvidence(twin, { ...held, surelyViolatedRps: 90 })).toMatchObject({
+  expect(boundByEvidence(twin, { ...held, ciViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
+  expect(boundByEvidence(twin, { ...held, ciViolatedRps: 90 })).toMatchObject({
     capacityRps: 60,
     capacityCi90Rps: [40, 160],
   })
-  expect(boundByEvidence(twin, { metRps: 0, surelyMetRps: 0, surelyViolatedRps: 90 })).toMatchObject({
+  expect(boundByEvidence(twin, { metRps: 0, ciMetRps: 0, ciViolatedRps: 90 })).toMatchObject({
     capacityRps: 0,
     known: 'bound above',
   })
 })
 
 test('of a twin that lies far below a rate that was kept, the interval reaches beyond that, and the figure lies between', () => {
-  const kept = { metRps: 165, surelyMetRps: 0, credibleMetRps: 165 }
+  const kept = { metRps: 165, ciMetRps: 0, credibleMetRps: 165 }
   expect(boundByEvidence(posterior(5.3, [4, 6]), kept)).toMatchObject({
     capacityRps: expect.closeTo(29.6, 1),
     capacityCi90Rps: [4, expect.closeTo(189.75, 6)],
   })
   // Few requests tell of one at twice as much.
-  const briefly = { metRps: 47, surelyMetRps: 0, brieflyMetRps: 47 }
+  const briefly = { metRps: 47, ciMetRps: 0, brieflyMetRps: 47 }
   expect(boundByEvidence(posterior(9, [3, 23]), briefly).capacityCi90Rps).toEqual([
     3,
     expect.closeTo(54.05, 6),

@@ -12,8 +12,8 @@ import type { CapacityPosterior } from '../queue-model/posterior.ts'
 const maxMedianReach = 1.15
 const maxIntervalReach = 1.5
 
-type WindowBounds = Pick<Evidence, 'metRps' | 'surelyMetRps'> &
-  Partial<Pick<Evidence, 'surelyViolatedRps' | 'credibleMetRps' | 'brieflyMetRps'>>
+type WindowBounds = Pick<Evidence, 'metRps' | 'ciMetRps'> &
+  Partial<Pick<Evidence, 'ciViolatedRps' | 'credibleMetRps' | 'brieflyMetRps'>>
 type Interval = Pick<CapacityPosterior, 'capacityCi90Rps'>
 
 /**
@@ -22,8 +22,8 @@ type Interval = Pick<CapacityPosterior, 'capacityCi90Rps'>
  */
 const isAboveViolations = (
   { capacityCi90Rps: [low] }: Interval,
-  { surelyViolatedRps = Number.POSITIVE_INFINITY }: WindowBounds,
-) => low > surelyViolatedRps
+  { ciViolatedRps = Number.POSITIVE_INFINITY }: WindowBounds,
+) => low > ciViolatedRps
 /** A credibly met rate far above the whole interval; 0 without one. */
 const findFarMetRate = (
   { capacityCi90Rps: [, high] }: Interval,
@@ -49,26 +49,26 @@ export const chooseNextRate = (
 
 /**
  * Bounds the estimate by the evidence. The lower end is a rate that an open window met; the upper
- * end is no lower than a surely met rate. Where the evidence contradicts the model, the capacity is
+ * end is no lower than a rate whose 95 % interval met the SLO. Where the evidence contradicts the model, the capacity is
  * a geometric mean: of met and violated rates, or of the estimate and the met rate.
  */
 export function boundByEvidence(
   estimate: Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps'>,
   windows: WindowBounds,
 ): Capacity {
-  const { metRps, surelyMetRps, surelyViolatedRps = Number.POSITIVE_INFINITY } = windows
+  const { metRps, ciMetRps, ciViolatedRps = Number.POSITIVE_INFINITY } = windows
   const [low, high] = estimate.capacityCi90Rps
   const farMetRps = findFarMetRate(estimate, windows)
   if (farMetRps > 0)
     return boundedBetween(
       Math.min(low, metRps),
-      Math.max(maxMedianReach * farMetRps, surelyMetRps),
+      Math.max(maxMedianReach * farMetRps, ciMetRps),
       Math.sqrt(estimate.capacityRps * farMetRps),
     )
   const capacityRps = isAboveViolations(estimate, windows)
-    ? Math.sqrt(metRps * surelyViolatedRps)
+    ? Math.sqrt(metRps * ciViolatedRps)
     : estimate.capacityRps
-  return boundedBetween(Math.min(low, metRps), Math.max(high, surelyMetRps), capacityRps)
+  return boundedBetween(Math.min(low, metRps), Math.max(high, ciMetRps), capacityRps)
 }
 
 /**
@@ -110,10 +110,10 @@ export function widenByShareOfLoops(of: CapacityPosterior, loops: LoopThroughput
 }
 
 export const fadingOutagesCaveat =
-  'long answers became ever rarer while it was measured, as those of a cache that fills: the figure is nearly that without them, the interval has both'
+  'slow answers became rarer during the measurement, as with a filling cache: the capacity is close to that without them, and the interval covers both'
 
 export const describeShareOfLoops = (share: number): string =>
-  `open windows were served at ${(100 * share).toFixed(0)} % of what closed loops got: the server is slow now and then, or some of its workers are away; the interval allows for as much again`
+  `open windows reached ${(100 * share).toFixed(0)} % of the throughput of closed loops: the server is slow now and then, or some of its workers are away; the interval allows for as much again`
 
 /**
  * Caps the estimate by the observed throughput. A cold server or merged departures make the model

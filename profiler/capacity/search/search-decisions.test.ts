@@ -104,7 +104,7 @@ describe('a search', () => {
   })
 
   test('of two windows at least', async () => {
-    // Six that the generator could not hold, and one that it did.
+    // Six that the generator could not sustain, and one that it did.
     const { asked } = await searched({
       effort: ten,
       window: (load, i) => windowOf(load, 5, i < 6 ? { generatorCores: 0.96 } : {}),
@@ -122,7 +122,7 @@ describe('a search', () => {
     ])
     expect(asked).toHaveLength(9)
     expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 0, known: 'nothing' })
-    expect(found.detail).toMatch(/^the load generator could not hold the rate/)
+    expect(found.detail).toMatch(/^the load generator could not sustain the rate/)
     const unheld = await searched({
       window: (load, i) => windowOf(load, 5, i === 0 ? { planned: 1e6 } : {}),
       loop: (load) => loop(load),
@@ -234,7 +234,7 @@ describe('the next rate', () => {
     expect((await failing(true))[1]).toBe(540)
   })
 
-  test('is none that the generator could not hold: seven tenths of it', async () => {
+  test('is none that the generator could not sustain: seven tenths of it', async () => {
     const { asked, found } = await searched({
       effort: ten,
       window: (load, i) => windowOf(load, 5, i === 1 ? { generatorCores: 0.96 } : {}),
@@ -260,7 +260,7 @@ describe('a search ends', () => {
       outcome: 'budget',
       known: 'bound above',
       capacityRps: 0,
-      detail: 'no open window held the SLO',
+      detail: 'no open window met the SLO',
     })
     expect(found.capacityCi90Rps).toEqual([0, about(600 * 0.9 ** 7)])
     const wide = await searched({
@@ -300,16 +300,16 @@ describe('a search ends', () => {
       capacityRps: 510,
       capacityCi90Rps: [510, 600],
     })
-    expect(found.detail).toBe('requests fail from 600.0 per second on, before they get slow')
+    expect(found.detail).toBe('requests fail from 600.0 per second on, before they become slow')
     const always = (await refusesFrom(1)).found
     expect(always).toMatchObject({ outcome: 'errors', known: 'bound above', capacityRps: 0 })
     expect(always.capacityCi90Rps[0]).toBe(0)
     const full = (await refusesFrom(590, { refusesWhenFull: true })).found
     expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, known: 'held' })
-    expect(full.detail).toBe('requests fail from 600.0 per second on, before they get slow')
+    expect(full.detail).toBe('requests fail from 600.0 per second on, before they become slow')
     expect(
       (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found.detail,
-    ).toBe('requests are refused once its queue is full')
+    ).toBe('requests are refused once the queue is full')
   })
 
   test('below the rate at which requests fail: at what an open window held, and not below one that held with room to spare', async () => {
@@ -361,10 +361,10 @@ describe('a search ends', () => {
     expect(asked).toHaveLength(6)
     expect(found).toMatchObject({ outcome: 'unsettled', known: 'held', change: 0.5 })
     expect(found.detail).toBe(
-      'got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning',
+      'slowed down during the measurement: service took 2.00 times as long at the end as at the beginning',
     )
     expect(found.caveats).toEqual([
-      'the server got slower while it was measured: what it did before that is left out',
+      'the server slowed down during the measurement: earlier windows are left out',
     ])
   })
 

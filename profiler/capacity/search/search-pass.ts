@@ -334,7 +334,7 @@ export class SearchPass {
       this.exceedsLoops
     )
       return undefined
-    const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.surelyMetRps)
+    const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.ciMetRps)
     if (
       isContradicted(posterior, evidence) ||
       boundRps >= toBeatRps ||
@@ -375,7 +375,7 @@ export class SearchPass {
       return {
         ...this.result(
           'generator-limit',
-          'the load generator could not hold the rate: the server may serve more',
+          'the load generator could not sustain the rate: the server may serve more',
         ),
         ...this.boundBelow(),
       }
@@ -400,7 +400,7 @@ export class SearchPass {
     return this.result(
       isNarrow ? 'converged' : 'budget',
       posterior.refusesWhenFull
-        ? (this.describeFailingRate() ?? 'requests are refused once its queue is full')
+        ? (this.describeFailingRate() ?? 'requests are refused once the queue is full')
         : undefined,
     )
   }
@@ -468,7 +468,7 @@ export class SearchPass {
 
   /** Requests fail at rates whose latency would meet the SLO: a full queue or a rate limit. */
   private concludeByErrors(): SearchResult {
-    const { errorFreeRps, failingRps, metRps, surelyMetRps } = this.evidence
+    const { errorFreeRps, failingRps, metRps, ciMetRps } = this.evidence
     const bucket = errorFreeRps > 0 ? this.fitBucket() : undefined
     const concludeAt = (low: number, high: number, rateRps = low) => {
       const isNarrow = high - low < 4 * this.effort.precision * rateRps
@@ -481,7 +481,7 @@ export class SearchPass {
       }
     }
     if (bucket === undefined)
-      return concludeAt(this.evidence.findMetBelow(failingRps), Math.max(failingRps, surelyMetRps))
+      return concludeAt(this.evidence.findMetBelow(failingRps), Math.max(failingRps, ciMetRps))
     // The bucket also explains windows that failed below the capacity: earlier windows had emptied
     // it.
     const { rateRps, ci90Rps } = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate)
@@ -509,7 +509,7 @@ export class SearchPass {
         ? this.estimator.estimateWithCapacity(minPresent, this.effort.simulation, this.saturationRps).capacityCi90Rps[0]
         : 0
     const detail =
-      'requests are refused under overload, and not by a full queue or a limit that is known: from which rate on is not'
+      'requests are refused under overload, but neither by a full queue nor by an identified rate limit: the rate at which refusals begin is unknown'
     return {
       ...this.result('budget', detail),
       ...boundedBetween(Math.min(low, minPresentRps, this.evidence.metRps), high, capacityRps),
@@ -525,7 +525,7 @@ export class SearchPass {
   private describeFailingRate(): string | undefined {
     const { failingRps } = this.evidence
     return Number.isFinite(failingRps)
-      ? `requests fail from ${failingRps.toFixed(1)} per second on, before they get slow`
+      ? `requests fail from ${failingRps.toFixed(1)} per second on, before they become slow`
       : undefined
   }
 

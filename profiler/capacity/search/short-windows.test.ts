@@ -142,8 +142,8 @@ describe('the capacity', () => {
 
   test('of a shorter wait is lower', () => {
     const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
-    const at = (limitMs: number, idleMs: number) =>
-      estimateJointCapacity([window(5, 0), { ...window(40, 1), overload }], { ...slo, limitMs }, idleMs)
+    const at = (limitMs: number, unloadedMs: number) =>
+      estimateJointCapacity([window(5, 0), { ...window(40, 1), overload }], { ...slo, limitMs }, unloadedMs)
         .median
     expect(at(300, 1)).toBeLessThan(at(2000, 1))
     expect(at(2000, 1700)).toBeCloseTo(at(301, 1), 1)
@@ -280,8 +280,8 @@ describe('against the reference', () => {
     ],
   ] as const)(
     'the capacity: %s',
-    (_, windows, percentile, limitMs, idleMs, [low, median, high]) => {
-      const found = estimateJointCapacity(windows, { ...slo, percentile, limitMs }, idleMs)
+    (_, windows, percentile, limitMs, unloadedMs, [low, median, high]) => {
+      const found = estimateJointCapacity(windows, { ...slo, percentile, limitMs }, unloadedMs)
       expect(
         [found.ci90[0], found.median, found.ci90[1]].map((rps) => Number(rps.toFixed(8))),
       ).toEqual([low, median, high].map((rps) => Number(rps.toFixed(8))))

@@ -176,10 +176,10 @@ export interface JointCapacity {
 export function estimateJointCapacity(
   windows: readonly ObservedWindow[],
   slo: Slo,
-  idleMs: number,
+  unloadedMs: number,
 ): JointCapacity {
   const names = [...new Set(windows.flatMap(({ classes = {} }) => Object.keys(classes)))]
-  if (names.length === 0) return estimateCapacity(windows, slo, idleMs)
+  if (names.length === 0) return estimateCapacity(windows, slo, unloadedMs)
   const each = names.map((name) => {
     const own = windows.map((window) => ({
       ...window,
@@ -187,7 +187,7 @@ export function estimateJointCapacity(
     }))
     // Waiting is measured against the limit of the class.
     const limitMs = selectLimits(resolveLimits(slo), name)[0]?.limitMs ?? slo.limitMs
-    return estimateCapacity(own, { ...slo, limitMs }, (idleMs * limitMs) / slo.limitMs)
+    return estimateCapacity(own, { ...slo, limitMs }, (unloadedMs * limitMs) / slo.limitMs)
   })
   const lowest = (of: (one: JointCapacity) => number) => Math.min(...each.map(of))
   return {
@@ -200,7 +200,7 @@ export function estimateJointCapacity(
 function estimateCapacity(
   windows: readonly ObservedWindow[],
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
-  idleMs: number,
+  unloadedMs: number,
 ): JointCapacity {
   const rates = windows.map(({ rateRps }) => rateRps)
   const [low, high] = [Math.log(Math.min(...rates) / gridReach), Math.log(Math.max(...rates) * gridReach)]
@@ -213,7 +213,7 @@ function estimateCapacity(
     served === undefined ? window : { ...window, ...discountCorrelation(window, served.rps, allowed) },
   )
   const lnAllowedMet = Math.log1p(-allowed)
-  const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - idleMs) / 1000
+  const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - unloadedMs) / 1000
   const logs = capacities.map((capacity) => {
     const density = served && averageOverThroughput(served, (rps) => computeCapacityDensity(capacity, rps, waitS, allowed))
     const lnPrior = density === undefined ? 0 : Math.log(density + minDensity)

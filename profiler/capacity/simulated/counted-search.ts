@@ -53,7 +53,7 @@ export function searchCountedCapacity({
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
     const maxOver = maxRequestsOver(slo, requests)
-    const keeps = (rate: number): boolean => {
+    const isWindowMet = (rate: number): boolean => {
       const load = {
         kind: 'open',
         rateRps: rate,
@@ -64,7 +64,7 @@ export function searchCountedCapacity({
       const { over, failed } = server.countOver(load, slo.limitMs, maxOver)
       return countsMeetSlo({ requests, over, errors: failed }, slo)
     }
-    ;[low, high] = bracketRate(keeps, rateRps, stage, bounds)
+    ;[low, high] = bracketRate(isWindowMet, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
   }
   const reach = Math.exp(

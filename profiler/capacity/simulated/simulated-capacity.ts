@@ -2,7 +2,7 @@
  * Capacity of a server in virtual time. Its time is free, so long windows and plain bisection
  * replace the search for real servers.
  */
-import { meetsSlo, surelyMeetsSlo, type Slo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
+import { meetsSlo, judgeSloByInterval, type Slo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Load, Phase } from '../../model/load.ts'
 import type { Capacity, Measurement } from '../../model/measurement.ts'
@@ -174,8 +174,8 @@ class SimulatedMeasurement {
     let low = 0.005 * saturationRps
     // Times per token do not show waiting: beyond saturation ever more answers wait.
     let high = (idle.stream ? 1 : 1.05) * saturationRps
-    let surelyMetRps = 0
-    let surelyViolatedRps = high
+    let ciMetRps = 0
+    let ciViolatedRps = high
     while (high / low > maxBracketRatio) {
       const first = firstRates
         .map((part) => part * saturationRps)
@@ -184,8 +184,8 @@ class SimulatedMeasurement {
       const point = await this.offer(rateRps, streamWindows[0])
       if (meetsSlo(point, slo)) low = rateRps
       else high = rateRps
-      if (surelyMeetsSlo(point, slo) === true) surelyMetRps = Math.max(surelyMetRps, rateRps)
-      if (surelyMeetsSlo(point, slo) === false) surelyViolatedRps = Math.min(surelyViolatedRps, rateRps)
+      if (judgeSloByInterval(point, slo) === true) ciMetRps = Math.max(ciMetRps, rateRps)
+      if (judgeSloByInterval(point, slo) === false) ciViolatedRps = Math.min(ciViolatedRps, rateRps)
     }
     // A short window near saturation ends before its queue has grown, so the rate must meet the SLO
     // over a long one.
@@ -196,8 +196,8 @@ class SimulatedMeasurement {
       step++
     )
       capacityRps *= longStep
-    const boundRps = Math.max(Math.min(surelyViolatedRps, 1.05 * saturationRps), capacityRps)
-    return boundedBetween(Math.min(surelyMetRps || low, capacityRps), boundRps, capacityRps)
+    const boundRps = Math.max(Math.min(ciViolatedRps, 1.05 * saturationRps), capacityRps)
+    return boundedBetween(Math.min(ciMetRps || low, capacityRps), boundRps, capacityRps)
   }
 }
 

@@ -24,12 +24,12 @@ const open = (rateRps: number, durationS: number, seed = 3): Load => ({
   seed,
 })
 
-async function seenOf(server: VirtualServer, rateRps: number, coalescingMs: number, idleMs: number) {
+async function seenOf(server: VirtualServer, rateRps: number, coalescingMs: number, unloadedMs: number) {
   const windows: RunWithInterference[] = []
   for (const share of [0.6, 0.9, 1])
     windows.push({ run: await play(server, open(share * rateRps, 1, 10 * share)), disturbed: [] })
   const loops = [await play(server, { kind: 'closed', connections: 40, durationS: 0.4 })]
-  return identifyBatching(windows, loops, 0, coalescingMs, idleMs)
+  return identifyBatching(windows, loops, 0, coalescingMs, unloadedMs)
 }
 
 describe('how a server puts batches together shows in who left together', () => {
@@ -52,8 +52,8 @@ describe('how a server puts batches together shows in who left together', () => 
         waitsSince,
         serviceMs: (n, uniform) => (10 + 1.5 * n) * (0.96 + 0.08 * uniform()),
       })
-      const idleMs = 11.5 + maxDelayMs
-      const found = (await seenOf(server, rateRps, 0.15 * idleMs, idleMs))!
+      const unloadedMs = 11.5 + maxDelayMs
+      const found = (await seenOf(server, rateRps, 0.15 * unloadedMs, unloadedMs))!
       expect([found.workers, found.maxBatch]).toEqual([servers, maxBatch])
       expect(Math.abs(found.delayMs - maxDelayMs)).toBeLessThan(0.5 + 0.05 * maxDelayMs)
       if (maxDelayMs > 2) expect(found.since).toBe(waitsSince)

@@ -67,9 +67,9 @@ export function identifyBatching(
   loops: readonly LoadRun[],
   largest: number,
   coalescingMs: number,
-  idleMs: number,
+  unloadedMs: number,
 ): IdentifiedBatching | undefined {
-  const best = findBestBatching(windows, loops, largest, coalescingMs, idleMs)
+  const best = findBestBatching(windows, loops, largest, coalescingMs, unloadedMs)
   if (best === undefined || best.contradicted > maxContradictedShare) return undefined
   const known = joinServiceLogs(best.windows)
   const alike: ServiceLog[] = []
@@ -106,7 +106,7 @@ function findBestBatching(
   loops: readonly LoadRun[],
   largest: number,
   coalescingMs: number,
-  idleMs: number,
+  unloadedMs: number,
 ): Explanation | undefined {
   const groupsWithin = (ms: number) => windows.map(({ run }) => groupDepartures(run, ms))
   const [groups, close] = [groupsWithin(coalescingMs), groupsWithin(closeDeparturesShare * coalescingMs)]
@@ -117,7 +117,7 @@ function findBestBatching(
   )
   let best: Explanation | undefined
   const consider = (batching: Omit<Batching, 'delayMs'>, of: readonly DepartureGroups[]) => {
-    const delayMs = estimateDelay(of, batching, idleMs)
+    const delayMs = estimateDelay(of, batching, unloadedMs)
     const at = (ms: number) => {
       const found = explain(windows, of, { ...batching, delayMs: ms }, coalescingMs)
       if (best === undefined || explainsBetter(found, best)) best = found
@@ -128,7 +128,7 @@ function findBestBatching(
     at(delayMs)
     // A single request waits for the whole delay and is served no longer than a full batch. Where
     // batches are nearly always full, this bound is the better estimate.
-    const byIdleMs = idleMs - batching.overheadMs - undelayed.fullMs
+    const byIdleMs = unloadedMs - batching.overheadMs - undelayed.fullMs
     if (byIdleMs > delayMs) at(byIdleMs)
   }
   // At most as many batches depart at once as there are workers. Closed loops, whose clients start
@@ -147,7 +147,7 @@ function findBestBatching(
   if (best === undefined) return undefined
   const { workers, maxBatch, since } = best
   for (const share of overheadShares)
-    consider({ workers, maxBatch, since, overheadMs: share * idleMs }, workers === 1 ? groups : close)
+    consider({ workers, maxBatch, since, overheadMs: share * unloadedMs }, workers === 1 ? groups : close)
   return best
 }
 
@@ -227,7 +227,7 @@ function selectSimultaneous({ endMs, sizes }: DepartureGroups, withinMs: number)
 function estimateDelay(
   groups: readonly DepartureGroups[],
   { workers, maxBatch, since, overheadMs }: Omit<Batching, 'delayMs'>,
-  idleMs: number,
+  unloadedMs: number,
 ): number {
   const minDelaysMs: number[] = []
   const maxDelaysMs: number[] = []
@@ -249,7 +249,7 @@ function estimateDelay(
       first = next
     }
   }
-  const candidates = [0, ...minDelaysMs, ...maxDelaysMs].filter((ms) => ms <= idleMs).sort((a, b) => a - b)
+  const candidates = [0, ...minDelaysMs, ...maxDelaysMs].filter((ms) => ms <= unloadedMs).sort((a, b) => a - b)
   minDelaysMs.sort((a, b) => a - b)
   maxDelaysMs.sort((a, b) => a - b)
   let [explainedWaits, contradictedWaits] = [0, 0]

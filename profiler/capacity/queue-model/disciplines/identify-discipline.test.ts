@@ -30,7 +30,7 @@ const windowAt = async (rateRps: number) => {
 test('the same windows are looked at once, others anew', async () => {
   const windows = [await windowAt(100), await windowAt(130)]
   const loops = [await play({ kind: 'closed', connections: 20, durationS: 1 })]
-  const beside = { systemCapacity: undefined, loopLogs: [extractServiceLog(loops[0]!, 1)], idleMs: 12, coalescingMs: 1 }
+  const beside = { systemCapacity: undefined, loopLogs: [extractServiceLog(loops[0]!, 1)], unloadedMs: 12, coalescingMs: 1 }
   const workersOf = vi.fn(identifyWorkers)
   const seen = identifyDiscipline(windows, loops, beside, workersOf)
   expect(seen?.workers).toBe(2)

@@ -16,7 +16,7 @@ interface DisciplineHints {
   readonly systemCapacity: number | undefined
   /** Service logs of the closed loops. */
   readonly loopLogs: readonly ServiceLog[]
-  readonly idleMs: number
+  readonly unloadedMs: number
   /** Departure coalescing tolerance. */
   readonly coalescingMs: number
 }
@@ -60,8 +60,8 @@ const haveSameItems = <T>(a: readonly T[], b: readonly T[]): boolean =>
 
 const isSameInput = (a: IdentificationInput, b: IdentificationInput): boolean =>
   haveSameItems(
-    [a.systemCapacity, a.idleMs, a.coalescingMs, a.workerIdentifier],
-    [b.systemCapacity, b.idleMs, b.coalescingMs, b.workerIdentifier],
+    [a.systemCapacity, a.unloadedMs, a.coalescingMs, a.workerIdentifier],
+    [b.systemCapacity, b.unloadedMs, b.coalescingMs, b.workerIdentifier],
   ) &&
   haveSameItems(a.windows, b.windows) &&
   haveSameItems(a.loops, b.loops) &&
@@ -72,20 +72,20 @@ function identify({
   loops,
   systemCapacity,
   loopLogs,
-  idleMs,
+  unloadedMs,
   coalescingMs,
   workerIdentifier,
 }: IdentificationInput): IdentifiedDiscipline | undefined {
   // With a full queue, the model works on the service log.
   const batching =
     systemCapacity === undefined
-      ? identifyBatching(windows, loops, estimateMaxBatch(loopLogs), coalescingMs, idleMs)
+      ? identifyBatching(windows, loops, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
   if (batching !== undefined && addsToServiceLog(batching, coalescingMs)) return { ...batching, batching }
   const log = joinServiceLogs(windows.map((window) => window.log))
   const stages =
     batching === undefined && systemCapacity === undefined
-      ? identifyTwoStages(windows, estimateMaxBatch(loopLogs), coalescingMs, idleMs)
+      ? identifyTwoStages(windows, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
   return isBatchServer(log) || isSingleServerOutOfOrder(log) ? undefined : workerIdentifier(windows, loops)

@@ -14,7 +14,7 @@ import { identifyTwoStages } from './identify-two-stages.ts'
 const { signal } = new AbortController()
 
 /** What a sweep and two steady windows about its capacity show of a server. */
-async function seenOf(server: VirtualServer, rateRps: number, idleMs: number, largest = 0) {
+async function seenOf(server: VirtualServer, rateRps: number, unloadedMs: number, largest = 0) {
   const windows = []
   for (const share of [0.6, 0.95, 1])
     windows.push({
@@ -31,7 +31,7 @@ async function seenOf(server: VirtualServer, rateRps: number, idleMs: number, la
       ),
       disturbed: [],
     })
-  return identifyTwoStages(windows, largest, 0.15 * idleMs, idleMs)
+  return identifyTwoStages(windows, largest, 0.15 * unloadedMs, unloadedMs)
 }
 
 const staged = (options: Partial<StagedServerOptions> & { ms: number }) =>
@@ -52,8 +52,8 @@ describe('cores beside batches show in how many are decoded when a batch begins'
     ['one that is nearly as slow as the batches', { ms: 1, cores: 1 }, 720],
     ['four that hardly wait, and a delay', { ms: 3, cores: 4, maxDelayMs: 4, maxBatch: 8 }, 560],
   ])('%s', async (_, options, rateRps) => {
-    const idleMs = 6.8 + options.ms + 0.02 + (options.maxDelayMs ?? 0)
-    const found = (await seenOf(staged(options), rateRps, idleMs))!
+    const unloadedMs = 6.8 + options.ms + 0.02 + (options.maxDelayMs ?? 0)
+    const found = (await seenOf(staged(options), rateRps, unloadedMs))!
     expect(found.maxBatch).toBe(options.maxBatch ?? 16)
     const busiest =
       rateRps / maxCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })

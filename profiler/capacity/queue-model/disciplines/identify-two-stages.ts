@@ -48,7 +48,7 @@ export function identifyTwoStages(
   windows: readonly RunWithInterference[],
   largest: number,
   coalescingMs: number,
-  idleMs: number,
+  unloadedMs: number,
 ): IdentifiedTwoStages | undefined {
   const groupsOfWindows = windows.map((window) => groupDepartures(window, closeDeparturesShare * coalescingMs))
   const sizes = groupsOfWindows.flatMap((groups) => groups.sizes)
@@ -57,14 +57,14 @@ export function identifyTwoStages(
   const maxBatch = chooseMaxBatch(sizes, largest)
   const writing = median(groupsOfWindows.flatMap((groups) => groups.writingMs))
   const servedRps = groupsOfWindows.reduce((rps, groups) => Math.max(rps, groups.servedRps), 0)
-  const fit = (cores: TwoStageCores): Fit => fitCores(groupsOfWindows, cores, maxBatch, idleMs)
+  const fit = (cores: TwoStageCores): Fit => fitCores(groupsOfWindows, cores, maxBatch, unloadedMs)
   const withoutCores = fit({ cores: maxBatch, decodeMs: 0, writeMs: 0 })
   if (withoutCores.maxPrefixMismatch < minMismatch) return undefined
   let best: Fit | undefined
   for (const cores of candidateCores) {
     const writeMs = Number.isFinite(writing) ? writing * Math.min(cores, maxBatch) : 0
-    const longestMs = Math.min(idleMs, (maxCoreLoad * 1000 * cores) / servedRps - writeMs)
-    const shortestMs = minCoreTimeShare * idleMs
+    const longestMs = Math.min(unloadedMs, (maxCoreLoad * 1000 * cores) / servedRps - writeMs)
+    const shortestMs = minCoreTimeShare * unloadedMs
     if (longestMs <= shortestMs) continue
     const of = minimiseMismatch((decodeMs) => fit({ cores, decodeMs, writeMs }), shortestMs, longestMs)
     if (best === undefined || of.mismatch < best.mismatch) best = of
@@ -166,7 +166,7 @@ interface Fit {
   readonly maxPrefixMismatch: number
 }
 
-function fitCores(groupsOfWindows: readonly DepartureGroups[], cores: TwoStageCores, maxBatch: number, idleMs: number): Fit {
+function fitCores(groupsOfWindows: readonly DepartureGroups[], cores: TwoStageCores, maxBatch: number, unloadedMs: number): Fit {
   const decoded = groupsOfWindows.map((groups) => computeDecodeTimes(groups, cores))
   const upTo = groupsOfWindows.map((_, last) => sum(groupsOfWindows.slice(0, last + 1).map(({ endMs }) => endMs.length)))
   const at = (delayMs: number): Fit & { readonly busy: ServiceLog } => {
@@ -187,7 +187,7 @@ function fitCores(groupsOfWindows: readonly DepartureGroups[], cores: TwoStageCo
   }
   const atOnce = at(0)
   if (atOnce.busy.tookMs.length < minBatches) return atOnce
-  const restMs = idleMs - cores.decodeMs - cores.writeMs - evaluateLine(fitLine(atOnce.busy), 1)
+  const restMs = unloadedMs - cores.decodeMs - cores.writeMs - evaluateLine(fitLine(atOnce.busy), 1)
   const later = restMs > 0 ? at(restMs) : atOnce
   return later.mismatch < atOnce.mismatch ? later : atOnce
 }
