@@ -19,13 +19,13 @@ const run = (more: Partial<LoadRun>): LoadRun => ({
   ...more,
 })
 
-test('a timer that fires late is a stall of the process', () => {
+test('a timer that fires late is an outage of the process', () => {
   const watch = new StallWatch(10)
   for (const at of [10, 20.5, 31, 90, 100]) watch.tick(at)
   expect([...watch.stallsMs()]).toEqual([41, 90])
 })
 
-test('stalls count with twice their length after them, joined where they touch, short ones not', () => {
+test('outages count with twice their length after them, joined where they touch, short ones not', () => {
   const spans = findInterference(run({ stallsMs: Float64Array.of(100, 120, 150, 180, 500, 505) }), 10)
   expect(spans).toEqual([[100, 240]])
   expect(sumSpansMs(spans)).toBe(140)
@@ -47,7 +47,7 @@ test('stalls count with twice their length after them, joined where they touch, 
   ])
 })
 
-test('stalls while the server itself had the cores are its own doing', () => {
+test('outages while the server itself had the cores are its own doing', () => {
   const stallsMs = Float64Array.of(100, 150, 300, 350)
   const stalled = (behindServerMs: number) =>
     findInterference(run({ stallsMs, machineWait: { behindServerMs } }), 10)

@@ -1,5 +1,5 @@
 /**
- * Searches for the capacity whose windows, loops and twin are as a script has them: what they ask
+ * Searches for the capacity whose windows, loops and queue model are as a script has them: what they ask
  * for next, and what they end with.
  */
 import { expect } from 'vitest'

@@ -188,7 +188,7 @@ test('nothing is told by few waits, by loops over few connections, or of periods
   expect(detectQuotaWait(loopsOf(fourMs(125, 250)))).toBe(0)
 })
 
-test('a quarter of the share is what the twin may be wrong by', () => {
+test('a quarter of the share is what the queue model may be wrong by', () => {
   const of = { capacityRps: 100, capacityCi90Rps: [90, 110] } as unknown as CapacityPosterior
   expect(widenForQuota(of, 0)).toEqual(of)
   expect(widenForQuota(of, 0.2)).toEqual({

@@ -111,7 +111,7 @@ describe('a confirmation', () => {
     expect(capacityRps).toBeGreaterThan(0.7 * truth)
   })
 
-  test('of a server that keeps the SLO at no rate ends with none', async () => {
+  test('of a server that meets the SLO at no rate ends with none', async () => {
     // Alone it is fast; whoever finds another there waits for long.
     let lastMs = Number.NEGATIVE_INFINITY
     const server = new QueueServer({
@@ -191,7 +191,7 @@ describe('a confirmation', () => {
     expect(found.caveats.join()).toMatch(/the server answered nothing for \d{3} ms of one window at 70.0/)
   })
 
-  test('that the machine spoilt goes on below the rate at which another would be better: that one fares no better', async () => {
+  test('that host interference made invalid goes on below the rate at which another would be better: that one fares no better', async () => {
     const virtual = new VirtualLoadGenerator()
     const server = {
       kind: 'virtual',

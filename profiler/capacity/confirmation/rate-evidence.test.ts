@@ -60,7 +60,7 @@ describe('before any window counted', () => {
   })
 })
 
-describe('windows that the machine spoilt', () => {
+describe('windows that host interference made invalid', () => {
   const invalid = window(slow, { machineWait: { server: 0.5 } })
   // Longer than it takes: nothing is proven.
   const after = (windows: readonly Played[]) => {

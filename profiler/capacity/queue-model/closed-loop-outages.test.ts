@@ -22,7 +22,7 @@ const lengths = (of: ReturnType<typeof findClosedLoopOutages>) =>
   of.outages.map((each) => each.map(({ excessesMs }) => excessesMs.length))
 
 describe('closed loops beside open windows', () => {
-  test('show stalls, and how long there was none; the first, of a cold server, does not', () => {
+  test('show outages, and how long there was none; the first, of a cold server, does not', () => {
     const beside = findClosedLoopOutages(calm, [tens(50, { 0: 500 }), tens(50, { 20: 60 }), tens(50)])
     expect(lengths(beside)).toEqual([[1], []])
     expect(beside.typical.map(({ tookMs }) => tookMs.length)).toEqual([50, 50])
@@ -40,7 +40,7 @@ describe('closed loops beside open windows', () => {
     expect(lengths(beside)).toEqual([[], [1]])
   })
 
-  test('say nothing where they stall far more often than the windows', () => {
+  test('say nothing where they have outages far more often than the windows', () => {
     expect(
       findClosedLoopOutages(calm, [tens(50), tens(100, { 10: 60, 50: 60, 90: 60 })]).outages,
     ).toHaveLength(1)
@@ -53,7 +53,7 @@ describe('closed loops beside open windows', () => {
     ).toEqual([[]])
   })
 
-  /** So many stalls, evenly among n steps. */
+  /** So many outages, evenly among n steps. */
   const outageProcess = (n: number, count: number, typicalMs = 10) =>
     tens(
       n,
@@ -65,7 +65,7 @@ describe('closed loops beside open windows', () => {
   const heard = (open: ServiceLog, loop: ServiceLog) =>
     findClosedLoopOutages(separateOutages([open]), [tens(50), loop]).typical.length > 0
 
-  test('stall as often up to what chance allows: half a percent either way', () => {
+  test('have outages as often up to what chance allows: half a percent either way', () => {
     // One of seven in two thirds of the steps: 0.69 %; one of eight: 0.26 %.
     expect(heard(outageProcess(800, 1), outageProcess(400, 6))).toBe(true)
     expect(heard(outageProcess(800, 1), outageProcess(400, 7))).toBe(false)
@@ -88,7 +88,7 @@ describe('closed loops beside open windows', () => {
   test('where no window stalled may have paused for reasons of their own: as likely as not, but for the chance that windows met none', () => {
     const calmWindow = (n: number) => separateOutages([tens(n)])
     const loops = [tens(50), tens(50, { 20: 60 }), tens(50)]
-    // One stall, of 300 steps a third in loops: a third to one. Two in half of them: a quarter to
+    // One outage, of 300 steps a third in loops: a third to one. Two in half of them: a quarter to
     // one.
     expect(findClosedLoopOutages(calmWindow(200), loops).outages).toHaveLength(2)
     expect(findClosedLoopOutages(calmWindow(200), loops).probability).toBeCloseTo(
@@ -101,13 +101,13 @@ describe('closed loops beside open windows', () => {
     // Where a window stalled as well, or nothing did, there is no doubt.
     expect(findClosedLoopOutages(calm, loops).probability).toBe(1)
     expect(findClosedLoopOutages(calm, [tens(50), tens(50)]).probability).toBe(1)
-    // Nor are windows' own stalls in doubt where loops stall otherwise, and are not heard.
+    // Nor are windows' own outages in doubt where loops have outages otherwise, and are not heard.
     expect(
       findClosedLoopOutages(separateOutages([outageProcess(800, 1)]), [tens(50), outageProcess(400, 7)]),
     ).toMatchObject({ outages: [], probability: 1 })
   })
 
-  test('say nothing where long steps are no stalls', () => {
+  test('say nothing where long steps are no outages', () => {
     const slowEachTime = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [10 * i, 40]))
     expect(findClosedLoopOutages(calm, [tens(50), tens(100, slowEachTime)]).typical).toEqual([])
   })

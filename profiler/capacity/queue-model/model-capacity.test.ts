@@ -1,5 +1,5 @@
 /**
- * The capacity of twins whose queue is solved in closed form; where none is, what must hold of any.
+ * The capacity of queue models whose queue is solved in closed form; where none is, what must hold of any.
  */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
@@ -36,7 +36,7 @@ function exponential(meanMs: number): number[] {
     .sort((a, b) => a.at - b.at)
     .map(({ ms }) => ms)
 }
-/** Places that are never filled: a twin that may refuse is played, whatever its limit. */
+/** Places that are never filled: a queue model that may refuse is played, whatever its limit. */
 const unlimited = 1e9
 interface Asked {
   readonly slownesses?: readonly number[]
@@ -84,7 +84,7 @@ function mD1(limitMs: number, allowed: number): number {
   return root(0, 0.1, (perMs) => within(perMs) < 1 - allowed)
 }
 
-describe('the capacity of a twin with', () => {
+describe('the capacity of a queue model with', () => {
   test.each([
     [0.01, 100],
     [0.1, 100],
@@ -157,7 +157,7 @@ describe('the capacity of a twin with', () => {
     },
   )
 
-  test('stalls of 90 ms at one step in ten: those and who waits for them are over', () => {
+  test('outages of 90 ms at one step in ten: those and who waits for them are over', () => {
     // At rates so low that nobody waits a tenth is over; so it is never, once so many may be and
     // what waits a little is not.
     const outages = { clock: 'step', rate: 0.1, shape: 1, delays: [90] } as const
@@ -212,7 +212,7 @@ describe('a capacity is looked for', () => {
 })
 
 describe('where short runs mislead', () => {
-  /** One stall of half a second in so many steps: it, and who arrives meanwhile, is over 300 ms. */
+  /** One outage of half a second in so many steps: it, and who arrives meanwhile, is over 300 ms. */
   const outageProcess = (every: number, seed: number, allowed: number) =>
     capacity(serving([10]), {
       limitMs: 300,
@@ -220,7 +220,7 @@ describe('where short runs mislead', () => {
       seed,
       outages: { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
     })
-  /** Steps before the first and the second stall. */
+  /** Steps before the first and the second outage. */
   const firstTwo = (every: number, seed: number) => {
     const outageProcess = simulateOutages(
       { clock: 'step', rate: 1 / every, shape: 1, delays: [500] },
@@ -233,9 +233,9 @@ describe('where short runs mislead', () => {
   }
   const seeds = Array.from({ length: 200 }, (_, i) => i)
 
-  test('as no stall falls into them, long ones decide between rates below what they showed', () => {
+  test('as no outage falls into them, long ones decide between rates below what they showed', () => {
     const seed = seeds.find((s) => firstTwo(6000, s)[0] > 3000 && firstTwo(6000, s)[1] < 9000)!
-    // Without stalls the short runs show some 97 % of the saturation, and the six long ones lie
+    // Without outages the short runs show some 97 % of the saturation, and the six long ones lie
     // from 12 % below that on: all of them miss.
     const withoutRps = capacity(serving([10]), { limitMs: 300, allowed: 0.0004, seed }, 3000)
     const rps = outageProcess(6000, seed, 0.0004)
@@ -250,7 +250,7 @@ describe('where short runs mislead', () => {
         firstTwo(20_000, s)[0] < 2000 &&
         firstTwo(20_000, s)[1] > 13_000,
     )!
-    // A stall at a fifth of the saturation makes ten of 2,700 miss, or of 10,800.
+    // An outage at a fifth of the saturation makes ten of 2,700 miss, or of 10,800.
     const rps = outageProcess(20_000, seed, 0.002)
     expect(rps).toBeGreaterThan(20 * Math.exp(0.05))
     expect(rps).toBeLessThan(20 * Math.exp(0.05 + Math.log(5.5) / 13))

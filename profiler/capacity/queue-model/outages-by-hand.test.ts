@@ -1,4 +1,4 @@
-/** Stalls of steps written by hand; those told from servers' steps are in stalls.test.ts. */
+/** Outages of steps written by hand; those told from servers' steps are in outages.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import { simulateOutages, replayOutages, type Outage, separateOutages, sampleOutageRates } from './outages.ts'
@@ -143,13 +143,13 @@ describe('a stall', () => {
   })
 })
 
-test('a replayed stall comes with the step that was half done when it fell, or the first one after it', () => {
+test('a replayed outage comes with the step that was half done when it fell, or the first one after it', () => {
   const at = (began: number) => replayOutages([{ atMs: 100, excessesMs: [7], typicalMs: [10] }])(began, 10)
   expect([at(94.9), at(95), at(300)]).toEqual([0, 7, 7])
 })
 
-describe('the rate of stalls', () => {
-  /** A thousand steps of 10 ms in two runs, and stalls of 40 ms at these. */
+describe('the rate of outages', () => {
+  /** A thousand steps of 10 ms in two runs, and outages of 40 ms at these. */
   const ratesOf = (stalledAt: readonly number[], draws = 16, uniform = seeded(1)) => {
     const runs = [tens(500), tens(500)]
     const outages = runs.map((_, r) =>
@@ -184,7 +184,7 @@ describe('the rate of stalls', () => {
   test('goes by steps as likely as by time where all steps are alike, and mostly at random', () => {
     const rates = ratesOf(irregular, 400)
     const byStep = rates.filter(({ clock }) => clock === 'step').length / 400
-    // Of time a little more has passed, that of the stalls: 1 to (10,000 / 10,160)^4.
+    // Of time a little more has passed, that of the outages: 1 to (10,000 / 10,160)^4.
     expect(Math.abs(byStep - 1 / (1 + (10_000 / 10_160) ** 4))).toBeLessThan(0.08)
     expect(rates.filter(({ shape }) => shape === 1).length / 400).toBeGreaterThan(0.85)
     expect(new Set(rates.map(({ shape }) => shape)).size).toBeGreaterThan(1)
@@ -193,7 +193,7 @@ describe('the rate of stalls', () => {
   test('of regular ones is of one gap in so many', () => {
     const rates = ratesOf([50, 150, 250, 350, 450, 550, 650, 750, 850, 950], 400)
     expect(rates.filter(({ shape }) => shape >= 8).length / 400).toBeGreaterThan(0.8)
-    // Whatever their shape, as many stalls in all.
+    // Whatever their shape, as many outages in all.
     for (const { clock, rate } of rates.slice(150, 250))
       expect((rate * (clock === 'step' ? 1000 : 10_400)) / 10).toBeLessThan(1.25)
     for (const { clock, rate } of rates.slice(150, 250))
@@ -255,11 +255,11 @@ describe('drawn stalls', () => {
       .trim()
       .split(/ +/)
 
-  test('come after so many steps, or after so much time, which goes on while the server stalls', () => {
+  test('come after so many steps, or after so much time, which goes on during an outage', () => {
     const outages = (clock: 'step' | 'time') => played(clock, 500).filter((ms) => ms > 0)
     expect(outages('step')).toEqual(outages('step').map(() => 500))
     expect(Math.abs(outages('step').length - 10)).toBeLessThanOrEqual(1)
-    // After the first 100 steps, one each 50: half of the time passes in stalls.
+    // After the first 100 steps, one each 50: half of the time passes in outages.
     expect(Math.abs(outages('time').length - 19)).toBeLessThanOrEqual(1)
   })
 

@@ -31,7 +31,7 @@ const batches = (
   return stepsOf(served, took)
 }
 
-describe('stalls are told from steps', () => {
+describe('outages are told from steps', () => {
   test('where and how long they were, whatever the batch', () => {
     const uniform = seeded(5)
     const runs = [
@@ -75,7 +75,7 @@ describe('stalls are told from steps', () => {
   })
 })
 
-test('replayed stalls come once each, on the step that they fell on', () => {
+test('replayed outages come once each, on the step that they fell on', () => {
   const outageProcess = replayOutages([
     { atMs: 20, excessesMs: [7, 5], typicalMs: [10, 10] },
     { atMs: 21, excessesMs: [8], typicalMs: [10] },
@@ -90,13 +90,13 @@ test('replayed stalls come once each, on the step that they fell on', () => {
   ]).toEqual([0, 0, 7, 5, 8, 0])
 })
 
-describe('the rate of stalls', () => {
+describe('the rate of outages', () => {
   const clocksOf = (runs: readonly ServiceLog[]) => {
     const { typical, outages } = separateOutages(runs)
     return { rates: sampleOutageRates(typical, outages, 16, seeded(1)), outages }
   }
 
-  test('is none without a stall, and spreads about what was seen', () => {
+  test('is none without an outage, and spreads about what was seen', () => {
     const uniform = seeded(5)
     expect(clocksOf([batches(uniform, 300, () => 0)]).rates).toEqual(
       draw(16, () => 0).map(() => undefined),
@@ -104,7 +104,7 @@ describe('the rate of stalls', () => {
     const run = batches(uniform, 2000, () => (uniform() < 0.01 ? 40 : 0))
     const { rates, outages } = clocksOf([run])
     const seen = outages.flat().length
-    // Whichever clock a draw goes by: how many stalls it expects of the same steps.
+    // Whichever clock a draw goes by: how many outages it expects of the same steps.
     const expected = rates.map(
       (rate) => rate!.rate * (rate!.clock === 'step' ? 2000 : run.endedMs.at(-1)!),
     )
@@ -138,25 +138,25 @@ describe('the rate of stalls', () => {
     expect(clocksOf(slowAndFast).rates.every((rate) => rate?.clock === 'time')).toBe(true)
   })
 
-  test('knows regular stalls from random ones', () => {
+  test('knows regular outages from random ones', () => {
     const regular = clocksOf([batches(seeded(5), 2000, (i) => (i % 150 === 75 ? 60 : 0))])
     expect(regular.rates.every((rate) => rate!.shape >= 4)).toBe(true)
   })
 })
 
-test('drawn stalls come as often as their rate says, by step or by time', () => {
+test('drawn outages come as often as their rate says, by step or by time', () => {
   const count = (clock: 'step' | 'time', rate: number, shape: number) => {
     const outageProcess = simulateOutages({ clock, rate, shape, delays: [50] }, seeded(2))
     return draw(20_000, () => outageProcess(0, 10)).filter((ms) => ms > 0).length
   }
   expect(Math.abs(count('step', 0.01, 1) - 200)).toBeLessThan(45)
   expect(Math.abs(count('step', 0.01, 8) - 200)).toBeLessThan(20)
-  // 200 s of steps, and a stall every 1 s of time, that of the stalls included.
+  // 200 s of steps, and an outage every 1 s of time, that of the outages included.
   expect(Math.abs(count('time', 0.001, 1) - 210)).toBeLessThan(45)
   expect(simulateOutages(undefined, seeded(1))(0, 10)).toBe(0)
 })
 
-test('a stall is an offset of a run that it is in', () => {
+test('an outage is an offset of a run that it is in', () => {
   const uniform = seeded(5)
   const { outages } = separateOutages([
     batches(uniform, 300, () => 0),

@@ -1,5 +1,5 @@
 /**
- * The posterior of the capacity where the twin's own is known without playing it: by its slowness
+ * The posterior of the capacity where the queue model's own is known without playing it: by its slowness
  * alone.
  */
 import { describe, expect, test } from 'vitest'
@@ -61,7 +61,7 @@ function logCount(count: number, mean: number, variance: number): number {
 
 interface Seen {
   /**
-   * Requests that count, and how many of them were over; those of the twin's where it is slower
+   * Requests that count, and how many of them were over; those of the queue model's where it is slower
    * than `beyond`, or `always`.
    */
   readonly n: number
@@ -72,7 +72,7 @@ interface Seen {
 const allOvertake = 0.055
 
 /**
- * Capacities of slownesses s and errors e of the twin: capacity / s exp(e), up to `mostRps`, each
+ * Capacities of slownesses s and errors e of the queue model: capacity / s exp(e), up to `mostRps`, each
  * with its probability. Slownesses are known 4 % apart, their likelihoods by straight lines
  * between.
  */
@@ -111,7 +111,7 @@ function expected(
         weight: (weight * error.weight) / total / 2,
       })),
     )
-    // Of two twins that are alike.
+    // Of two queue models that are alike.
     .flatMap((particle) => [particle, particle])
     .sort((a, b) => a.rps - b.rps)
   const below = (rps: number) =>
@@ -158,7 +158,7 @@ function expectAlike(
     expect(Math.abs(rps / quantiles[i]! - 1)).toBeLessThan(2e-4)
 }
 
-describe('without a request to compare, a capacity is as uncertain as the twin', () => {
+describe('without a request to compare, a capacity is as uncertain as the queue model', () => {
   const doubted = (log: ServiceLog, limitMs = 1) =>
     estimatePosterior([window([], log)], slo(limitMs), play, 1)
 
@@ -172,7 +172,7 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
     expectAlike(doubted(stepsOf()), expected(0.005, lowestRps))
   })
 
-  test('and three in ten open to all speeds where a tenth and more overtake: the order may be another than the twin’s', () => {
+  test('and three in ten open to all speeds where a tenth and more overtake: the order may be another than the queue model’s', () => {
     for (const [overtaking, doubt, loose] of [
       [40, 0.055, 0.3],
       [20, 0.03, 0.3],
@@ -228,7 +228,7 @@ describe('without a request to compare, a capacity is as uncertain as the twin',
 describe('requests over the limit tell how slow the server is', () => {
   const log = stepsOf(40)
   /**
-   * The limit is 10.2 ms: of a twin that is more than 2 % slower than seen everybody is over it.
+   * The limit is 10.2 ms: of a queue model that is more than 2 % slower than seen everybody is over it.
    */
   const limit = slo(10.2)
   const fast = (n: number): number[] => Array<number>(n).fill(5)
@@ -298,8 +298,8 @@ describe('requests over the limit tell how slow the server is', () => {
     expect(within).toBeLessThan(0.97 * all!)
   })
 
-  test('failed ones fail whatever the twin does, and leave so much less of what is allowed', () => {
-    // One in four fails: of a twin that is slow enough all of four are over beside it.
+  test('failed ones fail whatever the queue model does, and leave so much less of what is allowed', () => {
+    // One in four fails: of a queue model that is slow enough all of four are over beside it.
     expectAlike(seen([window([Number.NaN, 5, 5, 5], log)]), wanted({ n: 4, over: 1, always: 1 }))
     expectAlike(seen([window([Number.NaN], log)]), wanted({ n: 1, over: 1, always: 1 }))
     expectAlike(
@@ -342,10 +342,10 @@ describe('a server that refuses once its queue is full', () => {
   })
 })
 
-describe('the luck of the twin', () => {
+describe('the luck of the queue model', () => {
   /**
-   * Capacities of as many twins: nothing is over the limit, so that each is the saturation of one.
-   * (With places a twin is played, and by no formula.)
+   * Capacities of as many queue models: nothing is over the limit, so that each is the saturation of one.
+   * (With places a queue model is played, and by no formula.)
    */
   const drawn = (log: ServiceLog, seen?: IdentifiedDiscipline) => {
     const { below } = estimatePosterior(
@@ -366,7 +366,7 @@ describe('the luck of the twin', () => {
     loops: [],
   })
 
-  test('is drawn as often as it is played; twice, of service times that spread by a twentieth or stall', () => {
+  test('is drawn as often as it is played; twice, of service times that spread by a twentieth or have outages', () => {
     expect(drawn(spread(0.3))).toBe(3)
     expect(drawn(spread(0.8))).toBe(3)
     expect(drawn(stepsOf(), workers(spread(0.3)))).toBe(3)
@@ -389,7 +389,7 @@ describe('the luck of the twin', () => {
     expect(capacityRps).toBeLessThan(80)
   })
 
-  test('explains a count as far as twins differ in theirs', () => {
+  test('explains a count as far as queue models differ in theirs', () => {
     // Every second step takes 20 ms, over the limit of 20.4 at more than 2 % slower: some 20 of 40
     // requests.
     const log = stepsOf(40, 0, (i) => (i % 2 === 0 ? 10 : 20))
@@ -405,7 +405,7 @@ describe('the luck of the twin', () => {
     }
     const alike = (over: number) => expected(0.055, 1, [{ n: 20, over }], 0.02).quantile(0.5)
     expect(Math.abs(slower(20) / slower(0) / (alike(20) / alike(0)) - 1)).toBeLessThan(0.01)
-    // Six of 40 are unlikely of a count about 20, were it that of every twin.
+    // Six of 40 are unlikely of a count about 20, were it that of every queue model.
     expect(slower(6) / slower(0)).toBeLessThan(0.98 * (alike(6) / alike(0)))
   })
 })

@@ -146,7 +146,7 @@ test.each([1, 2, 4])('a server that shares %i cores is told by its works', async
   expect(found?.sharesCores).toBe(true)
 })
 
-test('its twin makes requests wait as the server does, and refuses beyond its places', async () => {
+test('its queue model makes requests wait as the server does, and refuses beyond its places', async () => {
   const workMs = (uniform: Uniform) => 12 * gamma(uniform, 4)
   const teacher = await play(sharing(3, workMs), open(180, 60))
   const load = {

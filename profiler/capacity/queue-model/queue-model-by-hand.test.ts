@@ -1,4 +1,4 @@
-/** Twins of steps written by hand; those of servers are in twin.test.ts. */
+/** Queue models of service logs written by hand; those of servers are in queue-model.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
@@ -19,7 +19,7 @@ const stepsOf = (each: readonly Step[]): ServiceLog => ({
   spreadMs: each.map((_, i) => i),
 })
 const times = (n: number, step: Step): Step[] => Array<Step>(n).fill(step)
-/** A twin whose only step is this one, whoever is there. */
+/** A queue model whose only step is this one, whoever is there. */
 const always = (step: Step, more: Partial<QueueModel> = {}): QueueModel => ({
   log: stepsOf([step]),
   binOf: Int32Array.of(0, 0),
@@ -218,7 +218,7 @@ describe('a server that takes all who are there', () => {
   })
 })
 
-describe('a twin under arrivals', () => {
+describe('a queue model under arrivals', () => {
   test('serves one after the other, each step so many times as long', () => {
     expect(latencies(always({}), [0, 5, 30])).toEqual([10, 15, 10])
     expect(latencies(always({}), [0, 5, 30], 2)).toEqual([20, 35, 30])
@@ -226,7 +226,7 @@ describe('a twin under arrivals', () => {
     expect(latencies(always({ departed: 2 }), [0, 10, 10])).toEqual([10, 10, 10])
   })
 
-  test('stalls where it is told to, slowness and all', () => {
+  test('has outages where requested, slowness and all', () => {
     const asked: [number, number][] = []
     const outageProcess = (began: number, took: number) => {
       asked.push([began, took])
@@ -285,7 +285,7 @@ describe('a twin under arrivals', () => {
   })
 })
 
-describe('a twin drawn anew', () => {
+describe('a queue model drawn anew', () => {
   const n = 4000
   const model = buildQueueModel(
     stepsOf(Array.from({ length: n }, (_, i) => ({ tookMs: 100 + (i % 7), rank: i }))),

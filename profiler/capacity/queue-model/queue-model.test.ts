@@ -133,7 +133,7 @@ describe('a twin', () => {
   })
 })
 
-test('no step, no twin', () => {
+test('no step, no queue model', () => {
   expect(() =>
     buildQueueModel({ present: [], tookMs: [], departed: [], rank: [], endedMs: [], spreadMs: [] }),
   ).toThrow(RangeError)

@@ -62,7 +62,7 @@ test('no capacity beyond what full steps serve, no lower end without a window th
           .filter((point) => judgeSloByInterval(point, slo) === true && !point.cut)
           .map(({ offeredRps }) => offeredRps)
         // Steps are told apart to half a percent; those of two batches under way at once are the
-        // twin's approximation.
+        // queue model's approximation.
         const physically = maxGeneratorRps * (workers > 1 && maxBatch > 1 ? 1.02 : 1.005)
         expect(capacityRps).toBeLessThanOrEqual(physically)
         expect(high).toBeLessThanOrEqual(Math.max(physically, ...surely) + 1e-9)

@@ -42,7 +42,7 @@ const add = (evidence: Evidence, run: LoadRun, steady = true) =>
 const evidence = () => new Evidence(slo, unloadedMs)
 
 describe('a steady window', () => {
-  test('that kept the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
+  test('that met the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen).toMatchObject({ servedRps: 100, metRps: 100, ciMetRps: 100, errorFreeRps: 100 })
@@ -165,7 +165,7 @@ test('the server got a request when it was sent, however late', () => {
 describe('a window that the machine disturbed', () => {
   const waited = { machineWait: { server: 0.5 } }
 
-  test('and that kept the SLO all the same holds its rate, and teaches nothing of the server', () => {
+  test('and that met the SLO all the same holds its rate, and teaches nothing of the server', () => {
     const seen = evidence()
     add(seen, windowOf(100, 5))
     for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
@@ -213,7 +213,7 @@ describe('a window that the machine disturbed', () => {
     expect(seen.disturbed).toBe(true)
   })
 
-  test('was so for more than half of its time, with twice as long after each stall', () => {
+  test('was so for more than half of its time, with twice as long after each outage', () => {
     const stalled = (ms: number) =>
       windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
     expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
@@ -238,7 +238,7 @@ describe('a window that the machine disturbed', () => {
     )
     expect(caveatsOf(2000, slo, 2)[0]).toMatch(/2 windows were repeated$/)
     expect(caveatsOf(2000, slo, 7)[0]).toMatch(/6 windows were repeated$/)
-    // Stalls count from a tenth of the limit on, and from 10 ms.
+    // Outages count from a tenth of the limit on, and from 10 ms.
     expect(caveatsOf(90, { ...slo, limitMs: 1000 })).toEqual([])
     expect(caveatsOf(110, { ...slo, limitMs: 1000 })).toHaveLength(1)
     const many = (ms: number) => {

@@ -29,7 +29,7 @@ const measure = (server: VirtualServer, of = slo, options: Partial<CapacityOptio
 const fifo = (serviceMs: (atMs: number) => number) =>
   new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: (_, __, atMs) => serviceMs(atMs) })
 
-/** Windows of open load that kept the SLO, by rate. */
+/** Windows of open load that met the SLO, by rate. */
 const heldRates = ({ points, slo: { limitMs } }: Measurement) =>
   points
     .filter((p) => p.load.kind === 'open' && p.sloMs <= limitMs && !p.cut)

@@ -38,7 +38,7 @@ const inLoops: IsBusy = ({ kind }) => kind === 'closed'
 /** What it serves when it is left alone. */
 const calmRps = 8110
 
-describe('a server whose closed loops the machine spoilt', () => {
+describe('a server whose closed loops host interference made invalid', () => {
   test('is searched anew once windows show that it does more', async () => {
     expect((await measured(() => false)).capacityRps / calmRps).toBeCloseTo(1, 2)
     const found = await measured(atFirst)

@@ -8,7 +8,7 @@ import { missing, posterior, rates, searched, ten, windowOf } from '../../testin
 describe('a window', () => {
   const waited = { machineWait: { server: 0.5 } }
 
-  test('that the machine spoilt is played again, three times, at no cost to the budget', async () => {
+  test('that host interference made invalid is played again, three times, at no cost to the budget', async () => {
     const { asked, found } = await searched({
       window: (load, i) => (i >= 1 && i <= 3 ? missing(load, waited) : windowOf(load)),
     })
@@ -46,7 +46,7 @@ describe('a window', () => {
     })
   })
 
-  test('that the machine spoilt and that held all the same is not played again', async () => {
+  test('that host interference made invalid and that held all the same is not played again', async () => {
     const { asked, found } = await searched({
       window: (load, i) => windowOf(load, 5, i >= 1 ? waited : {}),
     })

@@ -22,7 +22,7 @@ describe('a race', () => {
       ...more,
     })
 
-  test('is lost after two windows, where the twin is surer than 98 % that the capacity is lower, and one that misses a quarter more than it has the server do at most', async () => {
+  test('is lost after two windows, where the queue model is surer than 98 % that the capacity is lower, and one that misses a quarter more than it has the server do at most', async () => {
     const lost = await racing(0.981)
     expect(rates(lost.asked).slice(1)).toEqual([600, expect.closeTo(825, 9)])
     expect(lost.found).toMatchObject({
@@ -35,7 +35,7 @@ describe('a race', () => {
     expect((await racing(0.98)).found.outcome).not.toBe('beaten')
   })
 
-  test('not where that window holds: the twin is another server’s', async () => {
+  test('not where that window holds: the queue model is another server’s', async () => {
     const { asked, found } = await racing(0.981, { window: (load) => windowOf(load) })
     expect(rates(asked)[2]).toBeCloseTo(825, 9)
     expect(found.outcome).not.toBe('beaten')

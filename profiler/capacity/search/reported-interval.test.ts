@@ -61,22 +61,22 @@ test('nothing is lost within a tenth, or within chance of the loop, or by a serv
   ]).toEqual([undefined, 0.8])
 })
 
-test('of a twin that lies beyond rates which all missed, what held and what did not is the figure', () => {
+test('of a queue model that lies beyond rates which all missed, what held and what did not is the figure', () => {
   const held = { metRps: 40, ciMetRps: 0 }
-  const twin = posterior(150, [140, 160])
-  expect(boundByEvidence(twin, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
-  expect(boundByEvidence(twin, { ...held, ciViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
-  expect(boundByEvidence(twin, { ...held, ciViolatedRps: 90 })).toMatchObject({
+  const model = posterior(150, [140, 160])
+  expect(boundByEvidence(model, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
+  expect(boundByEvidence(model, { ...held, ciViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
+  expect(boundByEvidence(model, { ...held, ciViolatedRps: 90 })).toMatchObject({
     capacityRps: 60,
     capacityCi90Rps: [40, 160],
   })
-  expect(boundByEvidence(twin, { metRps: 0, ciMetRps: 0, ciViolatedRps: 90 })).toMatchObject({
+  expect(boundByEvidence(model, { metRps: 0, ciMetRps: 0, ciViolatedRps: 90 })).toMatchObject({
     capacityRps: 0,
     known: 'bound above',
   })
 })
 
-test('of a twin that lies far below a rate that was kept, the interval reaches beyond that, and the figure lies between', () => {
+test('of a queue model that lies far below a rate that was kept, the interval reaches beyond that, and the figure lies between', () => {
   const kept = { metRps: 165, ciMetRps: 0, credibleMetRps: 165 }
   expect(boundByEvidence(posterior(5.3, [4, 6]), kept)).toMatchObject({
     capacityRps: expect.closeTo(29.6, 1),
@@ -95,7 +95,7 @@ test('of a twin that lies far below a rate that was kept, the interval reaches b
   })
 })
 
-test('a search whose twin lies far below what windows kept is not beaten by it, and looks beyond what they kept', async () => {
+test('a search whose queue model lies far below what windows kept is not beaten by it, and looks beyond what they kept', async () => {
   const of = (rps: number) => ({
     ...posterior(rps, [0.99 * rps, 1.01 * rps]),
     below: () => 1,
@@ -119,7 +119,7 @@ test('a search whose twin lies far below what windows kept is not beaten by it, 
   expect((await against900(() => of(700), upTo800)).found.outcome).toBe('beaten')
 })
 
-test('a server that stalls and has lost is bounded by what windows missed, or what it had to beat: how rare its stalls are a few seconds do not tell', async () => {
+test('a server that has outages and has lost is bounded by what windows missed, or what it had to beat: how rare its outages are a few seconds do not tell', async () => {
   const against1200 = async (rps: number, hasOutages: boolean, window: Script['window']) => {
     const estimate = () => ({
       ...posterior(rps, [1, 190]),
@@ -145,7 +145,7 @@ test('a server that stalls and has lost is bounded by what windows missed, or wh
   })
 })
 
-test('a search whose every window at the twin’s rates missed has not converged, and looks for one that holds', async () => {
+test('a search whose every window at the queue model’s rates missed has not converged, and looks for one that holds', async () => {
   const { asked, found } = await searched({
     window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)),
   })

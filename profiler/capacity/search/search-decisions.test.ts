@@ -1,5 +1,5 @@
 /**
- * What a search asks for next, and what it ends with, given what windows show and what the twin
+ * What a search asks for next, and what it ends with, given what windows show and what the queue model
  * makes of them; whole searches are in virtual-capacity.test.ts.
  */
 import { describe, expect, test } from 'vitest'
@@ -25,7 +25,7 @@ import { type Effort, efforts } from '../effort.ts'
 import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
 
 describe('a search', () => {
-  test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the twin puts the capacity', async () => {
+  test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the queue model puts the capacity', async () => {
     const { asked, loops, found } = await searched({
       estimate: (_, windows) => posterior(500 + 50 * windows),
     })
@@ -137,7 +137,7 @@ describe('a search', () => {
     expect([await windows(900), await windows(890)]).toEqual([7, 10])
   })
 
-  test('plans with a twin played shortly, and ends with the one of its effort', async () => {
+  test('plans with a queue model played shortly, and ends with the one of its effort', async () => {
     const plays: SimulationBudget[] = []
     await searched({
       estimate: (play) => {
@@ -196,7 +196,7 @@ describe('the saturation', () => {
 })
 
 describe('the next rate', () => {
-  test('after a window that missed, where none has held, lies a tenth below it, or at the low end of the twin’s interval', async () => {
+  test('after a window that missed, where none has held, lies a tenth below it, or at the low end of the queue model’s interval', async () => {
     const low = async (half: number) =>
       rates(
         (
@@ -216,7 +216,7 @@ describe('the next rate', () => {
     expect(rates(held.asked).slice(1, 5)).toEqual([600, 600, 600, 600])
   })
 
-  test('stays 15 % below one at which requests failed, unless the twin refuses too', async () => {
+  test('stays 15 % below one at which requests failed, unless the queue model refuses too', async () => {
     const failing = async (refusesWhenFull: boolean) =>
       rates(
         (
@@ -410,7 +410,7 @@ describe('a search ends', () => {
       expect(found).toMatchObject({ outcome: 'server-died', saturationRps: 1000 })
       expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
       expect(asked).toHaveLength(when + 1)
-      // The load that it died of may be less than the twin says: it is known to do what it held.
+      // The load that it died of may be less than the queue model says: it is known to do what it held.
       expect(found).toMatchObject(
         when === 2
           ? { known: 'bound below', capacityRps: 600 }

@@ -24,7 +24,7 @@ function serverOf(latencyMs: (rateRps: number) => number, expectedRps: number) {
 const capacityOf = (server: ReturnType<typeof serverOf>, saturationRps = 1000) =>
   searchCountedCapacity({ server, slo, seed: 1, arrivals, saturationRps })
 
-describe('the highest rate that keeps the SLO', () => {
+describe('the highest rate that meets the SLO', () => {
   test('is met from below to within its last step, wherever it is looked for first', () => {
     fc.assert(
       fc.property(

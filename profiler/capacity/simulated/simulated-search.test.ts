@@ -13,7 +13,7 @@ const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 type Open = Extract<Load, { kind: 'open' }>
 
 interface Script {
-  /** Whether an open window of so many requests keeps the SLO. */
+  /** Whether an open window of so many requests meets the SLO. */
   readonly keeps?: (rateRps: number, requests: number) => boolean
   readonly idleMs?: number
   /** Latencies of the parts of a stream, as parts of the whole answer. */

@@ -159,7 +159,7 @@ test.each<[number, 'arrival' | 'free', number]>([
   [1, 'free', 15],
   [2, 'arrival', 6],
 ])(
-  '%i workers, waiting since %s, %i ms: the twin serves the very arrivals as the server does',
+  '%i workers, waiting since %s, %i ms: the queue model serves the very arrivals as the server does',
   async (workers, since, delayMs) => {
     const serviceMs = (n: number) => 9 + 1.1 * n
     const server = new QueueServer({
@@ -201,7 +201,7 @@ describe('what a batch of another size takes', () => {
     })
   })
 
-  test('is what the twin serves at saturation, though it saw none so large', () => {
+  test('is what the queue model serves at saturation, though it saw none so large', () => {
     const batching: Batching = { workers: 2, maxBatch: 16, delayMs: 3, since: 'arrival', overheadMs: 0 }
     expect(
       Math.abs(computeSaturation(buildQueueModel(log, { workers: 2, batching })) / ((2 * 16_000) / 68) - 1),

@@ -170,7 +170,7 @@ test('loops that were served otherwise, as those of a cold server, and those bef
   expect(identifyWorkers([{ run: await play(server, open(130)), disturbed: [] }], cold)).toBeUndefined()
 })
 
-test('a twin with workers makes requests wait as the server does, and refuses as it does', async () => {
+test('a queue model with workers makes requests wait as the server does, and refuses as it does', async () => {
   const serviceMs = (_: number, uniform: Uniform) => 10 * gamma(uniform, 4)
   const teacher = await play(queue(3, serviceMs), open(250, 60))
   const load = {
