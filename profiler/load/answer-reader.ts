@@ -2,18 +2,18 @@ import type { StreamTimes } from './sender.ts'
 
 /** Reads one answer with a 2xx status. */
 export interface AnswerReader {
-  /** The chunk is the reader's for the time of the call alone. */
+  /** The chunk belongs to the reader during the call only. */
   read(chunk: Buffer): void
-  /** Its end: the class of an error, undefined for a good answer. */
+  /** Ends the answer: the class of an error, undefined for a good answer. */
   end(): { readonly failure: string | undefined; readonly stream?: StreamTimes | undefined }
-  /** The class of an error that is the answer's rather than the connection's, which broke. */
+  /** Error class of a broken answer that is due to the answer rather than the connection. */
   broken(): string | undefined
 }
 
-/** Good with the string that every good answer contains. */
+/** An answer is good when it contains the string that every good answer contains. */
 export class WholeAnswer implements AnswerReader {
   private found: boolean
-  /** As many bytes as may begin the string. */
+  /** As many last bytes as may begin the string. */
   private tail = Buffer.alloc(0)
 
   constructor(private readonly expect: string | undefined) {
@@ -37,14 +37,12 @@ export class WholeAnswer implements AnswerReader {
   broken(): undefined {}
 }
 
-/** Error class of an answer longer than may be read. */
+/** Error class of an answer that exceeds the size limit. */
 export const tooLarge = 'answer too large'
 
-/** Error class of an answer that is not compressed as it says, or in a way that is not known. */
+/** Error class of an answer with a wrong or unknown content encoding. */
 export const badEncoding = 'bad encoding'
 
-/**
- * What an answer that came to its end is: an error class by its status, else what its reader says.
- */
+/** Outcome of a complete answer: an error class by its status, else that of its reader. */
 export const outcomeOf = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
   status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

@@ -1,6 +1,6 @@
 /**
- * A few of a load's own answers, kept whole to be looked into: so few that keeping them costs
- * nothing that a latency would show.
+ * Samples a few whole answers of a load for inspection. They are so few that sampling does not show
+ * in any latency.
  */
 import type { LoadRun } from '../model/load-run.ts'
 import type { AnswerReader } from './answer-reader.ts'
@@ -10,7 +10,7 @@ type Sampled = NonNullable<LoadRun['sampled']>[number]
 
 const everyMs = 100
 const mostOfOneLoad = 20
-/** Longer answers are not kept. */
+/** Longer answers are not sampled. */
 const mostBytes = 2 ** 20
 
 export class AnswerSampler {
@@ -25,7 +25,7 @@ export class AnswerSampler {
     this.bodies = new Set(sample?.bodies.filter((body) => body < bodies.length))
   }
 
-  /** Whether the answer to this body is wanted now. */
+  /** Whether an answer to this body is wanted now. */
   wants(body: number): boolean {
     if (this.bodies.size === 0 || !this.bodies.has(body) || this.kept.length >= mostOfOneLoad)
       return false
@@ -40,12 +40,12 @@ export class AnswerSampler {
       this.kept.push({ body, answer })
   }
 
-  /** The reader, whose good answer is kept if it is wanted. */
+  /** Wraps the reader to sample its good answer, if it is wanted. */
   reading(body: number, reader: AnswerReader): AnswerReader {
     return this.wants(body) ? new KeptAnswer(reader, (answer) => this.keep(body, answer)) : reader
   }
 
-  /** What was kept since the last time. */
+  /** Returns the samples since the last call. */
   take(): readonly Sampled[] {
     const taken = this.kept
     this.kept = []

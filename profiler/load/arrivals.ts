@@ -4,10 +4,10 @@ import type { Load } from '../model/load.ts'
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /**
- * Intended send times of an open load, ms from its start, ascending.
- * Random arrivals come as exactly round(rate × duration) requests, spread as a Poisson process is
- * given its count (sorted uniforms), or as a renewal process scaled to the window: the window's own
- * rate then has no sampling error.
+ * Schedules the intended send times of an open load, ms from its start, ascending. Random arrivals
+ * have exactly round(rate × duration) requests: a Poisson process given its count (sorted
+ * uniforms), or a renewal process scaled to the window. So the rate of the window has no sampling
+ * error.
  */
 export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Float64Array {
   const durationMs = durationS * 1000

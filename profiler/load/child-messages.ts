@@ -1,6 +1,6 @@
 /**
- * What the generator's parent and child say to each other over the process channel (structured
- * clone).
+ * Messages between the parent and the child process of the generator, over the process channel
+ * (structured clone).
  */
 import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
@@ -11,7 +11,7 @@ export type HttpTarget = Extract<Target, { kind: 'http' }>
 export type ToChild =
   | { readonly type: 'target'; readonly target: HttpTarget }
   | { readonly type: 'play'; readonly load: Load }
-  /** Ends the running load at once; its answer is an 'aborted'. */
+  /** Ends the running load at once; the reply is 'aborted'. */
   | { readonly type: 'abort' }
 
 export type FromChild =

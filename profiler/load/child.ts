@@ -1,4 +1,4 @@
-/** The generator's own process: nothing else disturbs its clock. Ends with its parent. */
+/** Process of the generator, whose clock nothing else disturbs. Ends with its parent. */
 import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
@@ -15,9 +15,9 @@ let target: HttpTarget | undefined
 let running: AbortController | undefined
 
 /**
- * The connections of the last load, for the next: a client keeps its own, and a hundred TLS
- * handshakes at the start of each window would be read as the server's latency. Given up soon, for
- * a server that ends may wait for its clients to go.
+ * Connections of the last load, reused for the next. A hundred TLS handshakes at the start of each
+ * window would be measured as latency of the server. They are closed soon, as a server that ends
+ * may wait for its clients to leave.
  */
 let kept: Sender | undefined
 let keptTimer: NodeJS.Timeout | undefined
@@ -32,13 +32,13 @@ async function giveUpConnections(): Promise<void> {
 
 /** Paces all open loads of this process. */
 let pacer: Pacer | undefined
-/** The target's server does what autocannon's interface has no place for. */
+/** The server of the target does something that autocannon's interface cannot handle. */
 let beyondAutocannon = false
 /** Answers per second of the target's last closed loop. */
 let answeredRps = 0
 /**
- * From here on autocannon gets more out of a core than our own client; below, what its end leaves
- * unanswered takes a server too long.
+ * From this rate, autocannon gets more out of a core than our own client. Below it, the requests
+ * that it leaves unanswered occupy a server for too long.
  */
 const fastRps = 2000
 
@@ -59,7 +59,9 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   }
 }
 
-/** A closed loop on a fast server, by autocannon; undefined where that cannot play it. */
+/**
+ * Plays a closed loop on a fast server by autocannon; undefined where autocannon cannot play it.
+ */
 async function playFast(
   sender: Sender,
   to: HttpTarget,
@@ -79,8 +81,8 @@ async function playFast(
 }
 
 /**
- * Seconds until a request is answered: servers work on those that autocannon hung up on, which the
- * next load would wait behind.
+ * Seconds until a request is answered. Servers still work on requests that autocannon abandoned,
+ * and the next load would wait for them.
  */
 async function caughtUpS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
   const fromMs = performance.now()
@@ -157,5 +159,5 @@ process.on('message', (message: ToChild) => {
   }
 })
 process.on('disconnect', () => process.exit())
-process.on('SIGINT', () => {}) // Ctrl-C reaches the whole foreground group: the parent decides when this process ends.
+process.on('SIGINT', () => {}) // Ctrl-C reaches the whole foreground process group; the parent decides when this process ends.
 send({ type: 'ready' })

@@ -1,24 +1,23 @@
 /**
- * Any connection may be closed while it is idle, and a request may be on its way to meet that (RFC
- * 9112, section 9.5). Such a request was not taken, and may be sent again (RFC 9110, section 9.2.2;
- * RFC 9113, section 8.7).
+ * An idle connection may be closed while a request is on its way (RFC 9112, section 9.5). Such a
+ * request was not processed and may be sent again (RFC 9110, section 9.2.2; RFC 9113, section 8.7).
  */
 
-/** How long after its send a request may meet a close that was under way. */
+/** Round trips after its send within which a request may meet a close in progress. */
 const roundTrips = 2
 const leastMs = 1
-/** A connection idle for as long is one that servers close, some late with their timers. */
+/** Servers close connections that are idle for this long, some late by their timers. */
 const longIdleMs = 500
 const lateMs = 50
 
-/** Turns of the event loop in which its sockets were asked, counted while requests wait to know. */
+/** Turns of the event loop that polled the sockets, counted while requests wait for the outcome. */
 let turns = 0
 let until = 0
 let counting = false
 
-/** The turn at whose end a request that is sent now has met what was there. */
+/** Turn at whose end a request sent now has met any pending close. */
 function nextTurn(): number {
-  // Sockets are asked before immediates are called, and perhaps no more in this turn.
+  // Sockets are polled before immediates are called, and perhaps not again in this turn.
   until = turns + 1
   if (!counting) {
     counting = true
@@ -33,18 +32,17 @@ function countTurn(): void {
   if (counting) setImmediate(countTurn)
 }
 
-/** The moment of a send. */
+/** Time of a send. */
 export class Sent {
   private readonly atMs = performance.now()
   private readonly turn = nextTurn()
 
-  /** @param idleMs how long nothing was asked on the connection */
+  /** @param idleMs time since the connection was last used */
   constructor(private readonly idleMs: number) {}
 
   /**
-   * Whether a close that is told of now was under way when the request was sent: it came within the
-   * time of a round trip, or was there already, of which the next turn of the event loop tells,
-   * however late that is.
+   * Whether a reported close was in progress when the request was sent: it came within a round
+   * trip, or was already pending, which the next turn of the event loop reports, however late.
    */
   metClose(roundTripMs: number): boolean {
     const raceMs = this.idleMs >= longIdleMs ? lateMs : leastMs + roundTrips * roundTripMs

@@ -1,11 +1,11 @@
 /**
- * Closed loop by autocannon, one request under way on each connection, through its public interface
- * alone: options, `setRequests`, the events of its instance and clients. Of its figures only the
- * time of each answer is taken (its histogram has whole milliseconds).
+ * Closed loop by autocannon, one request in progress on each connection, through its public
+ * interface: options, `setRequests`, the events of its instance and clients. Only the time of each
+ * answer is used, as its histogram has whole milliseconds.
  *
- * What that interface cannot do is left to the loop over our own client (closed-loop.ts): checked
- * certificates, deadlines, pauses after failures, waiting for the last answer (stopping cuts those
- * under way), and connections that close (it leaves the lost request in its queue).
+ * The loop over our own client (closed-loop.ts) covers what that interface cannot do: checked
+ * certificates, deadlines, pauses after failures, waiting for the last answers (stopping cuts
+ * them), and connections that close (the lost request stays in its queue).
  */
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
@@ -22,25 +22,29 @@ import { StallWatch } from './stall-watch.ts'
 
 type ClosedLoad = Extract<Load, { kind: 'closed' }>
 
-/** Bytes of requests that all clients hold together: each makes its own. */
+/** Limit on the bytes of requests that all clients hold, as each builds its own. */
 const mostRequestBytes = 64 * 2 ** 20
-/** Of a thousand bodies that a long trace repeats, the beginning stands for the mix. */
+/**
+ * Limit on the requests of a client: the first of many bodies of a long trace represent the mix.
+ */
 const mostRequests = 1024
 const tickMs = 10
 /**
- * The times that autocannon tells and those seen here are of the same answers if they are as near.
+ * Times reported by autocannon and times observed here belong to the same answers within this
+ * tolerance, ms.
  */
 const sameMs = 5
 /**
- * Answers after which failures among them are looked at, and their share that is not stormed on.
+ * Answers after which failures are checked, and the share of failures that ends a loop without
+ * pauses.
  */
 const fewestAnswers = 20
 const mostFailed = 0.1
-/** How long the last answers may take: several times the slowest before them. */
+/** Time allowed for the last answers: several times the slowest before them. */
 const drainMs = 500
 const drainFactor = 3
 
-/** Smaller loops are for idle latencies, which a request that was cut off would disturb. */
+/** Smaller loops measure unloaded latencies, which a request that was cut off would disturb. */
 const fewestConnections = 8
 
 /** Whether autocannon may play a load on a target. */
@@ -53,9 +57,9 @@ export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =
   !target.url.startsWith('https:')
 
 /**
- * Plays a closed loop. Undefined when the server does what autocannon's interface has no place for:
- * nothing of it counts then. Rejects with the signal's reason.
- * @param expectedRps how many requests it may send, per second
+ * Plays a closed loop. Undefined when the server does something that autocannon's interface cannot
+ * handle; nothing counts then. Rejects with the signal's reason.
+ * @param expectedRps expected rate of requests, per second
  */
 export async function playAutocannon(
   target: HttpTarget,
@@ -74,7 +78,7 @@ export async function playAutocannon(
     instance.on('response', (client, status, _bytes, ms) => tally.answered(client, status, ms))
     instance.on('reqError', () => tally.giveUp())
   })
-  // Its clients are there, each with the requests that it built, and none was sent yet.
+  // The clients exist with the requests they built, and none was sent yet.
   tally.begin()
   const cpu = process.cpuUsage()
   const ticker = setInterval(() => {
@@ -122,7 +126,7 @@ function optionsFor(
     requests.length,
     Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)),
   )
-  // Each client builds all that it is given. What all send together is in turn all of the pool.
+  // Each client builds all its requests. Together they cover the whole pool in turn.
   const each = Math.min(
     most,
     Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections),
@@ -133,14 +137,14 @@ function optionsFor(
     url: httpUrlOf(address),
     ...(address.socketPath !== undefined && { socketPath: address.socketPath }),
     connections,
-    // Both ends are made here: autocannon's own are whole seconds.
+    // The end is timed here, as autocannon's own limits are whole seconds.
     duration: Math.ceil(durationS + target.timeoutMs / 1000) + 1,
     timeout: Math.ceil(target.timeoutMs / 1000) + 60,
     sampleInt: tickMs,
     requests: [],
     skipAggregateResult: true,
     setupClient: (client) => {
-      // The clients begin at different places of the pool, and together hold all of it where one
+      // The clients start at different positions of the pool, and together cover it where one
       // cannot.
       const from = Math.floor((clients++ * requests.length) / connections)
       client.setRequests(
@@ -151,7 +155,7 @@ function optionsFor(
           shouldKeepAlive?: boolean
           headers?: readonly string[]
         }
-        // It has no decoder.
+        // Autocannon has no decoder.
         const encoded = headers.some(
           (name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]),
         )
@@ -166,16 +170,16 @@ function optionsFor(
   } as autocannon.Options
 }
 
-/** The answers of a loop as they come. */
+/** Counts the answers of a loop. */
 class Tally {
   readonly recorder = new Recorder()
   unfit = false
   private startMs = performance.now()
   private readonly endMs: number
-  /** When each client sent what it has under way: with its last answer. */
+  /** Send time of the request in progress on each client, which is that of its last answer. */
   private readonly sentMs = new Map<object, number>()
   private last: { readonly index: number; failed: boolean } | undefined
-  /** Bytes of the answer that each client is reading, and of all. */
+  /** Bytes of the answer that each client is reading, and their total. */
   private readonly unread = new Map<object, number>()
   private unreadBytes = 0
   private answers = 0
@@ -197,7 +201,7 @@ class Tally {
     this.sentMs.set(client, this.now())
   }
 
-  /** Everything is from now on; what autocannon took as sent before it was not. */
+  /** Starts counting; requests that autocannon counts as sent before were not. */
   begin(): void {
     const tookMs = this.now()
     this.startMs += tookMs
@@ -205,8 +209,7 @@ class Tally {
   }
 
   /**
-   * It keeps answers whole until they end, those of all connections together: a long one is read by
-   * the other loop, which does not.
+   * Autocannon holds answers until they end. A long one is left to the other loop, which does not.
    */
   read(client: object, bytes: number): void {
     this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
@@ -224,8 +227,8 @@ class Tally {
     this.unread.delete(client)
     const sentMs = this.sentMs.get(client)
     if (sentMs === undefined) return
-    // A request that was lost on a connection that closed is still in the queue: what is told now
-    // is its time.
+    // A request lost on a closed connection is still in the queue, and the reported time belongs to
+    // it.
     if (ms > now - sentMs + sameMs) this.giveUp()
     const fromMs = Math.max(0, sentMs)
     const index = this.recorder.open(fromMs)
@@ -235,12 +238,12 @@ class Tally {
     this.last = { index, failed }
     this.count(failed)
     this.slowestMs = Math.max(this.slowestMs, ms)
-    // What is sent after the end does not count.
+    // Requests sent after the end do not count.
     if (now >= this.endMs) this.sentMs.delete(client)
     else this.sentMs.set(client, now)
   }
 
-  /** Told of each body after `answered`. */
+  /** Called for each body after `answered`. */
   verified(good: boolean): boolean {
     if (!good && this.last?.failed === false) {
       this.recorder.failed(this.last.index, 'bad answer')
@@ -251,7 +254,7 @@ class Tally {
   }
 
   /**
-   * All that was sent before the end is answered, or what is not shall be played by the other loop.
+   * Whether all requests sent before the end are answered, or the rest is left to the other loop.
    */
   over(): boolean {
     const now = this.now()

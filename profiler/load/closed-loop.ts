@@ -7,8 +7,8 @@ import type { Sender } from './sender.ts'
 const pauseAfterFailureMs = 20
 
 /**
- * Plays a closed loop over any sender: each of the load's connections sends when its last request
- * has ended. Requests under way at the end are waited for, each up to the target's timeout.
+ * Plays a closed loop over any sender: each connection sends when its last request has ended.
+ * Requests in progress at the end are awaited up to the target's timeout.
  */
 export async function playClosed(
   target: HttpTarget,
@@ -27,7 +27,7 @@ export async function playClosed(
   }
   const ended = (failure: string | undefined) => {
     if (failure === undefined) sendNext()
-    // A server that refuses at once must not be stormed.
+    // A server that refuses at once must not be flooded.
     else setTimeout(sendNext, Math.min(pauseAfterFailureMs, Math.max(0, endMs - exchanges.now())))
   }
   await exchanges.run(signal, () => {

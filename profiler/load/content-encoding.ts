@@ -1,6 +1,6 @@
 /**
- * Bodies that come compressed (RFC 9110, section 8.4), as they come: a stream's chunks are read
- * when they are there, not at its end.
+ * Decodes compressed bodies (RFC 9110, section 8.4) chunk by chunk, so that streams are read as
+ * they arrive.
  */
 import { pipeline } from 'node:stream/promises'
 import {
@@ -30,14 +30,14 @@ const decoderOf = (encoding: string) => decoders[encoding.trim().toLowerCase()]?
 export const isEncoded = (encoding: string | undefined): encoding is string =>
   encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
 
-/** One body. Chunks of a plain one are read at once. */
+/** Decodes one body. Chunks of a plain one are read at once. */
 export class BodyDecoder {
   private readonly decoder: ReturnType<typeof decoderOf>
   private fault = false
   private over = false
   private ended: ((fault: boolean) => void) | undefined
 
-  /** @param read never called after `end` has told, or after `abandon` */
+  /** @param read not called after `end` has reported, or after `abandon` */
   constructor(
     encoding: string | undefined,
     private readonly read: (chunk: Buffer) => void,
@@ -57,12 +57,14 @@ export class BodyDecoder {
 
   write(chunk: Buffer): void {
     if (this.over || this.fault) return
-    // The decoder reads it later: the connection may use its memory again.
+    // The decoder reads it later, while the connection may reuse its memory.
     if (this.decoder !== undefined) this.decoder.write(Buffer.from(chunk))
     else this.read(chunk)
   }
 
-  /** @param ended called once, with whether what came is not of that encoding; at once for a plain body */
+  /**
+   * @param ended called once, with whether the body violated its encoding; at once for a plain body
+   */
   end(ended: (fault: boolean) => void): void {
     this.ended = ended
     if (this.decoder === undefined || this.fault) this.tell()
@@ -83,8 +85,8 @@ export class BodyDecoder {
 }
 
 /**
- * A whole body. Rejects with an Error for one that is not of its encoding, and for encodings that
- * are not known.
+ * Decodes a whole body. Rejects with an Error for a body that violates its encoding, and for
+ * unknown encodings.
  */
 export function decoded(
   body: AsyncIterable<Uint8Array>,
@@ -108,7 +110,8 @@ async function* decodedChunks(
       throw error
     }
   }
-  // Each chunk is decoded once the last one was taken: a bomb is stopped by whoever reads this.
+  // Each chunk is decoded once the last one was consumed, so a reader can stop a decompression
+  // bomb.
   const ended = pipeline(source, decoder).catch(() => {})
   try {
     yield* decoder

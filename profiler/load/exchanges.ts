@@ -6,7 +6,7 @@ import { Recorder } from './recorder.ts'
 import type { Sender, Sent, StreamTimes } from './sender.ts'
 import { StallWatch } from './stall-watch.ts'
 
-/** A request under way. */
+/** A request in progress. */
 interface Exchange {
   readonly index: number
   readonly intendedMs: number
@@ -17,12 +17,12 @@ interface Exchange {
 type AtEnd = (failure: string | undefined, latencyMs: number) => void
 
 const sweepPeriodMs = 10
-/** A server is silent for more than this many times the longest that it was ever waited for. */
+/** A server is silent after this multiple of the longest wait for it so far. */
 const waitsOfSilence = 3
 
 /**
- * What every loop over a sender shares: a clock, the requests under way in the order of their
- * sends, each with its deadline, and a watch over this process.
+ * State shared by all loops over a sender: a clock, the requests in progress in send order, their
+ * deadlines, and a watch over this process.
  */
 export class Exchanges {
   readonly underWay = new Set<Exchange>()
@@ -34,7 +34,7 @@ export class Exchanges {
   private readonly countsBefore: Sender['counts']
   private finished: () => void = () => {}
 
-  /** @param leadMs until the run starts */
+  /** @param leadMs time until the run starts */
   constructor(
     private readonly target: HttpTarget,
     private readonly sender: Sender,
@@ -50,8 +50,7 @@ export class Exchanges {
   }
 
   /**
-   * Sends the next body, and tells how it ended: by an answer, by its deadline, or by an error of
-   * the given class.
+   * Sends the next body and reports how it ended: by an answer, its deadline, or an error class.
    */
   send(intendedMs: number, atEnd: AtEnd): void {
     const index = this.recorder.open(intendedMs, this.now() - intendedMs)
@@ -62,12 +61,15 @@ export class Exchanges {
     if (sent.requestClass !== undefined) this.recorder.ofClass(index, sent.requestClass)
   }
 
-  /** A request that was not sent counts as failed. */
+  /** Counts a request that was not sent as failed. */
   drop(intendedMs: number): void {
     this.recorder.failed(this.recorder.open(intendedMs, this.now() - intendedMs), 'dropped')
   }
 
-  /** Until `end` is called. Rejects with the signal's reason. @param sweep called every 10 ms */
+  /**
+   * Runs until `end` is called. Rejects with the signal's reason.
+   * @param sweep called every 10 ms
+   */
   async run(
     signal: AbortSignal,
     begin: () => void,
@@ -99,7 +101,10 @@ export class Exchanges {
     this.finished()
   }
 
-  /** Requests under way count with the age they reached: a lower bound of their latency. */
+  /**
+   * Ends the run. Requests in progress count with the age they reached, a lower bound of their
+   * latency.
+   */
   cutShort(nowMs: number): void {
     for (const exchange of this.underWay) {
       this.recorder.answered(exchange.index, nowMs - exchange.intendedMs)
@@ -152,10 +157,7 @@ export class Exchanges {
     }
   }
 
-  /**
-   * Whether a server of streams that was heard before is not any more, with requests under way all
-   * the time.
-   */
+  /** Whether a server of streams has fallen silent while requests were in progress. */
   private isSilent(nowMs: number): boolean {
     const { heard } = this.sender
     const { silentMs } = this.target

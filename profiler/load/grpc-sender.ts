@@ -15,11 +15,11 @@ import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { type Ended, oncePerBody, type Sender } from './sender.ts'
 
-/** HTTP/2 connections; each carries as many requests at once as the server allows. */
+/** HTTP/2 connections, each with as many concurrent requests as the server allows. */
 const defaultConnections = 4
 const connectMs = 1000
 
-/** Unary gRPC calls with messages serialized beforehand, spread over a few connections. */
+/** Sends unary gRPC calls with pre-serialized messages over a few connections. */
 export class GrpcSender implements Sender {
   private readonly clients: readonly Client[]
   private readonly messages: readonly Buffer[]
@@ -56,7 +56,7 @@ export class GrpcSender implements Sender {
       asIs,
       this.messages[body]!,
       this.metadata,
-      // Servers may give up what nobody waits for any more.
+      // The server may abandon a call after its deadline.
       { deadline: Date.now() + this.target.timeoutMs },
       (error: ServiceError | null, answer?: Buffer) => {
         if (abandoned) return
@@ -89,10 +89,9 @@ export class GrpcSender implements Sender {
 const asIs = (message: Buffer): Buffer => message
 
 /**
- * A client with a connection of its own. `url`: http://host:port, https:// for TLS, or
- * unix:/run/x.sock. Messages may be of any size, the server's limit being its own; answers are
- * bounded.
- * @param headers of which Host, or :authority, is the authority of its calls: gateways route by it
+ * Creates a client with its own connection. `url`: http://host:port, https:// for TLS, or
+ * unix:/run/x.sock. Requests are unlimited in size, answers are bounded.
+ * @param headers Host, or :authority, becomes the authority of the calls, by which gateways route
  * @throws Error for a `ca` that is no PEM
  */
 export function grpcClient(
@@ -100,7 +99,7 @@ export function grpcClient(
   { ca, cert, key, insecureSkipVerify }: TlsOptions = {},
   headers: Readonly<Record<string, string>> = {},
 ): Client {
-  setLogVerbosity(logVerbosity.NONE) // What a server says wrongly is an error of the call, and no line of its own on stderr.
+  setLogVerbosity(logVerbosity.NONE) // A protocol violation of the server is an error of the call, not a line on stderr.
   const { hostname, host, port, protocol } = new URL(url)
   const secure = protocol === 'https:'
   const checks = insecureSkipVerify
@@ -110,14 +109,14 @@ export function grpcClient(
   const how = secure
     ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks)
     : credentials.createInsecure()
-  // Without a port grpc-js takes 443 for both.
+  // Without a port grpc-js uses 443 for both schemes.
   const place = namesSocket(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
   const authority = Object.entries(headers).find(([name]) => isAuthority(name))?.[1]
   return new Client(place, how, {
     ...(authority !== undefined && { 'grpc.default_authority': authority }),
     'grpc.use_local_subchannel_pool': 1,
     'grpc.enable_http_proxy': 0,
-    // Transparent ones alone, of calls that no server has taken
+    // Transparent retries only, for calls that no server has accepted
     // (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
     'grpc.enable_retries': 1,
     'grpc.service_config_disable_resolution': 1,
@@ -131,20 +130,17 @@ export function grpcClient(
 
 const isAuthority = (header: string): boolean => /^(host|:authority)$/i.test(header)
 
-/** Headers as metadata, but for the authority, which belongs to the connection. */
+/** Headers as metadata, without the authority, which belongs to the connection. */
 export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
-  // Values of '-bin' keys are bytes, base64 as they travel.
+  // Values of '-bin' keys are bytes, base64-encoded in transit.
   for (const [name, value] of Object.entries(headers))
     if (!isAuthority(name))
       metadata.set(name, name.endsWith('-bin') ? Buffer.from(value, 'base64') : value)
   return metadata
 }
 
-/**
- * Error class of a failed call: HTTP's words where they mean the same, else 'grpc
- * RESOURCE_EXHAUSTED'.
- */
+/** Error class of a failed call: HTTP's name for the same error, else 'grpc RESOURCE_EXHAUSTED'. */
 export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
   if (/certificate|self.signed|SSL|wrong version number/i.test(details)) return 'tls'
   if (/ECONNREFUSED/.test(details)) return 'refused'
@@ -155,6 +151,6 @@ export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'de
   return `grpc ${grpcStatus(code)}`
 }
 
-/** Its name; a server may send a number of its own, or none. */
+/** Name of a gRPC status code; servers may send unknown codes, or none. */
 export const grpcStatus = (code: number): string =>
   Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code))

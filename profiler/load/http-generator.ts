@@ -13,11 +13,11 @@ import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
 import { watchMachine } from './machine-watch.ts'
 import { checkLoad } from './play-load.ts'
 
-/** Shorter windows are over before the system's clocks have ticked. */
+/** Shorter windows end before the system's clocks have ticked. */
 const shortestWatchedS = 0.2
 
 /**
- * Loads HTTP servers from a child process of its own, started with the first load and kept until
+ * Loads HTTP servers from its own child process, which starts with the first load and lasts until
  * `close`.
  */
 export class HttpLoadGenerator implements LoadGenerator {

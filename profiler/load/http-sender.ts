@@ -17,16 +17,16 @@ import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './s
 import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
-/** Longer bodies are written beside their heads rather than copied behind them. */
+/** Longer bodies are written after their heads instead of being copied behind them. */
 const mostCopiedBytes = 16 * 1024
-/** Before the server closes an idle connection, as it said, it is no more used. */
+/** A connection is not reused within this time before its announced idle timeout. */
 const idleMarginMs = 500
 
 /**
- * Requests over HTTP/1.1 on a pool of connections, one at a time on each, without time-outs of its
- * own. The connection that was idle the longest is next, so that a server whose workers have
- * connections of their own gets work for all of them. What the server closes between requests is
- * replaced; a request that met such a close is sent once more, on a connection of its own.
+ * Sends requests over HTTP/1.1 on a pool of connections, one at a time on each, without timeouts of
+ * its own. The longest idle connection is next, so that every worker of a server with connections
+ * per worker gets work. Connections that the server closes are replaced; a request that met such a
+ * close is sent once more on a new connection.
  */
 export class HttpSender implements Sender {
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
@@ -39,7 +39,7 @@ export class HttpSender implements Sender {
   private waiting: Exchange[] = []
   private connecting = 0
 
-  /** @param reader of one answer, made when its request is sent */
+  /** @param reader creates the reader of an answer when its request is sent */
   constructor(
     target: HttpTarget,
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
@@ -102,7 +102,7 @@ export class HttpSender implements Sender {
     return exchange
   }
 
-  /** @param exchange for the new connection alone */
+  /** @param exchange first request of the new connection */
   private open(exchange?: Exchange): void {
     if (this.all.size >= this.most) {
       if (exchange !== undefined) this.waiting.unshift(exchange)
@@ -145,7 +145,7 @@ export class HttpSender implements Sender {
   }
 }
 
-/** A request as it goes over the connection: its head, and its body. */
+/** Bytes of a request: its head and its body. */
 function requestBytes(
   { url, path, headers }: HttpTarget,
   { body, contentType }: HttpTarget['bodies'][number],

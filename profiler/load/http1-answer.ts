@@ -1,22 +1,22 @@
 /**
- * Answers of HTTP/1.1 and HTTP/1.0 as they come over a connection (RFC 9112), one at a time, in
- * chunks cut anywhere.
+ * Parses HTTP/1.1 and HTTP/1.0 answers from a connection (RFC 9112), one at a time, from chunks of
+ * any size.
  */
 
-/** What is said before an answer's body. */
+/** Head of an answer. */
 interface AnswerHead {
   readonly status: number
   /** The connection can carry another request (section 9.3). */
   readonly persistent: boolean
-  /** How long the server keeps an idle connection, as it says. */
+  /** Idle timeout announced by the server. */
   readonly idleMs: number | undefined
-  /** How the body is compressed, as the server says. */
+  /** Content encoding of the body. */
   readonly encoding: string | undefined
-  /** Bytes of the body; 'chunked', or 'to the end' of the connection (section 6.3). */
+  /** Length of the body in bytes; 'chunked', or 'to the end' of the connection (section 6.3). */
   readonly body: number | 'chunked' | 'to the end'
 }
 
-/** What came is no HTTP/1. */
+/** The received bytes are not HTTP/1. */
 export class NotHttpError extends Error {
   readonly code = 'not HTTP/1'
 }
@@ -28,10 +28,10 @@ const empty = Buffer.alloc(0)
 /** One answer. */
 export class Http1Answer {
   head: AnswerHead | undefined
-  /** Any byte of it has come. */
+  /** Any of its bytes have arrived. */
   begun = false
   complete = false
-  /** Bytes came after its end, which no request asked for. */
+  /** Bytes arrived after its end, without a request. */
   excess = false
   private state: 'head' | 'body' | 'chunk size' | 'chunk' | 'chunk end' | 'trailers' = 'head'
   private pending = empty
@@ -58,13 +58,13 @@ export class Http1Answer {
     }
   }
 
-  /** The connection has ended. True when that ends the answer well. */
+  /** Handles the end of the connection. True when it completes the answer. */
   ended(): boolean {
     if (this.state === 'body' && this.head?.body === 'to the end') this.complete = true
     return this.complete
   }
 
-  /** What is left after the next part, undefined until it is whole. */
+  /** Parses the next part and returns the rest; undefined until the part is complete. */
   private step(chunk: Buffer): Buffer | undefined {
     switch (this.state) {
       case 'head':
@@ -103,7 +103,7 @@ export class Http1Answer {
     return chunk.subarray(part.length)
   }
 
-  /** A line of a chunked body: the size of a chunk, what ends it, or a trailer. */
+  /** Parses a line of a chunked body: a chunk size, the end of a chunk, or a trailer. */
   private line(text: string): void {
     if (this.state === 'chunk end') {
       if (text !== '') throw new NotHttpError('a chunk longer than it says')
@@ -153,7 +153,7 @@ export class Http1Answer {
 let lastText = ''
 let lastHead: AnswerHead | undefined
 
-/** A server's answers mostly begin alike. */
+/** Caches parsed heads, as the answers of a server mostly begin alike. */
 function headOf(text: string): AnswerHead {
   if (text === lastText && lastHead !== undefined) return lastHead
   lastHead = parsed(text)

@@ -1,4 +1,4 @@
-/** One connection of HTTP/1.1, and what becomes of the requests on it when it ends. */
+/** One HTTP/1.1 connection, and the outcome of its request when it ends. */
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, TLSSocket } from 'node:tls'
 import { serverAddress } from '../server-address.ts'
@@ -9,50 +9,49 @@ import type { tlsChecks } from './tls.ts'
 export interface Place {
   readonly url: string
   readonly checks: ReturnType<typeof tlsChecks>
-  /** TLS sessions, taken up again by further connections. */
+  /** TLS sessions, resumed by further connections. */
   readonly session: { last: Buffer | undefined }
 }
 
-/** How a request ended that has no whole answer. */
+/** How a request without a whole answer ended. */
 export interface Broken {
   readonly error: Error & { readonly code?: unknown }
   /**
-   * The server cannot have taken it: the connection, which had carried answers before, was ending
-   * when it was sent.
+   * The server cannot have processed it: the connection, which had carried answers before, was
+   * closing when it was sent.
    */
   readonly untaken: boolean
 }
 
-/** What a connection tells of the request on it. */
+/** Callbacks of a connection for its request. */
 export interface OnConnection {
-  /** @param encoding of the whole body */
+  /** @param encoding content encoding of the whole body */
   body(chunk: Buffer, encoding: string | undefined): void
   /** The connection is free again, or gone, by then. */
   answered(status: number): void
   broken(how: Broken): void
 }
 
-/** Told by a connection to those who share it out. */
+/** Callbacks of a connection for its pool. */
 interface ConnectionEvents {
   connected(): void
-  /** It never was one. */
+  /** The connection could not be opened. */
   unreachable(error: Error): void
-  /** Its answer is whole, and it can carry another request. */
+  /** The answer is complete, and the connection can carry another request. */
   free(): void
-  /** Called once, when it carries nothing any more. */
+  /** Called once, when the connection carries nothing any more. */
   gone(byServer: boolean): void
 }
 
 /**
- * How long a server that said it will close is given to do so, which keeps the port of a closed
- * connection on its side.
+ * Time for a server to close a connection as announced, which leaves the closed port on its side.
  */
 const closingMs = 200
 const requestTimeout = 408
 
 export class Http1Connection {
   idleSinceMs = 0
-  /** How long the server keeps it when idle, as it said. */
+  /** Idle timeout announced by the server. */
   keptMs = Number.POSITIVE_INFINITY
   private readonly socket: Socket
   private readonly openedMs = performance.now()
@@ -90,7 +89,7 @@ export class Http1Connection {
     socket.on('close', () => this.end())
   }
 
-  /** @param parts written one after the other */
+  /** @param parts written in order */
   send(parts: readonly Uint8Array[], on: OnConnection): void {
     const answer = new Http1Answer((chunk) => {
       const { status, encoding } = answer.head!
@@ -102,7 +101,7 @@ export class Http1Connection {
     if (parts.length > 1) this.socket.uncork()
   }
 
-  /** Ends it; the request on it is not told. */
+  /** Destroys the connection; its request is not notified. */
   destroy(): void {
     this.request = undefined
     this.byServer = false
@@ -111,7 +110,7 @@ export class Http1Connection {
   }
 
   private read(chunk: Buffer): void {
-    // Nothing was asked: an idle connection that speaks is no more to be trusted.
+    // An idle connection that sends data cannot be trusted.
     if (this.request === undefined) {
       this.destroy()
       return
@@ -131,7 +130,7 @@ export class Http1Connection {
     const { on, answer } = this.request!
     const { status, persistent, idleMs } = answer.head!
     this.request = undefined
-    // The server had closed it for want of a request (RFC 9110, section 15.5.9).
+    // The server had closed the connection for lack of a request (RFC 9110, section 15.5.9).
     const late = status === requestTimeout && !persistent && this.answers > 0
     this.answers++
     if (persistent && !answer.excess && !this.over) {
@@ -143,7 +142,7 @@ export class Http1Connection {
     else on.answered(status)
   }
 
-  /** The server closes it. */
+  /** Handles a close by the server. */
   private leave(): void {
     if (this.over) return
     this.over = true

@@ -1,7 +1,7 @@
 /**
- * HTTP/2 (RFC 9113): over TLS by ALPN, else by prior knowledge, for probes and loads alike. By
- * Node's own client, for undici's ends the process with an exception when a server that does not
- * speak HTTP/2 closes the connection, and over TLS offers HTTP/1.1 first.
+ * HTTP/2 (RFC 9113): by ALPN over TLS, else by prior knowledge, for probes and loads. It uses
+ * Node's own client. Undici's ends the process with an exception when a server without HTTP/2
+ * closes the connection, and offers HTTP/1.1 first over TLS.
  */
 import {
   type ClientHttp2Session,
@@ -17,20 +17,19 @@ import { Sent } from './close-race.ts'
 import { errorKind } from './recorder.ts'
 import type { tlsChecks } from './tls.ts'
 
-/** Bytes that answers may be ahead of their reading, over a whole connection. */
+/** Flow-control window of a connection, bytes. */
 const windowBytes = 16 * 1024 * 1024
 const memoryMiB = 1000
 
 export interface Http2Request {
-  /** ':method' and ':path' among them. */
+  /** Includes ':method' and ':path'. */
   readonly headers: OutgoingHttpHeaders
   readonly body?: Uint8Array
 }
 
 /**
- * A whole answer's headers, or why there was none: its class in the words of a load point's
- * `errorKinds`. `untaken`: the server cannot have taken the request (RFC 9113, section 8.7, or its
- * connection was being closed).
+ * Headers of a whole answer, or the error class of a load point's `errorKinds`. `untaken`: the
+ * server cannot have processed the request (RFC 9113, section 8.7, or its connection was closing).
  */
 type Http2End =
   | { readonly headers: IncomingHttpHeaders }
@@ -38,19 +37,19 @@ type Http2End =
 
 export class Http2Connection {
   readonly session: ClientHttp2Session
-  /** The server has spoken HTTP/2. */
+  /** The server has sent HTTP/2 frames. */
   private greeted = false
-  /** Why it broke, or is no more to be used. */
+  /** Why the connection broke, or must not be used any more. */
   private error: Error | undefined
   private answers = 0
-  /** When it was last asked or answered. */
+  /** Time of its last request or answer. */
   private usedMs = performance.now()
   private readonly openedMs = performance.now()
   private roundTripMs = 0
-  /** The last stream that the server says it takes. */
+  /** Last stream that the server will process. */
   private lastTaken = Number.POSITIVE_INFINITY
 
-  /** @param unusable called when no further request may be sent, more than once at times */
+  /** @param unusable called when no further request may be sent, possibly more than once */
   constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
     const { socketPath, host } = serverAddress(url) ?? {}
     this.session =
@@ -80,7 +79,7 @@ export class Http2Connection {
     session.on('close', () => over(new Error('closed by server')))
   }
 
-  /** Sends a request. `ended` is called once, when its place on the connection is free again. */
+  /** Sends a request. `ended` is called once, when its slot on the connection is free again. */
   send(
     { headers, body }: Http2Request,
     read: (chunk: Buffer) => void,
@@ -103,14 +102,14 @@ export class Http2Connection {
       error = cause
     })
     stream.on('close', () => {
-      // An answer that broke off may end like a whole one, but for this code.
+      // A broken answer may end like a complete one, except for this code.
       const whole = complete && stream.rstCode === constants.NGHTTP2_NO_ERROR
       if (error === undefined && whole && answer !== undefined) {
         this.answers++
         this.usedMs = performance.now()
         return ended({ headers: answer })
       }
-      // A connection that was never there is told to the stream first.
+      // A connection that could not be opened is first reported to the stream.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
       const refused =
         stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
@@ -140,7 +139,7 @@ export class Http2Connection {
   }
 }
 
-/** HTTP/2 says :authority for what HTTP/1.1 calls Host; gateways route by it. */
+/** HTTP/2 uses :authority for the Host of HTTP/1.1; gateways route by it. */
 function withAuthority(headers: OutgoingHttpHeaders): OutgoingHttpHeaders {
   const name = Object.keys(headers).find((key) => key.toLowerCase() === 'host')
   if (name === undefined) return headers

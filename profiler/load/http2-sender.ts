@@ -15,18 +15,18 @@ import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './s
 import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
-/** Requests under way on one connection, unless the server allows fewer. */
+/** Concurrent requests per connection, unless the server allows fewer. */
 const streamsPerConnection = 100
 
 /**
- * Streams share a connection; a further one is opened when all are full, and requests beyond the
- * last wait.
+ * Sends requests as streams over shared connections. It opens another connection when all are full;
+ * further requests wait.
  */
 export class Http2Sender implements Sender {
   private readonly requests: readonly Http2Request[]
   private readonly sampler: AnswerSampler
   private readonly checks: ReturnType<typeof tlsChecks>
-  /** And the number of requests under way on each. */
+  /** Number of requests in progress on each connection. */
   private readonly connections = new Map<Http2Connection, number>()
   private readonly waiting: Exchange[] = []
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
@@ -99,7 +99,7 @@ export class Http2Sender implements Sender {
 
   private withRoom(): Http2Connection | undefined {
     for (const [connection, streams] of this.connections) {
-      // Of its end it tells a turn later.
+      // The end of the connection is reported a turn later.
       if (connection.session.closed || connection.session.destroyed) continue
       const most = Math.min(
         streamsPerConnection,
@@ -139,7 +139,7 @@ class Exchange {
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
-  /** @param released called once, when its place on the connection is free again */
+  /** @param released called once, when its slot on the connection is free again */
   start(connection: Http2Connection, released: () => void): void {
     let room = answerBytes()
     const read = (chunk: Buffer) => {

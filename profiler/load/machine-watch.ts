@@ -1,35 +1,32 @@
 /**
- * Who kept server and generator from a core, window by window, as Linux tells it: how long each
- * thread could have run and waited (/proc/PID/task/TID/schedstat), what the cores did meanwhile,
- * and what their host took of them (/proc/stat).
+ * Measures how long server and generator waited for a core in a window, as Linux reports it:
+ * runnable time of each thread (/proc/PID/task/TID/schedstat), use of the cores, and steal time
+ * (/proc/stat).
  *
- * A server that fills its own cores makes its threads wait for one another, and that is its speed.
- * So a wait counts as far as others had the cores: in proportion to their part of what ran there,
- * and never more than they ran. A server with more threads than cores loses to others a share of
- * all its cores, not of one.
+ * Threads of a server that fills its own cores wait for one another, which is its speed. So a wait
+ * counts in proportion to the share of others on these cores, and never more than others ran. A
+ * server with more threads than cores loses a share of all its cores, not of one.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MachineWait } from '../model/load-run.ts'
 
-/** The clock of /proc/stat: USER_HZ, 100 on every architecture that Node runs on. */
+/** Clock tick of /proc/stat: USER_HZ, 100 on every architecture that Node supports. */
 const tickMs = 10
 
-/** What threads did so far, ms. */
+/** CPU and waiting time of threads so far, ms. */
 interface Threads {
   readonly runMs: ReadonlyMap<string, number>
   readonly waitMs: ReadonlyMap<string, number>
-  /** How often each was given a core. */
+  /** How often each thread got a core. */
   readonly turns: ReadonlyMap<string, number>
-  /** What each process ran, by its number. */
+  /** CPU time of each process, by id. */
   readonly processMs: ReadonlyMap<number, number>
-  /** What children ran that have ended, as their living parents have it. */
+  /** CPU time of ended children, as their parents report it. */
   readonly reapedMs: number
 }
 
-/**
- * What a core did so far, ms: ran threads, interrupts left out; was taken by the machine's host.
- */
+/** Use of a core so far, ms: threads, without interrupts; and steal time. */
 interface Core {
   readonly busyMs: number
   readonly stolenMs: number
@@ -37,14 +34,15 @@ interface Core {
 
 interface Processes {
   readonly pids: readonly number[]
-  /** Cores that they may use. */
+  /** Cores on which they may run. */
   readonly cores: readonly number[]
 }
 
 /**
- * From now to the call of what it returns. Undefined where the system does not tell.
- * @param serverPids asked at both ends: processes that the server starts meanwhile are its own
- * @param root of the process file system
+ * Watches from now until the returned function is called. Undefined where the system does not
+ * report these times.
+ * @param serverPids called at both ends, as the server may start processes meanwhile
+ * @param root root of the process file system
  */
 export function watchMachine(
   serverPids: () => readonly number[],
@@ -107,10 +105,7 @@ interface Spent {
   readonly coresAfter: ReadonlyMap<number, Core>
 }
 
-/**
- * How long anything but server and generator ran on these cores; what may be the clock's coarseness
- * is left out.
- */
+/** CPU time of other processes on these cores, without the granularity of the clock. */
 function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter }: Spent): number {
   const busyMs = cores.reduce(
     (sum, core) => sum + (coresAfter.get(core)?.busyMs ?? 0) - (coresBefore.get(core)?.busyMs ?? 0),
@@ -120,7 +115,7 @@ function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter 
 }
 
 /**
- * How long server and generator ran on these cores: of what they ran elsewhere, the share of cores
+ * CPU time of server and generator on these cores. Time on other cores counts by the share of cores
  * that they may use here.
  */
 const oursMs = (cores: readonly number[], parts: Parts): number =>
@@ -144,7 +139,7 @@ function waitShare(
   )
 }
 
-/** Undefined where none of them is there, or the system does not tell. */
+/** Undefined where none of them exists, or the system does not report them. */
 function processesOf(pids: readonly number[], root: string): Processes | undefined {
   const cores = new Set<number>()
   const living = pids.filter((pid) => {
@@ -192,13 +187,11 @@ function reapedTicks(stat: string): number {
   return (Number(fields[13]) || 0) + (Number(fields[14]) || 0)
 }
 
-/**
- * What all threads did between two looks; one that was not there before has done all of it since.
- */
+/** CPU and waiting time between two readings; a new thread has spent all of its time in between. */
 function since(before: Threads, after: Threads): { runMs: number; waitMs: number; turns: number } {
   const sum = (of: 'runMs' | 'waitMs' | 'turns') =>
     [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
-  // What those that have ended ran before, their parents have by now too.
+  // The parents of ended processes include their time by now.
   const endedMs = [...before.processMs].reduce(
     (total, [pid, ms]) => (after.processMs.has(pid) ? total : total + ms),
     0,
@@ -225,7 +218,7 @@ function coresAt(root: string): ReadonlyMap<number, Core> | undefined {
   return cores.size === 0 ? undefined : cores
 }
 
-/** Undefined for what is not there, or has gone. */
+/** Undefined for a missing file. */
 function read(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')

@@ -1,6 +1,6 @@
 /**
- * Open loop: requests leave at the times of a schedule whatever the server does, and each is timed
- * from its intended send, so that a stalled server cannot hide the requests it delayed (coordinated
+ * Open loop: requests are sent on schedule whatever the server does, and each is timed from its
+ * intended send. So a stalled server cannot hide the requests that it delayed (coordinated
  * omission: Schroeder et al., NSDI 2006; wrk2).
  */
 import type { LoadRun } from '../model/load-run.ts'
@@ -13,13 +13,13 @@ import type { Sender } from './sender.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
-/** Requests under way beyond which further ones are dropped and counted. */
+/** Requests in progress beyond which further ones are dropped and counted. */
 const maxUnderWay = 20_000
 const leadMs = 5
-/** The pacer reads another clock, as good as the same. */
+/** Tolerance between the pacer's clock and ours, ms. */
 const clockMs = 0.001
 
-/** Plays an open load and waits for every answer, each up to the target's timeout. */
+/** Plays an open load and waits for every answer up to the target's timeout. */
 export async function playOpen(
   target: HttpTarget,
   load: OpenLoad,

@@ -1,11 +1,8 @@
-/**
- * The pacer's own thread: sleeps from one time of the schedule to the next, and wakes the thread
- * that sends.
- */
+/** Thread of the pacer: sleeps until the next scheduled time and wakes the sending thread. */
 import { parentPort, workerData } from 'node:worker_threads'
 
 export interface Pace {
-  /** Number of the run: once the first of the shared numbers is another, it is over. */
+  /** Number of the run, which is over once the shared counter differs. */
   readonly run: number
   readonly atMs: Float64Array
   /** By the monotonic clock. */
@@ -29,7 +26,7 @@ port.on('message', ({ run, atMs, startMs }: Pace) => {
     }
     const now = monotonicMs() - startMs
     while (next < atMs.length && atMs[next]! <= now) next++
-    // One that was woken and has not come yet will find all that is due.
+    // A sender that was woken but has not run yet will find all due requests.
     if (Atomics.exchange(control, 1, 1) === 0) port.postMessage(undefined)
   }
 })

@@ -1,7 +1,7 @@
 /**
- * Wakes this thread at the times of a schedule. Timers of the event loop are late by up to a
- * millisecond, for it waits in whole ones; so another thread waits (Atomics.wait, to about 0.05 ms)
- * and wakes this one, which meanwhile reads answers. Neither ever spins.
+ * Wakes this thread at scheduled times. Timers of the event loop have millisecond resolution, so
+ * another thread waits (Atomics.wait, to about 0.05 ms) and wakes this one, which reads answers
+ * meanwhile. Neither spins.
  */
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../module-entry.ts'
@@ -33,8 +33,8 @@ export class Pacer {
 
   /**
    * @param atMs times, ascending, ms from the start
-   * @param startMs by performance.now()
-   * @param due called once one or more of the times have come
+   * @param startMs start by performance.now()
+   * @param due called once one or more times have passed
    */
   start(atMs: Float64Array, startMs: number, due: () => void): { stop(): void } {
     const run = Atomics.add(this.control, 0, 1) + 1
@@ -52,8 +52,8 @@ export class Pacer {
 }
 
 /**
- * How far the clock that threads share is ahead of this thread's performance.now(): the least of
- * several, as the thread may be kept waiting between two readings.
+ * Offset of the clock shared by threads to this thread's performance.now(): the smallest of several
+ * readings, as the thread may be delayed between the two clocks.
  */
 function monotonicAheadMs(): number {
   const once = () => {

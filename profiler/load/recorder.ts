@@ -3,7 +3,7 @@ import type { LoadRun, StreamRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
 import type { StreamTimes } from './sender.ts'
 
-/** Collects requests as they end, in any order, and gives them back in the order of their sends. */
+/** Collects requests as they end, in any order, and returns them in send order. */
 export class Recorder {
   private readonly sent: number[] = []
   private readonly latency: number[] = []
@@ -13,8 +13,8 @@ export class Recorder {
   private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
 
   /**
-   * Keeps a place for a request meant to be sent at this time, ms from the run's start, and sent so
-   * much later. Returns its index.
+   * Reserves an entry for a request with this intended send time, ms from the start, sent `lateMs`
+   * later. Returns its index.
    */
   open(sentMs: number, lateMs = 0): number {
     this.sent.push(sentMs)
@@ -22,7 +22,7 @@ export class Recorder {
     return this.latency.push(Number.NaN) - 1
   }
 
-  /** @param e2eMs from the intended send to the last byte */
+  /** @param e2eMs time from the intended send to the last byte */
   answered(index: number, e2eMs: number, stream?: StreamTimes): void {
     if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
     this.latency[index] = e2eMs
@@ -92,8 +92,8 @@ export class Recorder {
 }
 
 /**
- * Time per output token after the first that was seen, ms; 0 for an answer of one token, NaN for one
- * whose tokens came all at once.
+ * Time per output token after the first, ms; 0 for an answer of one token, NaN for tokens that came
+ * all at once.
  */
 function perTokenMs({
   firstTokenMs,
@@ -106,7 +106,7 @@ function perTokenMs({
   return tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
 }
 
-/** Error class of a failed request, in the words of the load point's `errorKinds`. */
+/** Error class of a failed request, as in the load point's `errorKinds`. */
 export function errorKind(error: unknown): string {
   const code = (error as { code?: unknown }).code
   switch (code) {

@@ -1,17 +1,17 @@
 /**
- * Streams of the Responses API
- * (https://platform.openai.com/docs/api-reference/responses-streaming): its events as the chunks of
- * a completion that say the same.
+ * Converts streams of the Responses API
+ * (https://platform.openai.com/docs/api-reference/responses-streaming) to equivalent chunks of a
+ * completion.
  */
 import { isRecord } from '../plain-record.ts'
 
 type Event = Readonly<Record<string, unknown>>
 
-/** Whether a server's word is such an event, and no chunk of a completion, which has no type. */
+/** Whether an event is of the Responses API; chunks of a completion have no type. */
 export const isResponseEvent = (said: Event): boolean =>
   typeof said.type === 'string' && (said.type === 'error' || said.type.startsWith('response.'))
 
-/** What of it is counted; undefined for events that begin or end a part, or repeat it. */
+/** Part of an event that counts; undefined for events that begin, end or repeat a part. */
 export function chunkOf(event: Event): Event | undefined {
   const type = String(event.type)
   if (type === 'error' || type === 'response.failed')
@@ -25,7 +25,7 @@ export function chunkOf(event: Event): Event | undefined {
   )
 }
 
-/** How a response ends, as a completion says it. */
+/** End of a response, as a completion expresses it. */
 const ends: Readonly<Record<string, (response: Event) => unknown>> = {
   'response.completed': () => 'stop',
   'response.incomplete': ({ incomplete_details: why }) => {
@@ -35,7 +35,7 @@ const ends: Readonly<Record<string, (response: Event) => unknown>> = {
   'response.cancelled': () => 'cancelled',
 }
 
-/** Tokens of each kind, by the events that bring them. */
+/** Token texts by the events that carry them. */
 const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
   [/^response\.(output_text|refusal)\./, (content) => ({ content })],
   [/^response\.reasoning/, (text) => ({ reasoning_content: text })],

@@ -1,54 +1,51 @@
-/** What carries a request to the server and tells of its end, whatever the transport. */
+/** Carries a request to the server and reports its end, whatever the transport. */
 import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
 export interface StreamTimes {
-  /** To the first token that was seen. */
+  /** To the first observed token. */
   readonly firstTokenMs: number
   /** To the last token. */
   readonly lastTokenMs: number
-  /** Output tokens, as the server counted them, or chunks where it did not. */
+  /** Output tokens as the server counted them, or chunks where it did not. */
   readonly tokens: number
   /**
-   * Those of them that came before the first one that was seen: thoughts that are counted and not
-   * told. Absent: none.
+   * Tokens before the first observed one: hidden reasoning that is counted but not sent. Absent:
+   * none.
    */
   readonly unseen?: number
-  /** Tokens of the prompt, as the server counted them; else as the prompt's maker did. */
+  /** Prompt tokens as the server counted them, else as the prompt generator did. */
   readonly inputTokens?: number
   /**
-   * Gaps between tokens: those of one chunk share the time since the chunk before. None of an
+   * Gaps between tokens; tokens of one chunk share the time since the chunk before. Empty for an
    * answer in one piece.
    */
   readonly gapsMs: readonly number[]
-  /** Several tokens came all at once: how long one takes is not to be seen. */
+  /** Several tokens came at once, so the time per token is not observable. */
   readonly inOnePiece?: true
 }
 
 /** `failure`: the class of an error; undefined for a good answer. */
 export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
 
-/** What became of a sender's connections, since it was made. */
+/** Connections of a sender since it was created. */
 export interface ConnectionCounts {
   opened: number
-  /** Those that the server closed. */
+  /** Connections that the server closed. */
   closed: number
-  /** Requests sent once more, for the connection was being closed when they were sent first. */
+  /** Requests sent again because their connection was closing. */
   retried: number
 }
 
-/** A request under way. */
+/** A request in progress. */
 export interface Sent {
   abandon(): void
-  /** Name of its class, where it has one. */
+  /** Name of its class, if any. */
   readonly requestClass?: string
 }
 
-/**
- * When a byte of a stream last came, by performance.now(), and the longest that one was waited for,
- * ms.
- */
+/** Time of the last byte of any stream, by performance.now(), and the longest wait for one, ms. */
 export interface Heard {
   lastMs: number
   longestWaitMs: number
@@ -56,29 +53,28 @@ export interface Heard {
 
 export interface Sender {
   /**
-   * Of all streams to its server; undefined before the first byte, and where answers are no
+   * Over all streams of the server; undefined before the first byte, and for answers that are no
    * streams.
    */
   readonly heard?: Heard
   /** Undefined where connections carry many requests at once. */
   readonly counts?: ConnectionCounts
   /**
-   * Opens connections that a client would keep open. Never rejects: requests will say what is
-   * wrong.
+   * Opens connections as a client would keep them open. Never rejects: requests will report errors.
    */
   connect(): Promise<void>
   /**
-   * Sends the body of this number, round robin. `ended` is called at most once, and not after
+   * Sends the body with this index, round robin. `ended` is called at most once, and not after
    * `abandon`.
    */
   send(index: number, ended: Ended): Sent
-  /** Answers that the target asks to be looked into, since the last time. */
+  /** Sampled answers since the last call. */
   takeSampled(): NonNullable<LoadRun['sampled']>
-  /** Ends every connection at once. */
+  /** Closes every connection at once. */
   close(): Promise<void>
 }
 
-/** What is made of each of the target's bodies, once for those that a trace repeats. */
+/** Applies a function to each of the target's bodies, once for those that a trace repeats. */
 export function oncePerBody<T>(
   { bodies }: Pick<HttpTarget, 'bodies'>,
   make: (body: HttpTarget['bodies'][number]) => T,

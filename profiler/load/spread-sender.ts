@@ -2,7 +2,7 @@ import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
 import type { ConnectionCounts, Ended, Heard, Sender, Sent } from './sender.ts'
 
-/** Several servers that share the load by their weights, each with connections of its own. */
+/** Spreads the load over several servers by weight, each with its own connections. */
 export class SpreadSender implements Sender {
   private readonly next: () => number
   private constructor(
@@ -12,7 +12,7 @@ export class SpreadSender implements Sender {
     this.next = weightedTurns(weights)
   }
 
-  /** @param make a sender to one server */
+  /** @param make creates a sender to one server */
   static async to(
     target: HttpTarget,
     make: (one: HttpTarget) => Promise<Sender>,
@@ -61,9 +61,9 @@ export class SpreadSender implements Sender {
 }
 
 /**
- * Whose turn it is, among several with weights: each comes as often as its weight says, and as
- * evenly as that can be (smooth weighted round robin, as nginx has it). @param weights above 0
- * @returns the index of the next
+ * Selects among weighted servers as evenly as possible (smooth weighted round robin, as in nginx).
+ * @param weights above 0
+ * @returns a function that returns the next index
  */
 export function weightedTurns(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)

@@ -7,15 +7,15 @@ import type { Heard, Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
 /**
- * Prompts that this process has sent. A load goes on where the last one ended: a prompt sent again
- * would be found in the server's cache.
+ * Prompts that this process has sent. A load continues where the last one ended, as a repeated
+ * prompt would be served from the server's cache.
  */
 let sent = 0
 
-/** Of each target, whatever becomes of its connections. */
+/** Kept for each target across its connections. */
 const heardOf = new WeakMap<HttpTarget, Heard>()
 
-/** Streamed completions of the OpenAI protocol, their tokens timed as their chunks come. */
+/** Streamed completions of the OpenAI protocol; tokens are timed as their chunks arrive. */
 export function sseSender(target: HttpTarget): Sender {
   const heard = heardOf.get(target) ?? { lastMs: Number.NEGATIVE_INFINITY, longestWaitMs: 0 }
   heardOf.set(target, heard)

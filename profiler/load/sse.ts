@@ -1,8 +1,8 @@
 /**
- * Server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html), from chunks
- * cut anywhere, inside a character too.
+ * Parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html) from
+ * chunks cut anywhere, even inside a character.
  */
-/** A longer event is none: it would be kept whole. */
+/** Longer events are an error, as an event is buffered whole. */
 const mostEventChars = 4_194_304
 
 export class SseParser {
@@ -11,7 +11,7 @@ export class SseParser {
   private data: string[] = []
   private afterCarriageReturn = false
 
-  /** The data of every event that this chunk completes. */
+  /** Data of every event that this chunk completes. */
   push(chunk: Uint8Array): string[] {
     const events: string[] = []
     let text = this.decoder.decode(chunk, { stream: true })

@@ -1,6 +1,6 @@
 /**
- * Sees when a process that should have run did not: a timer that fires late. What is measured
- * meanwhile is the machine's doing, not the server's.
+ * Detects pauses of this process by late timers. What is measured during a pause is due to the
+ * host, not the server.
  */
 export class StallWatch {
   private lastMs = 0
@@ -8,14 +8,14 @@ export class StallWatch {
 
   constructor(private readonly periodMs: number) {}
 
-  /** To be called every period, with the time since the run's start. */
+  /** Called every period with the time since the start of the run. */
   tick(nowMs: number): void {
     const lateMs = nowMs - this.lastMs - this.periodMs
     if (lateMs > shortestStallMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
     this.lastMs = nowMs
   }
 
-  /** Start and end of each stall, one after the other, ms. */
+  /** Start and end of each pause, one after the other, ms. */
   stallsMs(): Float64Array {
     return Float64Array.from(this.spans)
   }

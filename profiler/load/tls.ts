@@ -2,15 +2,15 @@ import { createSecureContext, type SecureContext } from 'node:tls'
 import type { TlsOptions } from '../model/tls-options.ts'
 
 /**
- * How to check a server's certificate, in the words of node:tls and all that connects by it. Throws
- * for a `ca`, `cert` or `key` that is no PEM, or a pair that does not fit.
+ * Options of node:tls that check a server's certificate. Throws for a `ca`, `cert` or `key` that is
+ * no PEM, or a pair that does not match.
  */
 export function tlsChecks({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}): {
   secureContext?: SecureContext
   rejectUnauthorized?: false
 } {
   return {
-    // Made once: a connection with `ca` would read all of its certificates anew.
+    // Created once: a connection with `ca` would parse all certificates again.
     ...((ca !== undefined || cert !== undefined) && {
       secureContext: createSecureContext({ ca, cert, key }),
     }),
@@ -19,16 +19,16 @@ export function tlsChecks({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}
 }
 
 /**
- * Whether a server broke the connection off for want of the client's certificate: by an alert of
- * TLS 1.3, or by one of TLS 1.2 that says no more than that they do not agree.
+ * Whether a server closed the connection for lack of a client certificate: by an alert of TLS 1.3,
+ * or one of TLS 1.2 that only reports a failed handshake.
  */
 export const asksForCertificate = (words: string): boolean =>
   /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(words)
 
-/** What to do about a server that wants to know its client. */
+/** Hint for a server that requires a client certificate. */
 export const clientCertificateHint =
   "it asks for a certificate of the client's own: --cert FILE --key FILE (predictor.tls: {cert, key} in an experiment file)"
 
-/** What to do about a certificate that is not trusted. */
+/** Hint for a certificate that is not trusted. */
 export const trustHint =
   'name the authority (ca, --ca FILE), or take any certificate (insecureSkipVerify, --insecure-skip-verify)'

@@ -4,8 +4,8 @@ import type { StreamTimes } from './sender.ts'
 import { SseParser } from './sse.ts'
 
 /**
- * What is read of a chunk: https://platform.openai.com/docs/api-reference/chat-streaming, and of
- * completions. It is the server's word, of any type.
+ * Parsed chunk: https://platform.openai.com/docs/api-reference/chat-streaming, or a completion.
+ * Sent by the server, so fields may have any type.
  */
 interface Chunk {
   readonly error?: unknown
@@ -15,7 +15,7 @@ interface Chunk {
   readonly usage?: unknown
 }
 
-/** Undefined or null where a chunk is none: a chunk of an answer has choices or counts. */
+/** Error in a chunk; undefined or null without one. A chunk of an answer has choices or counts. */
 function errorIn(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
   const isAnswer = chunk.choices !== undefined || chunk.usage !== undefined
@@ -27,31 +27,33 @@ const field = (value: unknown, name: string): unknown => (isRecord(value) ? valu
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /**
- * A chunk of the answer. Without text it may be a token all the same: half of a character, the
- * beginning of what may be a stop sequence, an end token that is ignored.
+ * A chunk of the answer. It may carry a token without text: half of a character, the possible start
+ * of a stop sequence, an ignored end token.
  */
 interface AnswerChunk {
   readonly atMs: number
   readonly text: string
-  /** Where the server says how many tokens it carries. */
+  /** Number of tokens, where the server reports it. */
   readonly tokens: number | undefined
-  /** Why the answer ends with it. */
+  /** Finish reason, where the answer ends with this chunk. */
   readonly finish: string | undefined
 }
 
 /**
- * Beyond what any answer has: a server's word is not to fill the memory. A character of UTF-16 is
- * three bytes at most, and a token one at least.
+ * Limit on tokens, so that a server cannot fill the memory. A UTF-16 character has three bytes at
+ * most, a token one at least.
  */
 const mostTokens = 1_000_000
 const mostTokensPerCharacter = 3
 
 /**
- * Tokens that follow each other within less were not made one after the other: what stands before
- * the server collects its answer. The fastest servers take some 300 µs for a token.
+ * Tokens closer together than this were not generated one after the other: something collects the
+ * answer before it reaches us. The fastest servers take about 300 µs per token.
  */
 const minTokenMs = 0.05
-/** Where the server counts no tokens: one has less text, and no second word. */
+/**
+ * Longest text of a single token, without a second word, where the server does not count tokens.
+ */
 const maxTokenChars = 20
 
 /**
@@ -76,7 +78,7 @@ function countIn(usage: unknown, name: string): number | undefined {
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0)
 
 /**
- * Tokens that a chunk lists: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or
+ * Tokens listed in a chunk: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or
  * completions.
  */
 function tokensTold(choice: unknown): number | undefined {
@@ -90,10 +92,9 @@ function tokensTold(choice: unknown): number | undefined {
 }
 
 /**
- * How many tokens each chunk carries: as it says; else one where it has text. What the server's
- * count has beyond that are chunks without text, one each, and the rest is shared out by the length
- * of the texts. One token more than chunks is the end of the text, which is counted and has no
- * chunk.
+ * Number of tokens in each chunk: as reported, else one where it has text. Further tokens in the
+ * server's count are assigned to chunks without text, one each; the rest is shared by the length of
+ * the texts. One token more than chunks is the end token, which is counted without a chunk.
  */
 function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number[] {
   const told = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
@@ -104,8 +105,7 @@ function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number
   const within = silent.filter((i) => chunks[i]!.finish === undefined)
   for (const i of within.slice(0, Math.max(0, left))) told[i] = 1
   left -= Math.min(within.length, Math.max(0, left))
-  // An answer of the length that was asked for ends without a token of its own, unless it is the
-  // one that is missing.
+  // An answer of the requested length ends without an end token, unless that is the missing one.
   const end = silent.find(
     (i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'),
   )
@@ -126,7 +126,7 @@ function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number
   })
 }
 
-/** Names and arguments of the tools that a chunk calls: tokens like any other. */
+/** Names and arguments of tool calls, which consist of tokens too. */
 function calledIn(delta: unknown): string {
   const calls = field(delta, 'tool_calls')
   const functions = [
@@ -138,38 +138,38 @@ function calledIn(delta: unknown): string {
     .join('')
 }
 
-/** What the model thinks aloud: some servers say it twice, under the old name and the new one. */
+/** Reasoning text; some servers send it twice, under an old and a new name. */
 const thoughtIn = (delta: unknown): unknown =>
   [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
 
-/** Tokens of thoughts, as OpenAI and as SGLang tell them. */
+/** Reasoning tokens, as OpenAI and SGLang report them. */
 const thoughtsCounted = (usage: unknown): number | undefined =>
   countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
   countIn(usage, 'reasoning_tokens')
 
-/** One streamed completion: when its tokens came, and whether it came to its end. */
+/** One streamed completion: the times of its tokens, and whether it is complete. */
 export class TokenStream {
   private readonly parser = new SseParser()
   private readonly chunks: AnswerChunk[] = []
   private counted: number | undefined
   private prompted: number | undefined
   private thoughts = 0
-  /** Its thoughts are streamed, and not only counted. */
+  /** Its reasoning is streamed, not only counted. */
   private thinksAloud = false
-  /** Every chunk with text so far has said how many tokens there are up to it. */
+  /** Every chunk with text so far has reported the number of tokens up to it. */
   private countedEach = true
   private finished = false
   private done = false
   private wrong: string | undefined
   private endless = false
 
-  /** What the server said that went wrong: a text, or an object with its message. */
+  /** Error reported by the server: a text, or an object with its message. */
   error: unknown
 
-  /** True once any text has come. */
+  /** True once any text has arrived. */
   started = false
 
-  /** @param atMs when the chunk came, ms from the send */
+  /** @param atMs arrival of the chunk, ms from the send */
   push(chunk: Uint8Array, atMs: number): void {
     if (this.endless) return
     let events: string[] = []
@@ -190,7 +190,7 @@ export class TokenStream {
     try {
       chunk = JSON.parse(data)
     } catch {
-      chunk = undefined // No JSON.
+      chunk = undefined // Not JSON.
     }
     if (!isRecord(chunk)) {
       this.wrong ??= 'bad answer'
@@ -237,7 +237,7 @@ export class TokenStream {
       : 0
     const tokens = tokensTold(choice) ?? (since > 0 ? since : undefined)
     this.started ||= text !== ''
-    // The first chunk of many servers says who speaks, before there is a token.
+    // The first chunk of many servers only names the role, before any token.
     const speaker =
       this.chunks.length === 0 &&
       text === '' &&
@@ -246,19 +246,19 @@ export class TokenStream {
     if (!speaker || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
   }
 
-  /** The class of the error once the answer has ended; undefined for a good one. */
+  /** Error class once the answer has ended; undefined for a good one. */
   get fault(): string | undefined {
     if (this.wrong !== undefined) return this.wrong
     if (!this.done && !this.finished) return this.started ? 'cut stream' : 'bad answer'
     return this.started || this.times !== undefined ? undefined : 'no token'
   }
 
-  /** What it said so far. */
+  /** Text so far. */
   get text(): string {
     return this.chunks.map(({ text }) => text).join('')
   }
 
-  /** Undefined without a token. The first one is the first that is seen, where any is. */
+  /** Undefined without a token. Times start at the first observed token. */
   get times(): StreamTimes | undefined {
     const { chunks, counted } = this
     const withText = chunks.filter(({ text }) => text !== '').length
@@ -290,8 +290,8 @@ export class TokenStream {
   }
 
   /**
-   * Whether several tokens came and no time passed between them. The end of the text, which may be
-   * a token of its own, comes later also after an answer in one piece.
+   * Whether several tokens arrived without time between them. The end token may arrive later, also
+   * after an answer in one piece.
    */
   private cameAtOnce(each: readonly number[], first: number): boolean {
     const { chunks, counted } = this
