@@ -126,10 +126,10 @@ interface PredictAnswer {
 const sizesOf = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
-/** A shape is the server's word: what it says is not made room for beyond this. */
+/** Limit on values of a tensor, as its shape is only a claim of the server. */
 const mostRepeated = 1_000_000
 
-/** Contents as they stand, or a list of values whose last one stands for all that follow it. */
+/** Reads contents, or a list of values whose last one is repeated. */
 function answered(tensor: TensorProto) {
   const shape = sizesOf(tensor)
   const datatype = datatypeOf(tensor.dtype)
@@ -191,7 +191,7 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   })
 }
 
-/** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
+/** Converts a body of the REST form, rows ("instances") or columns ("inputs"), to a message. */
 function messageOfRow(
   model: string,
   { name: signature, inputs }: Signature,
