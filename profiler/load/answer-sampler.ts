@@ -9,9 +9,9 @@ import type { HttpTarget } from './child-messages.ts'
 type Sampled = NonNullable<LoadRun['sampled']>[number]
 
 const everyMs = 100
-const mostOfOneLoad = 20
+const maxPerLoad = 20
 /** Longer answers are not sampled. */
-const mostBytes = 2 ** 20
+const maxBytes = 2 ** 20
 
 export class AnswerSampler {
   private readonly bodies: ReadonlySet<number>
@@ -27,7 +27,7 @@ export class AnswerSampler {
 
   /** Whether an answer to this body is wanted now. */
   wants(body: number): boolean {
-    if (this.bodies.size === 0 || !this.bodies.has(body) || this.kept.length >= mostOfOneLoad)
+    if (this.bodies.size === 0 || !this.bodies.has(body) || this.kept.length >= maxPerLoad)
       return false
     const nowMs = this.now()
     if (nowMs < this.nextMs) return false
@@ -36,7 +36,7 @@ export class AnswerSampler {
   }
 
   keep(body: number, answer: Uint8Array): void {
-    if (answer.byteLength <= mostBytes && this.kept.length < mostOfOneLoad)
+    if (answer.byteLength <= maxBytes && this.kept.length < maxPerLoad)
       this.kept.push({ body, answer })
   }
 
@@ -64,14 +64,14 @@ class KeptAnswer implements AnswerReader {
 
   read(chunk: Buffer): void {
     this.bytes += chunk.length
-    if (this.bytes <= mostBytes) this.chunks.push(Buffer.from(chunk))
+    if (this.bytes <= maxBytes) this.chunks.push(Buffer.from(chunk))
     else this.chunks = []
     this.reader.read(chunk)
   }
 
   end() {
     const outcome = this.reader.end()
-    if (outcome.failure === undefined && this.bytes <= mostBytes)
+    if (outcome.failure === undefined && this.bytes <= maxBytes)
       this.keep(Buffer.concat(this.chunks))
     return outcome
   }

@@ -5,7 +5,7 @@
 
 /** Round trips after its send within which a request may meet a close in progress. */
 const roundTrips = 2
-const leastMs = 1
+const minMs = 1
 /** Servers close connections that are idle for this long, some late by their timers. */
 const longIdleMs = 500
 const lateMs = 50
@@ -45,7 +45,7 @@ export class Sent {
    * trip, or was already pending, which the next turn of the event loop reports, however late.
    */
   metClose(roundTripMs: number): boolean {
-    const raceMs = this.idleMs >= longIdleMs ? lateMs : leastMs + roundTrips * roundTripMs
+    const raceMs = this.idleMs >= longIdleMs ? lateMs : minMs + roundTrips * roundTripMs
     return turns <= this.turn || performance.now() - this.atMs <= raceMs
   }
 }

@@ -23,11 +23,11 @@ import { StallWatch } from './stall-watch.ts'
 type ClosedLoad = Extract<Load, { kind: 'closed' }>
 
 /** Limit on the bytes of requests that all clients hold, as each builds its own. */
-const mostRequestBytes = 64 * 2 ** 20
+const maxRequestBytes = 64 * 2 ** 20
 /**
  * Limit on the requests of a client: the first of many bodies of a long trace represent the mix.
  */
-const mostRequests = 1024
+const maxRequests = 1024
 const tickMs = 10
 /**
  * Times reported by autocannon and times observed here belong to the same answers within this
@@ -38,18 +38,18 @@ const sameMs = 5
  * Answers after which failures are checked, and the share of failures that ends a loop without
  * pauses.
  */
-const fewestAnswers = 20
-const mostFailed = 0.1
+const minAnswers = 20
+const maxFailedShare = 0.1
 /** Time allowed for the last answers: several times the slowest before them. */
 const drainMs = 500
 const drainFactor = 3
 
 /** Smaller loops measure unloaded latencies, which a request that was cut off would disturb. */
-const fewestConnections = 8
+const minConnections = 8
 
 /** Whether autocannon may play a load on a target. */
 export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =>
-  load.connections >= fewestConnections &&
+  load.connections >= minConnections &&
   !load.forOpen &&
   target.transport === undefined &&
   target.spread === undefined &&
@@ -110,7 +110,7 @@ function optionsFor(
   expectedRps: number,
 ): autocannon.Options {
   const requests = oncePerBody(
-    { bodies: target.bodies.slice(0, mostRequests) },
+    { bodies: target.bodies.slice(0, maxRequests) },
     ({ contentType, body }) => ({
       method: 'POST' as const,
       path: target.path,
@@ -124,7 +124,7 @@ function optionsFor(
   const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
   const most = Math.min(
     requests.length,
-    Math.max(1, Math.floor(mostRequestBytes / connections / meanBytes)),
+    Math.max(1, Math.floor(maxRequestBytes / connections / meanBytes)),
   )
   // Each client builds all its requests. Together they cover the whole pool in turn.
   const each = Math.min(
@@ -263,7 +263,7 @@ class Tally {
       if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs)))
         this.giveUp()
     if (now > this.endMs + slowest && this.sentMs.size > 0) this.giveUp()
-    if (this.answers >= fewestAnswers && this.failures > mostFailed * this.answers) this.giveUp()
+    if (this.answers >= minAnswers && this.failures > maxFailedShare * this.answers) this.giveUp()
     return this.unfit || this.sentMs.size === 0
   }
 

@@ -14,7 +14,7 @@ import { watchMachine } from './machine-watch.ts'
 import { checkLoad } from './play-load.ts'
 
 /** Shorter windows end before the system's clocks have ticked. */
-const shortestWatchedS = 0.2
+const minWatchedS = 0.2
 
 /**
  * Loads HTTP servers from its own child process, which starts with the first load and lasts until
@@ -54,7 +54,7 @@ export class HttpLoadGenerator implements LoadGenerator {
         this.sentTarget = target
       }
       const told =
-        load.durationS < shortestWatchedS
+        load.durationS < minWatchedS
           ? undefined
           : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
       const { sampled, ...run } = await this.exchange(child, load, signal)

@@ -4,7 +4,7 @@ import { serverAddress } from '../server-address.ts'
 import {
   type AnswerReader,
   badEncoding,
-  outcomeOf,
+  resolveOutcome,
   tooLarge,
   WholeAnswer,
 } from './answer-reader.ts'
@@ -18,7 +18,7 @@ import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
 /** Longer bodies are written after their heads instead of being copied behind them. */
-const mostCopiedBytes = 16 * 1024
+const maxCopiedBytes = 16 * 1024
 /** A connection is not reused within this time before its announced idle timeout. */
 const idleMarginMs = 500
 
@@ -163,7 +163,7 @@ function requestBytes(
   }
   const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`)
   const head = Buffer.from(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`, 'latin1')
-  return bytes.byteLength <= mostCopiedBytes ? [Buffer.concat([head, bytes])] : [head, bytes]
+  return bytes.byteLength <= maxCopiedBytes ? [Buffer.concat([head, bytes])] : [head, bytes]
 }
 
 const lowerCased = (headers: Readonly<Record<string, string>>) =>
@@ -217,7 +217,7 @@ class Exchange implements OnConnection {
     if (this.abandoned) return
     const end = (fault: boolean) => {
       if (this.abandoned) return
-      const { failure, stream } = fault ? { failure: badEncoding } : outcomeOf(status, this.reader)
+      const { failure, stream } = fault ? { failure: badEncoding } : resolveOutcome(status, this.reader)
       this.ended(failure, stream)
     }
     if (this.decoder === undefined) end(false)

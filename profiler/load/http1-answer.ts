@@ -21,8 +21,8 @@ export class NotHttpError extends Error {
   readonly code = 'not HTTP/1'
 }
 
-const mostHeadBytes = 64 * 1024
-const mostLineBytes = 4096
+const maxHeadBytes = 64 * 1024
+const maxLineBytes = 4096
 const empty = Buffer.alloc(0)
 
 /** One answer. */
@@ -86,7 +86,7 @@ export class Http1Answer {
       default: {
         const end = chunk.indexOf(0x0a)
         if (end < 0) {
-          if (chunk.length > mostLineBytes)
+          if (chunk.length > maxLineBytes)
             throw new NotHttpError('a line of a chunked body without end')
           return undefined
         }
@@ -126,7 +126,7 @@ export class Http1Answer {
     }
     if (end < 0) {
       if (
-        chunk.length > mostHeadBytes ||
+        chunk.length > maxHeadBytes ||
         !/^H?T?T?P?/.test(chunk.toString('latin1', 0, 4)) ||
         !'HTTP/1.'.startsWith(chunk.toString('latin1', 0, 7))
       )

@@ -3,7 +3,7 @@ import { answerBytes } from '../bounded-reader.ts'
 import {
   type AnswerReader,
   badEncoding,
-  outcomeOf,
+  resolveOutcome,
   tooLarge,
   WholeAnswer,
 } from './answer-reader.ts'
@@ -167,7 +167,7 @@ class Exchange {
         if (room < 0) return this.ended(tooLarge)
         const { failure, stream } = fault
           ? { failure: badEncoding }
-          : outcomeOf(Number(end.headers[':status']), this.reader)
+          : resolveOutcome(Number(end.headers[':status']), this.reader)
         this.ended(failure, stream)
       }
       if (decoder === undefined) over(false)

@@ -1,7 +1,7 @@
 import { GeneratorError } from '../profiler-errors.ts'
 import type { Load } from '../model/load.ts'
 
-const mostRequests = 5_000_000
+const maxRequests = 5_000_000
 
 /** Throws a GeneratorError that names every unusable number of a load. */
 export function checkLoad(load: Load): void {
@@ -39,9 +39,9 @@ export function checkLoad(load: Load): void {
       : load.arrivals.kind === 'trace'
         ? load.arrivals.atMs.length
         : load.rateRps * load.durationS
-  if (requests > mostRequests)
+  if (requests > maxRequests)
     wrong.push(
-      `${Math.round(requests)} requests are more than the ${mostRequests} whose latencies are kept one by one: shorten the window`,
+      `${Math.round(requests)} requests are more than the ${maxRequests} whose latencies are kept one by one: shorten the window`,
     )
   if (wrong.length > 0) throw new GeneratorError(`unusable load: ${wrong.join('; ')}`)
 }

@@ -8,8 +8,8 @@ import { isRecord } from '../plain-record.ts'
 type Event = Readonly<Record<string, unknown>>
 
 /** Whether an event is of the Responses API; chunks of a completion have no type. */
-export const isResponseEvent = (said: Event): boolean =>
-  typeof said.type === 'string' && (said.type === 'error' || said.type.startsWith('response.'))
+export const isResponseEvent = (event: Event): boolean =>
+  typeof event.type === 'string' && (event.type === 'error' || event.type.startsWith('response.'))
 
 /** Part of an event that counts; undefined for events that begin, end or repeat a part. */
 export function chunkOf(event: Event): Event | undefined {
@@ -19,9 +19,9 @@ export function chunkOf(event: Event): Event | undefined {
   const reason = ends[type]
   if (reason !== undefined)
     return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
-  const said = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
+  const event = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
   return (
-    said && { choices: [{ delta: said[1](event.delta), logprobs: { content: event.logprobs } }] }
+    event && { choices: [{ delta: event[1](event.delta), logprobs: { content: event.logprobs } }] }
   )
 }
 
@@ -48,11 +48,11 @@ const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
 function spokenBy({ response }: Event): Event {
   const {
     input_tokens: asked,
-    output_tokens: said,
+    output_tokens: event,
     output_tokens_details: details,
   } = asRecord(asRecord(response).usage)
   return {
-    usage: { prompt_tokens: asked, completion_tokens: said, completion_tokens_details: details },
+    usage: { prompt_tokens: asked, completion_tokens: event, completion_tokens_details: details },
   }
 }
 

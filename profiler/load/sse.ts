@@ -3,7 +3,7 @@
  * chunks cut anywhere, even inside a character.
  */
 /** Longer events are an error, as an event is buffered whole. */
-const mostEventChars = 4_194_304
+const maxEventChars = 4_194_304
 
 export class SseParser {
   private readonly decoder = new TextDecoder()
@@ -24,7 +24,7 @@ export class SseParser {
       from = end.index + end[0].length
     }
     this.line += text.slice(from)
-    if (this.line.length + this.data.reduce((sum, line) => sum + line.length, 0) > mostEventChars)
+    if (this.line.length + this.data.reduce((sum, line) => sum + line.length, 0) > maxEventChars)
       throw new RangeError('an event without end')
     return events
   }

@@ -11,7 +11,7 @@ export class StallWatch {
   /** Called every period with the time since the start of the run. */
   tick(nowMs: number): void {
     const lateMs = nowMs - this.lastMs - this.periodMs
-    if (lateMs > shortestStallMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
+    if (lateMs > minStallMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
     this.lastMs = nowMs
   }
 
@@ -21,4 +21,4 @@ export class StallWatch {
   }
 }
 
-const shortestStallMs = 5
+const minStallMs = 5

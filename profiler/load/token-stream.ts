@@ -43,8 +43,8 @@ interface AnswerChunk {
  * Limit on tokens, so that a server cannot fill the memory. A UTF-16 character has three bytes at
  * most, a token one at least.
  */
-const mostTokens = 1_000_000
-const mostTokensPerCharacter = 3
+const maxTokens = 1_000_000
+const maxTokensPerCharacter = 3
 
 /**
  * Tokens closer together than this were not generated one after the other: something collects the
@@ -70,7 +70,7 @@ const givenUp: ReadonlySet<unknown> = new Set([
 
 function countIn(usage: unknown, name: string): number | undefined {
   const count = field(usage, name)
-  return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= mostTokens
+  return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= maxTokens
     ? (count as number)
     : undefined
 }
@@ -115,7 +115,7 @@ function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number
   }
   const open = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
   const length = sum(open)
-  const spare = Math.min(left, mostTokensPerCharacter * length)
+  const spare = Math.min(left, maxTokensPerCharacter * length)
   if (spare <= 1) return told
   let [before, given] = [0, 0]
   return told.map((tokens, i) => {
@@ -233,7 +233,7 @@ export class TokenStream {
     this.finished ||= Boolean(reason)
     if (text !== '') this.countedEach &&= more > 0
     const since = this.countedEach
-      ? Math.min(more, Math.max(1, mostTokensPerCharacter * text.length))
+      ? Math.min(more, Math.max(1, maxTokensPerCharacter * text.length))
       : 0
     const tokens = tokensTold(choice) ?? (since > 0 ? since : undefined)
     this.started ||= text !== ''

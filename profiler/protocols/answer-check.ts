@@ -10,7 +10,7 @@ import {
   type Comparison,
   differenceFrom,
   type GoldenAnswers,
-  mostOthers,
+  maxDifferentRequests,
 } from './golden-answers.ts'
 
 /** Expected answers of one configuration. JSON-safe, for a remote process. */
@@ -84,7 +84,7 @@ export class AnswerCheck {
     await this.pending
     const { golden } = this.spec
     if (this.wrong !== undefined || golden === undefined) return this.wrong
-    const most = mostOthers(golden, this.comparison, this.compared, this.generated)
+    const most = maxDifferentRequests(golden, this.comparison, this.compared, this.generated)
     return this.others.length > most ? this.inWords(this.others[0]!) : undefined
   }
 

@@ -186,8 +186,8 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
 /**
  * Limits on the values of one item over all inputs, and on its dimensions, beyond any real model.
  */
-const mostValues = 2 ** 24
-const mostDimensions = 32
+const maxValues = 2 ** 24
+const maxDimensions = 32
 
 /**
  * Matches a source to inputs. A folder of images fills byte inputs whatever their name. Throws a
@@ -201,11 +201,11 @@ export function fitted<Input extends TensorInput>(
   const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
   const values = inputs.reduce((sum, { shape }) => sum + sizeOf(shape), 0)
   if (
-    !(values <= mostValues) ||
-    inputs.some(({ shape }) => shape.length > mostDimensions || !shape.every(Number.isSafeInteger))
+    !(values <= maxValues) ||
+    inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${named}: a request is made of up to ${mostValues.toLocaleString('en-US')} values, in ${mostDimensions} whole dimensions`,
+      `${named}: a request is made of up to ${maxValues.toLocaleString('en-US')} values, in ${maxDimensions} whole dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))

@@ -37,10 +37,10 @@ export const fits = (
 ): boolean => served(fit, inputTokens, messages) + outputTokens <= fit.context
 
 /** Longest prompt that leaves half of the context to the answer, at least one token. */
-export const longestPrompt = (fit: ContextFit): number =>
-  longestBeside(fit, Math.floor(fit.context / 2))
+export const maxPromptTokens = (fit: ContextFit): number =>
+  maxTemplateTokens(fit, Math.floor(fit.context / 2))
 
-function longestBeside(fit: ContextFit, outputTokens: number): number {
+function maxTemplateTokens(fit: ContextFit, outputTokens: number): number {
   let [low, high] = [1, fit.context]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
@@ -64,7 +64,7 @@ export function lengthsWithin(
   const room = fit.context - served(fit, inputTokens, 1)
   const answer = Math.min(outputTokens, Math.max(1, room, Math.floor(fit.context / 2)))
   return {
-    inputTokens: Math.min(inputTokens, longestBeside(fit, answer)),
+    inputTokens: Math.min(inputTokens, maxTemplateTokens(fit, answer)),
     outputTokens: answer,
     fitted: 'cut',
   }

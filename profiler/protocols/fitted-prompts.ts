@@ -6,10 +6,10 @@ import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import { counterOf } from './tokenizer.ts'
 
 /** Limits on the tokens of a common word, and on those that a template adds to a message. */
-const mostPerWord = 8
-const mostPerMessage = 256
+const maxPerWord = 8
+const maxPerMessage = 256
 /** Words of the longer of two prompts that calibrate the server's count. */
-const mostTried = 512
+const maxCalibrationWords = 512
 /** Prompts of a file that are counted, as far as this many letters per word suffice. */
 const triedSaid = 8
 const lettersPerWord = 4
@@ -31,9 +31,9 @@ export async function promptsWithin(
   if (context === undefined) return { prompts: drawn, remarks: [] }
   const worst: ContextFit = {
     context,
-    perToken: mostPerWord,
+    perToken: maxPerWord,
     perTokenError: 0,
-    perMessage: mostPerMessage,
+    perMessage: maxPerMessage,
   }
   if (within(drawn, worst)) return { prompts: drawn, remarks: [] }
   const fit = { context, ...(await countingOf(context, spec, drawn, seed, count)) }
@@ -58,7 +58,7 @@ async function countingOf(
   seed: number,
   count: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
-  const half = Math.max(1, Math.min(mostTried, Math.floor(context / mostPerWord)) >> 1)
+  const half = Math.max(1, Math.min(maxCalibrationWords, Math.floor(context / maxPerWord)) >> 1)
   const own = counterOf(spec.tokenizer)
   const of = (tokens: number): Prompt => {
     const lengths = {

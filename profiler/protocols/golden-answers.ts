@@ -50,10 +50,10 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
 }
 
 /** Values stored of a longer list, evenly from start to end. */
-const mostKept = 2_048
-const mostPaths = 1_000
+const maxStoredValues = 2_048
+const maxPaths = 1_000
 /** Characters stored of a longer text, with a hash of the rest. */
-const mostLetters = 2_048
+const maxStoredCharacters = 2_048
 const digestOf = (text: string): string =>
   `${text.slice(0, 80)}... (${text.length} characters, sha256 ${createHash('sha256').update(text).digest('hex').slice(0, 16)})`
 
@@ -81,7 +81,7 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
     return
   }
   if (leaves[path] === undefined) {
-    if (Object.keys(leaves).length === mostPaths) return
+    if (Object.keys(leaves).length === maxPaths) return
     leaves[path] = []
   }
   leaves[path].push(value)
@@ -90,13 +90,13 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
 /** The length comes first, as a longer list is another answer. */
 function thinned(all: readonly unknown[]): readonly unknown[] {
   const values = all.map((value) =>
-    typeof value === 'string' && value.length > mostLetters ? digestOf(value) : value,
+    typeof value === 'string' && value.length > maxStoredCharacters ? digestOf(value) : value,
   )
-  if (values.length <= mostKept) return values
-  const step = values.length / mostKept
+  if (values.length <= maxStoredValues) return values
+  const step = values.length / maxStoredValues
   return [
     `${values.length} values`,
-    ...Array.from({ length: mostKept }, (_, i) => values[Math.floor(i * step)]),
+    ...Array.from({ length: maxStoredValues }, (_, i) => values[Math.floor(i * step)]),
   ]
 }
 
@@ -201,7 +201,7 @@ const fewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
 /** Number of these answers that may have another label, text or integer. */
-export function mostOthers(
+export function maxDifferentRequests(
   golden: GoldenAnswers,
   comparison: Comparison,
   answers: number,

@@ -8,9 +8,9 @@ import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 
 /** Limit on items per request, for distributions with a tail: more is a job, not a request. */
-const mostItems = 4096
+const maxItems = 4096
 /** Default limit on bodies made from a file of texts. */
-const mostBodies = 10_000
+const maxBodies = 10_000
 /**
  * Seed of a separate stream for sizes, so that the content of items does not depend on their
  * number.
@@ -19,7 +19,7 @@ const sizeStream = 0x5123e5
 
 /** Draws a number of items, at least 1. */
 export function drawItems(counts: ItemCounts, uniform: Uniform): number {
-  const within = (value: number) => Math.min(mostItems, Math.max(1, Math.round(value)))
+  const within = (value: number) => Math.min(maxItems, Math.max(1, Math.round(value)))
   switch (counts.kind) {
     case 'fixed':
       return counts.items
@@ -58,7 +58,7 @@ export function poolSizes(
   if (count !== undefined || kind !== 'texts')
     return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
   const sizes: number[] = []
-  for (let used = 0; used < available && sizes.length < mostBodies; used += sizes.at(-1)!)
+  for (let used = 0; used < available && sizes.length < maxBodies; used += sizes.at(-1)!)
     sizes.push(draw())
   return sizes
 }

@@ -133,7 +133,7 @@ export const idFault = (said: unknown, asked: unknown): string | undefined =>
     : undefined
 
 /** Depth to which lists of results are checked. */
-const mostDeep = 3
+const maxDepth = 3
 
 /** Fields in which servers and gateways report errors. */
 const errorFields = ['error', 'Error', 'exception', 'fault']
@@ -166,7 +166,7 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
     return `with the error ${JSON.stringify(detail)}`
   if (success === false) return `with success: false${of}`
   if (ok === false) return `with ok: false${of}`
-  if (deep === mostDeep) return undefined
+  if (deep === maxDepth) return undefined
   for (const [key, inner] of Object.entries(value)) {
     const fault = documentFault(inner, place === 'it' ? `'${key}'` : `${place}.${key}`, deep + 1)
     if (fault !== undefined) return fault

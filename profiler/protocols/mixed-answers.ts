@@ -6,7 +6,7 @@
 /** Values of an answer in order; undefined for a bad answer, which is checked elsewhere. */
 type Values = readonly unknown[] | undefined
 
-const mostRequests = 4
+const maxRequests = 4
 /** Slow servers get fewer requests. */
 const longEnoughMs = 2_000
 /** Larger batches add in another order, with less precision on some devices. */
@@ -25,7 +25,7 @@ export async function mixedUp(
   const startedMs = performance.now()
   const alone: Values[] = []
   while (
-    alone.length < Math.min(requests, mostRequests) &&
+    alone.length < Math.min(requests, maxRequests) &&
     performance.now() - startedMs < longEnoughMs
   )
     alone.push(await ask(alone.length))
@@ -76,7 +76,7 @@ export function differentOnes<Body extends { readonly body: string | Uint8Array 
     if (seen.has(body.body)) continue
     seen.add(body.body)
     different.push(body)
-    if (different.length === mostRequests) break
+    if (different.length === maxRequests) break
   }
   return different
 }

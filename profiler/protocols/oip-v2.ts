@@ -11,7 +11,7 @@ import {
   tensorsByName,
   tensorsFault,
 } from './meaning.ts'
-import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
+import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { sizeOf } from './tensor-bytes.ts'
@@ -202,7 +202,7 @@ export function oipInputs(protocol: string, url: string, metadata: unknown): Oip
       datatype,
       kind,
       shape,
-      most: mostOf(datatype),
+      most: maxInteger(datatype),
       batched: declared.length > 0 && declared[0]! <= 0,
     }
   })

@@ -127,7 +127,7 @@ const sizesOf = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
 /** Limit on values of a tensor, as its shape is only a claim of the server. */
-const mostRepeated = 1_000_000
+const maxRepeated = 1_000_000
 
 /** Reads contents, or a list of values whose last one is repeated. */
 function answered(tensor: TensorProto) {
@@ -140,7 +140,7 @@ function answered(tensor: TensorProto) {
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
   const most = sizeOf(shape)
-  const repeated = values.length > 0 && values.length < most && most <= mostRepeated
+  const repeated = values.length > 0 && values.length < most && most <= maxRepeated
   const data = repeated
     ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
