@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { Session } from './capacity/session.ts'
-import { playSweep, judgeSweep } from './load-sweep.ts'
-import { QueueServer } from './testing/queue-server.ts'
+import { VirtualLoadGenerator } from './load/virtual-generator.ts'
+import { judgeSweep, playSweep } from './load-sweep.ts'
 import type { LoadPoint } from './model/load-point.ts'
 import type { Slo } from './model/slo.ts'
-import { VirtualLoadGenerator } from './load/virtual-generator.ts'
+import { QueueServer } from './testing/queue-server.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 250, maxErrorRate: 0.01 }
 const { signal } = new AbortController()

@@ -1,8 +1,8 @@
 /** Sweep of a server: one load after the other, each for the same time. */
 import { describeErrors, type Session } from './capacity/session.ts'
-import { meetsSlo, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
-import type { LoadPoint } from './model/load-point.ts'
 import type { Arrivals } from './model/load.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import { meetsSlo, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
 
 /** A closed loop of a number of connections, or open load at a rate per second. */
 export type SweepLoad = { readonly connections: number } | { readonly rateRps: number }

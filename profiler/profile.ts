@@ -3,35 +3,35 @@
 import { describeViolation } from './capacity/capacity-bounds.ts'
 import { collectCaveats } from './capacity/caveats.ts'
 import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
-import { resolveGenerator } from './load/resolve-generator.ts'
 import { describeErrors, Session } from './capacity/session.ts'
-import { playSweep, type SweepLoad, judgeSweep } from './load-sweep.ts'
-import type { PayloadSource } from './payload-source.ts'
-import { ProtocolError } from './profiler-errors.ts'
-import { usualFirstAnswerMs } from './protocols/http.ts'
-import { detectProtocol, protocolFor } from './protocols/index.ts'
-import type { ProtocolOptions } from './protocols/protocol-module.ts'
-import type { ProtocolName } from './protocols/protocol-table.ts'
-import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
+import { resolveGenerator } from './load/resolve-generator.ts'
+import { judgeSweep, playSweep, type SweepLoad } from './load-sweep.ts'
+import type { Arrivals, Load, Phase } from './model/load.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { LoadRun } from './model/load-run.ts'
+import type { Measurement } from './model/measurement.ts'
 import {
   exceedsErrorRate,
-  meetsSlo,
   isInvalidWindow,
+  meetsSlo,
   type Slo,
   sloLimit,
   sloName,
   sloText,
   sloValue,
 } from './model/slo.ts'
+import type { PayloadSource } from './payload-source.ts'
+import { ProtocolError } from './profiler-errors.ts'
+import { usualFirstAnswerMs } from './protocols/http.ts'
+import { detectProtocol, protocolFor } from './protocols/index.ts'
+import type { OnReason } from './protocols/protocol.ts'
+import type { ProtocolOptions } from './protocols/protocol-module.ts'
+import type { ProtocolName } from './protocols/protocol-table.ts'
+import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import type { LoadPoint } from './model/load-point.ts'
-import type { LoadRun } from './model/load-run.ts'
-import type { Arrivals, Load, Phase } from './model/load.ts'
-import type { Measurement } from './model/measurement.ts'
-import type { OnReason } from './protocols/protocol.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
@@ -156,7 +156,12 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   try {
     if (options.sweep !== undefined) {
       const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
-      return { ...about, ...judgeSweep(sweep, slo), sweep, caveats: collectCaveats(target, session) }
+      return {
+        ...about,
+        ...judgeSweep(sweep, slo),
+        sweep,
+        caveats: collectCaveats(target, session),
+      }
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
@@ -246,7 +251,8 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
     return { verdict: 'failed', summary: `no request was answered well: ${describeErrors(point)}` }
-  if (meetsSlo(point, slo)) return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
+  if (meetsSlo(point, slo))
+    return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
   // Late sends count as latency. An SLO met in spite of them is met; one violated with them says
   // nothing about the server.
   if (point.generatorSaturated)

@@ -2,14 +2,14 @@
 import { once } from 'node:events'
 import { schedule } from '../load/arrivals.ts'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
-import { forkEntry } from '../module-entry.ts'
 import { summariseRun } from '../load/load-point.ts'
-import type { KnownStream } from '../testing/token-server.ts'
+import type { Load } from '../model/load.ts'
 import type { LatencySummary } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
+import { forkEntry } from '../module-entry.ts'
+import type { KnownStream } from '../testing/token-server.ts'
 import { plainStreams } from './plain-stream.ts'
 
 /**

@@ -5,13 +5,13 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { measureCapacity } from '../capacity/measure.ts'
-import { gamma, normal, type Uniform } from '../seeded-random.ts'
+import type { Load } from '../model/load.ts'
 import { meetsSlo, type Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
+import { gamma, normal, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { StreamingGenerator } from '../testing/streaming-generator.ts'
-import type { Load } from '../model/load.ts'
-import type { VirtualServer } from '../model/virtual-server.ts'
 
 const seeds = Number(process.argv[2] ?? 10)
 const { signal } = new AbortController()

@@ -3,9 +3,9 @@ import type { CapacityOutcome, Measurement } from '../model/measurement.ts'
 import {
   boundedAbove,
   boundedBetween,
-  resolveCapacity,
   computeHalfWidth,
   noCapacity,
+  resolveCapacity,
   unknownCapacity,
 } from './capacity-bounds.ts'
 
@@ -13,9 +13,12 @@ const infinite = Number.POSITIVE_INFINITY
 
 test('what held and what bounds it tell how a capacity is known', () => {
   expect(
-    [boundedBetween(90, 110, 100), boundedBetween(90, infinite), boundedBetween(0, 50), boundedBetween(0, infinite)].map(
-      ({ known }) => known,
-    ),
+    [
+      boundedBetween(90, 110, 100),
+      boundedBetween(90, infinite),
+      boundedBetween(0, 50),
+      boundedBetween(0, infinite),
+    ].map(({ known }) => known),
   ).toEqual(['held', 'bound below', 'bound above', 'nothing'])
   expect(boundedBetween(0.5, 0.6)).toEqual({
     capacityRps: 0.5,
@@ -26,7 +29,11 @@ test('what held and what bounds it tell how a capacity is known', () => {
     { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' },
     { capacityRps: 0, capacityCi90Rps: [0, infinite], known: 'nothing' },
   ])
-  expect(boundedAbove(50)).toEqual({ capacityRps: 50, capacityCi90Rps: [0, 50], known: 'bound above' })
+  expect(boundedAbove(50)).toEqual({
+    capacityRps: 50,
+    capacityCi90Rps: [0, 50],
+    known: 'bound above',
+  })
 })
 
 test.each<[CapacityOutcome, number, [number, number], string]>([

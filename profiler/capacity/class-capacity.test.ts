@@ -4,10 +4,10 @@
  */
 import { median } from 'simple-statistics'
 import { describe, expect, test } from 'vitest'
+import type { Slo } from '../model/slo.ts'
 import { ClassedGenerator, ClassedServer } from '../testing/classed-generator.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Slo } from '../model/slo.ts'
 import { confirmCapacity } from './confirmation/confirm.ts'
 import { efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'

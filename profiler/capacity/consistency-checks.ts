@@ -1,6 +1,7 @@
 /** Caveats on a measurement whose windows disagree, or whose server changed. */
-import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
+
 import type { LoadRun } from '../model/load-run.ts'
+import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
 
 const rateTolerance = 0.05
 const minStandardErrors = 3
@@ -43,7 +44,12 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
 export function describeSpeedChange(before: LoadRun, after: LoadRun): string[] {
   const [a, b] = [computeLatencyMoments(before.latencyMs), computeLatencyMoments(after.latencyMs)]
   const difference = Math.abs(a.mean - b.mean)
-  if (!(difference > minStandardErrors * Math.hypot(a.standardError, b.standardError) && difference > 0.25 * a.mean))
+  if (
+    !(
+      difference > minStandardErrors * Math.hypot(a.standardError, b.standardError) &&
+      difference > 0.25 * a.mean
+    )
+  )
     return []
   const how = b.mean > a.mean ? 'slower' : 'faster'
   return [

@@ -9,12 +9,21 @@ test('what was believed is borne out by what is seen within a fifth of it, eithe
     true,
     false,
   ])
-  expect([84, 100, 119].map((expectedRps) => agreesWithExpectation(expectedRps, 100))).toEqual([true, true, true])
-  expect([80, 120].map((expectedRps) => agreesWithExpectation(expectedRps, 100))).toEqual([false, false])
+  expect([84, 100, 119].map((expectedRps) => agreesWithExpectation(expectedRps, 100))).toEqual([
+    true,
+    true,
+    true,
+  ])
+  expect([80, 120].map((expectedRps) => agreesWithExpectation(expectedRps, 100))).toEqual([
+    false,
+    false,
+  ])
 })
 
 test('where nothing was believed, or nothing seen, nothing is', () => {
-  expect([agreesWithExpectation(undefined, 100), agreesWithExpectation(100, undefined), agreesWithExpectation(undefined, undefined)]).toEqual(
-    [false, false, false],
-  )
+  expect([
+    agreesWithExpectation(undefined, 100),
+    agreesWithExpectation(100, undefined),
+    agreesWithExpectation(undefined, undefined),
+  ]).toEqual([false, false, false])
 })

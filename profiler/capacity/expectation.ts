@@ -2,7 +2,10 @@
 const maxRatio = 1.2
 
 /** Whether an observed rate agrees with the expected one; false where either is missing. */
-export const agreesWithExpectation = (expectedRps: number | undefined, observedRps: number | undefined): boolean =>
+export const agreesWithExpectation = (
+  expectedRps: number | undefined,
+  observedRps: number | undefined,
+): boolean =>
   expectedRps !== undefined &&
   observedRps !== undefined &&
   observedRps < maxRatio * expectedRps &&

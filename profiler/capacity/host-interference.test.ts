@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { StallWatch } from '../load/stall-watch.ts'
-import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
+import { runOf } from '../testing/scripted-generator.ts'
 import { describeSpeedChange, findDisagreements } from './consistency-checks.ts'
-import { findInterference, sumSpansMs, overlapsAny } from './host-interference.ts'
+import { findInterference, overlapsAny, sumSpansMs } from './host-interference.ts'
 import { extractServiceLog } from './service-log/service-log.ts'
 
 const run = (more: Partial<LoadRun>): LoadRun => ({
@@ -26,7 +26,10 @@ test('a timer that fires late is an outage of the process', () => {
 })
 
 test('outages count with twice their length after them, joined where they touch, short ones not', () => {
-  const spans = findInterference(run({ stallsMs: Float64Array.of(100, 120, 150, 180, 500, 505) }), 10)
+  const spans = findInterference(
+    run({ stallsMs: Float64Array.of(100, 120, 150, 180, 500, 505) }),
+    10,
+  )
   expect(spans).toEqual([[100, 240]])
   expect(sumSpansMs(spans)).toBe(140)
   expect([
@@ -40,11 +43,11 @@ test('outages count with twice their length after them, joined where they touch,
     [0, 75],
     [80, 110],
   ])
-  expect([overlapsAny([[100, 240]], 50, 100), overlapsAny([[100, 240]], 240, 250), overlapsAny([], 0, 1e9)]).toEqual([
-    true,
-    true,
-    false,
-  ])
+  expect([
+    overlapsAny([[100, 240]], 50, 100),
+    overlapsAny([[100, 240]], 240, 250),
+    overlapsAny([], 0, 1e9),
+  ]).toEqual([true, true, false])
 })
 
 test('outages while the server itself had the cores are its own doing', () => {

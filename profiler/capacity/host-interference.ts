@@ -31,8 +31,9 @@ const minStarvedShare = 0.25
  * Whether others held the server's cores for so long that a violated SLO says nothing about the
  * server.
  */
-export const isStarvedOfCores = ({ machineWait: { server = 0, stolen = 0 } = {} }: LoadRun): boolean =>
-  Math.max(server, stolen) >= minStarvedShare
+export const isStarvedOfCores = ({
+  machineWait: { server = 0, stolen = 0 } = {},
+}: LoadRun): boolean => Math.max(server, stolen) >= minStarvedShare
 
 /** The queue of a paused generator takes about twice the pause to drain. */
 const drainFactor = 2

@@ -1,23 +1,23 @@
-import { resolveGenerator } from '../load/resolve-generator.ts'
-import { collectCaveats } from './caveats.ts'
-import { exceedsErrorRate, meetsSlo, type Slo, sloLimit, sloName, sloValue } from '../model/slo.ts'
 import { noLatency } from '../load/latency-summary.ts'
 import { summarise } from '../load/load-point.ts'
+import { resolveGenerator } from '../load/resolve-generator.ts'
+import type { Phase } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Phase } from '../model/load.ts'
 import type { CapacityOutcome, Measurement } from '../model/measurement.ts'
+import { exceedsErrorRate, meetsSlo, type Slo, sloLimit, sloName, sloValue } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
-import { describeSpeedChange } from './consistency-checks.ts'
-import { unloadedDisturbed, isStarvedOfCores } from './host-interference.ts'
-import { type Effort, efforts } from './effort.ts'
-import { areMediansContradictory, describeUnloadedContradiction } from './unloaded-latency.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from './capacity-bounds.ts'
+import { collectCaveats } from './caveats.ts'
+import { describeSpeedChange } from './consistency-checks.ts'
+import { type Effort, efforts } from './effort.ts'
+import { isStarvedOfCores, unloadedDisturbed } from './host-interference.ts'
 import { searchOpenLoop } from './search/open-loop-search.ts'
 import { bisectRate } from './search/rate-bisection.ts'
 import { describeErrors, type Played, Session } from './session.ts'
-import { warmUntilSteady, type WarmUp, RequestWarmUp, summariseWarmUp } from './warm-up.ts'
+import { areMediansContradictory, describeUnloadedContradiction } from './unloaded-latency.ts'
+import { RequestWarmUp, summariseWarmUp, type WarmUp, warmUntilSteady } from './warm-up.ts'
 
 export interface CapacityOptions {
   readonly target: Target
@@ -170,7 +170,10 @@ class CapacityMeasurement {
     const { limitMs } = this.options.slo
     const answered = (latencyMs: Float64Array) => [...latencyMs.filter((ms) => !Number.isNaN(ms))]
     // Latencies of streams are those of their parts.
-    const [first, unloadedUnderLoad] = [answered(before.latencyMs), this.isStreaming(point) ? [] : session.unloadedMs]
+    const [first, unloadedUnderLoad] = [
+      answered(before.latencyMs),
+      this.isStreaming(point) ? [] : session.unloadedMs,
+    ]
     const isContradicted = areMediansContradictory(first, unloadedUnderLoad, limitMs)
     if (!effort.checksSpeed && !isContradicted) return
     await session.settle(point)
@@ -181,7 +184,8 @@ class CapacityMeasurement {
     }
     const again = answered(run.latencyMs)
     recheckCaveats.push(describeUnloadedContradiction(first, again, unloadedUnderLoad, limitMs))
-    if (!areMediansContradictory(again, unloadedUnderLoad, limitMs)) this.idle = summarise(run.latencyMs)
+    if (!areMediansContradictory(again, unloadedUnderLoad, limitMs))
+      this.idle = summarise(run.latencyMs)
   }
 
   /**
@@ -240,7 +244,10 @@ class CapacityMeasurement {
       last = played.point
       rateRps = Math.max(1, rateRps / 2)
     }
-    return noResult('errors', last.requests === 0 ? 'no request was answered' : describeErrors(last))
+    return noResult(
+      'errors',
+      last.requests === 0 ? 'no request was answered' : describeErrors(last),
+    )
   }
 
   /**

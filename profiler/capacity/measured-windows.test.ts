@@ -3,11 +3,11 @@
  * evidence.test.ts and virtual-capacity.test.ts.
  */
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
-import type { Slo } from '../model/slo.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }

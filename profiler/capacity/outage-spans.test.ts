@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { runOf } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
+import { runOf } from '../testing/scripted-generator.ts'
 import { findOutageSpans } from './outage-spans.ts'
 
 /** Requests by when they were sent and when they were answered, ms; NaN: never. */

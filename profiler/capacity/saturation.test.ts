@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
-import { targetAt } from '../testing/servers.ts'
+import type { Load } from '../model/load.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
+import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
+import { targetAt } from '../testing/servers.ts'
 import { efforts } from './effort.ts'
 import { planOpeningLoop, saturate } from './saturation.ts'
 import { Session } from './session.ts'
@@ -41,7 +41,11 @@ async function saturated(
     new AbortController().signal,
     () => {},
   )
-  const found = await saturate(session, effort, fromRps, { maxConnectionCount, expectedRps, warmedRps })
+  const found = await saturate(session, effort, fromRps, {
+    maxConnectionCount,
+    expectedRps,
+    warmedRps,
+  })
   return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
 }
 /** A thousand a second, 8 ms alone. */

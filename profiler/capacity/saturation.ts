@@ -3,10 +3,10 @@
  * the capacity, and completes the warm-up.
  */
 import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
-import { exceedsErrorRate } from '../model/slo.ts'
-import { computeRateWhileAllWait, computeRateUntilLast } from '../load/load-point.ts'
+import { computeRateUntilLast, computeRateWhileAllWait } from '../load/load-point.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
+import { exceedsErrorRate } from '../model/slo.ts'
 import type { Effort } from './effort.ts'
 import { agreesWithExpectation } from './expectation.ts'
 import type { Session } from './session.ts'
@@ -96,8 +96,10 @@ export async function saturate(
   const climbsByStep = 1.2 * slo.limitMs > 1000 * effort.saturationS
   let limit = climbsByStep ? maxConnectionCount : Math.min(maxConnectionCount, maxConnectionsAtOnce)
   let highestRps = Math.max(0, ...warmedRps)
-  const enoughFor = (rateRps: number) => Math.min(limit, countEnoughConnections(rateRps, slo.limitMs))
-  const next = (enough: number) => (climbsByStep ? Math.min(enough, connectionFactor * connections) : enough)
+  const enoughFor = (rateRps: number) =>
+    Math.min(limit, countEnoughConnections(rateRps, slo.limitMs))
+  const next = (enough: number) =>
+    climbsByStep ? Math.min(enough, connectionFactor * connections) : enough
   let connections = Math.min(firstConnections, maxConnectionCount)
   /** Answers of each loop since more connections last gained throughput. */
   let answered =

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
-import type { Slo } from '../model/slo.ts'
-import type { Target } from '../model/target.ts'
 import { describeErrors, Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -269,5 +269,7 @@ test('failures are told most frequent first', async () => {
     }),
   )
   const { point } = await session.closed(1, 1, 'idle')
-  expect(describeErrors(point)).toBe('5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)')
+  expect(describeErrors(point)).toBe(
+    '5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)',
+  )
 })

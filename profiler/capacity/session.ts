@@ -1,10 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { selectSloLatencies, maxLimitMs, type Slo } from '../model/slo.ts'
-import { summariseRun, computeRateUntilLast } from '../load/load-point.ts'
+import { computeRateUntilLast, summariseRun } from '../load/load-point.ts'
+import type { Arrivals, Load, Phase } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Arrivals, Load, Phase } from '../model/load.ts'
+import { maxLimitMs, type Slo, selectSloLatencies } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
 import { extractUnloadedLatencies } from './unloaded-latency.ts'
 
@@ -91,11 +91,16 @@ export class Session {
       (highest, { connections }) => Math.max(highest, connections),
       0,
     )
-    const saturated = this.saturationLoops.filter(({ connections }) => connections >= maxConnections / 2)
-    return saturated.reduce<LoopThroughput>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), {
-      rps: 0,
-      answers: 1,
-    })
+    const saturated = this.saturationLoops.filter(
+      ({ connections }) => connections >= maxConnections / 2,
+    )
+    return saturated.reduce<LoopThroughput>(
+      (fastest, loop) => (loop.rps > fastest.rps ? loop : fastest),
+      {
+        rps: 0,
+        answers: 1,
+      },
+    )
   }
 
   /** Excludes time from the budget. */
@@ -121,7 +126,10 @@ export class Session {
 
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<Played> {
-    const run = selectSloLatencies(await this.generator.play(this.target, load, this.signal), this.slo)
+    const run = selectSloLatencies(
+      await this.generator.play(this.target, load, this.signal),
+      this.slo,
+    )
     return this.take(run, phase, keep)
   }
 
@@ -143,7 +151,8 @@ export class Session {
           rps: computeRateUntilLast(run),
           answers: run.latencyMs.length,
         })
-    } else if (phase === 'search' && !point.disturbed) this.unloadedMs.push(...extractUnloadedLatencies(run))
+    } else if (phase === 'search' && !point.disturbed)
+      this.unloadedMs.push(...extractUnloadedLatencies(run))
     this.onStep(point, phase)
     return { run, point }
   }
@@ -218,7 +227,8 @@ export class Session {
       this.unresponsiveLoads++
       this.unresponsiveS += elapsedS
     }
-    if (this.unresponsiveLoads >= minUnresponsiveLoads && this.unresponsiveS >= minUnresponsiveS) this.unresponsive = point
+    if (this.unresponsiveLoads >= minUnresponsiveLoads && this.unresponsiveS >= minUnresponsiveS)
+      this.unresponsive = point
   }
 
   /** Describes why the server counts as dead. */
@@ -249,7 +259,9 @@ function limitSilence(target: Target, slo: Slo): Target {
 }
 
 /** Describes the errors of a point: "12 of 300 requests failed (status 503 × 12)". */
-export function describeErrors(point: Pick<LoadPoint, 'errors' | 'requests' | 'errorKinds'>): string {
+export function describeErrors(
+  point: Pick<LoadPoint, 'errors' | 'requests' | 'errorKinds'>,
+): string {
   const kinds = Object.entries(point.errorKinds)
     .sort((a, b) => b[1] - a[1])
     .map(([kind, count]) => `${kind} × ${count}`)

@@ -1,11 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { QueueServer } from '../testing/queue-server.ts'
-import { runOf } from '../testing/scripted-generator.ts'
 import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { extractUnloadedLatencies, areMediansContradictory, medianWithError } from './unloaded-latency.ts'
+import { QueueServer } from '../testing/queue-server.ts'
+import { runOf } from '../testing/scripted-generator.ts'
 import { measureCapacity } from './measure.ts'
+import {
+  areMediansContradictory,
+  extractUnloadedLatencies,
+  medianWithError,
+} from './unloaded-latency.ts'
 
 const load: Load = {
   kind: 'open',
@@ -25,9 +29,9 @@ describe('requests that met nobody', () => {
   })
 
   test('are timed from when they were sent, and end with the window or the first failure', () => {
-    expect(extractUnloadedLatencies(run([0, 10, 20], [6, 7, 8], { lateMs: Float64Array.of(1, 2, 0) }))).toEqual([
-      5, 5, 8,
-    ])
+    expect(
+      extractUnloadedLatencies(run([0, 10, 20], [6, 7, 8], { lateMs: Float64Array.of(1, 2, 0) })),
+    ).toEqual([5, 5, 8])
     expect(extractUnloadedLatencies(run([0, 10, 20], [5, 5, 5], { cutMs: 25 }))).toEqual([5, 5])
     expect(extractUnloadedLatencies(run([0, 10, 20], [5, Number.NaN, 5]))).toEqual([5])
   })
@@ -38,9 +42,10 @@ describe('two lots of them', () => {
     Array.from({ length: n }, (_, i) => ms * (i % 3 === 0 ? 0.99 : i % 3 === 1 ? 1 : 1.01))
 
   test('contradict each other beyond a quarter, a fiftieth of the limit and half a millisecond', () => {
-    expect([areMediansContradictory(lot(8), lot(9.9), 60), areMediansContradictory(lot(8), lot(10.3), 60)]).toEqual(
-      [false, true],
-    )
+    expect([
+      areMediansContradictory(lot(8), lot(9.9), 60),
+      areMediansContradictory(lot(8), lot(10.3), 60),
+    ]).toEqual([false, true])
     expect([
       areMediansContradictory(lot(8), lot(10.9), 150),
       areMediansContradictory(lot(8), lot(11.2), 150),

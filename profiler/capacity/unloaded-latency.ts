@@ -2,8 +2,9 @@
  * Unloaded latency: one request at a time, compared with requests that met no other under open
  * load.
  */
-import { quantileOfSorted } from '../statistics/percentile.ts'
+
 import type { LoadRun } from '../model/load-run.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
 
 const minSamples = 12
 /**
@@ -52,8 +53,14 @@ export function areMediansContradictory(
 ): boolean {
   if (Math.min(a.length, b.length) < minSamples) return false
   const [x, y] = [medianWithError(a), medianWithError(b)]
-  const minMs = Math.max(minRelativeDifference * Math.min(x.ms, y.ms), minLimitShare * limitMs, minDifferenceMs)
-  return Math.abs(x.ms - y.ms) > Math.max(minMs, minStandardErrors * Math.hypot(x.errorMs, y.errorMs))
+  const minMs = Math.max(
+    minRelativeDifference * Math.min(x.ms, y.ms),
+    minLimitShare * limitMs,
+    minDifferenceMs,
+  )
+  return (
+    Math.abs(x.ms - y.ms) > Math.max(minMs, minStandardErrors * Math.hypot(x.errorMs, y.errorMs))
+  )
 }
 
 /** Median and its standard error from order statistics (binomial spread to either side). */
@@ -69,7 +76,8 @@ export function medianWithError(values: readonly number[]): {
   }
 }
 
-const formatMedian = (values: readonly number[]) => `${medianWithError(values).ms.toPrecision(3)} ms`
+const formatMedian = (values: readonly number[]) =>
+  `${medianWithError(values).ms.toPrecision(3)} ms`
 
 /**
  * Describes unloaded latencies before and after the load, where those under load contradict the

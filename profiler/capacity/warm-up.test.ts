@@ -1,20 +1,20 @@
 import { describe, expect, test } from 'vitest'
+import type { Phase } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Uniform } from '../seeded-random.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
-import type { LoadPoint } from '../model/load-point.ts'
-import type { LoadRun } from '../model/load-run.ts'
-import type { Phase } from '../model/load.ts'
 import { measureCapacity } from './measure.ts'
 import { Session } from './session.ts'
 import {
   estimateRequestsToWarm,
   estimateRequestsUntilSteady,
-  warmUntilSteady,
   RequestWarmUp,
   summariseWarmUp,
+  warmUntilSteady,
 } from './warm-up.ts'
 
 /** How many windows of these latencies are played; `undefined` where none is. */
@@ -60,12 +60,18 @@ describe('what a warm-up by number tells', () => {
     answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
 
   test('it was steady after the last window from which the others grew no more', () => {
-    expect(summariseWarmUp(540, windows(100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
+    expect(summariseWarmUp(540, windows(100, 100, 100, 100))).toEqual({
+      requests: 540,
+      steadyAfter: 140,
+    })
     expect(summariseWarmUp(540, windows(20, 20, 100, 100, 100, 100))).toEqual({
       requests: 540,
       steadyAfter: 140,
     })
-    expect(summariseWarmUp(300, windows(20, 40, 80, 160))).toEqual({ requests: 300, steadyAfter: 140 })
+    expect(summariseWarmUp(300, windows(20, 40, 80, 160))).toEqual({
+      requests: 300,
+      steadyAfter: 140,
+    })
     expect(summariseWarmUp(700, [])).toEqual({ requests: 700, steadyAfter: 700 })
   })
 

@@ -1,9 +1,9 @@
 import { mean, sum } from 'simple-statistics'
-import { type Moments, computeLatencyMoments } from '../statistics/dependence.ts'
 import { computeRateUntilLast } from '../load/load-point.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Measurement } from '../model/measurement.ts'
+import { computeLatencyMoments, type Moments } from '../statistics/dependence.ts'
 import { firstConnections, hasGrown } from './saturation.ts'
 import type { Session } from './session.ts'
 
@@ -130,7 +130,11 @@ export class RequestWarmUp {
 
 function estimateGain(windows: readonly WarmUpWindow[]): number {
   if (windows.length < minGainWindows) return 0
-  for (let count = minSlowGainWindows; count < 2 * Math.max(minSlowGainWindows, windows.length); count *= 2) {
+  for (
+    let count = minSlowGainWindows;
+    count < 2 * Math.max(minSlowGainWindows, windows.length);
+    count *= 2
+  ) {
     const last = windows.slice(-count)
     const answered = normaliseAnswers(last)
     const half = answered.length >> 1

@@ -44,5 +44,8 @@ export const tooLarge = 'answer too large'
 export const badEncoding = 'bad encoding'
 
 /** Outcome of a complete answer: an error class by its status, else that of its reader. */
-export const resolveOutcome = (status: number, reader: AnswerReader): ReturnType<AnswerReader['end']> =>
+export const resolveOutcome = (
+  status: number,
+  reader: AnswerReader,
+): ReturnType<AnswerReader['end']> =>
   status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

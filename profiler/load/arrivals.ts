@@ -1,5 +1,5 @@
-import { gamma, seeded } from '../seeded-random.ts'
 import type { Load } from '../model/load.ts'
+import { gamma, seeded } from '../seeded-random.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 

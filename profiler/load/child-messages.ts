@@ -2,8 +2,9 @@
  * Messages between the parent and the child process of the generator, over the process channel
  * (structured clone).
  */
-import type { LoadRun } from '../model/load-run.ts'
+
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Target } from '../model/target.ts'
 
 export type HttpTarget = Extract<Target, { kind: 'http' }>

@@ -1,6 +1,7 @@
 /** Process of the generator, whose clock nothing else disturbs. Ends with its parent. */
-import type { LoadRun } from '../model/load-run.ts'
+
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
 import { playAutocannon, suitsAutocannon } from './closed-autocannon.ts'
 import { playClosed } from './closed-loop.ts'

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import { summariseRun } from './load-point.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
+import { summariseRun } from './load-point.ts'
 
 const slo: Slo = {
   percentile: 0.9,

@@ -1,5 +1,5 @@
-import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Exchanges } from './exchanges.ts'
 import type { Sender } from './sender.ts'

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import { installedServers } from '../testing/closing-servers.ts'
 import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
-import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 
 const generator = new HttpLoadGenerator()

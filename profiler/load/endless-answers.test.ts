@@ -6,9 +6,9 @@ import { createServer, type Server } from 'node:http'
 import { createServer as createServer2 } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { answersOk, getJson, postOnce } from '../protocols/http.ts'
 import type { Load } from '../model/load.ts'
 import type { Target } from '../model/target.ts'
+import { answersOk, getJson, postOnce } from '../protocols/http.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 
 const servers: { close(): void }[] = []

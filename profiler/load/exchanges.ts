@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
-import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Recorder } from './recorder.ts'
 import type { Sender, Sent, StreamTimes } from './sender.ts'

@@ -8,8 +8,8 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { answerBytes } from '../bounded-reader.ts'
-import { namesSocket } from '../server-address.ts'
 import type { TlsOptions } from '../model/tls-options.ts'
+import { namesSocket } from '../server-address.ts'
 import { tooLarge } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'

@@ -2,8 +2,8 @@ import { inflateSync } from 'node:zlib'
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
 import { normal, seeded } from '../seeded-random.ts'
-import { hdrHistogram } from './hdr.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
+import { hdrHistogram } from './hdr.ts'
 
 const lognormal = (n: number, uniform = seeded(3)) =>
   Float64Array.from({ length: n }, () => 20 * Math.exp(0.5 * normal(uniform)))

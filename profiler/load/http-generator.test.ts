@@ -1,14 +1,14 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { summarise } from './load-point.ts'
+import type { Load } from '../model/load.ts'
 import { loadedServer, loads, signal, slo } from '../testing/loaded-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
-import type { Load } from '../model/load.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
+import { summarise } from './load-point.ts'
 
 const { generator, started, point } = loadedServer(400)
 

@@ -217,7 +217,9 @@ class Exchange implements OnConnection {
     if (this.abandoned) return
     const end = (fault: boolean) => {
       if (this.abandoned) return
-      const { failure, stream } = fault ? { failure: badEncoding } : resolveOutcome(status, this.reader)
+      const { failure, stream } = fault
+        ? { failure: badEncoding }
+        : resolveOutcome(status, this.reader)
       this.ended(failure, stream)
     }
     if (this.decoder === undefined) end(false)

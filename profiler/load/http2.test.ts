@@ -1,12 +1,12 @@
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { summariseRun } from './load-point.ts'
+import type { Load } from '../model/load.ts'
 import { testCertificate } from '../testing/certificate.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
-import type { Load } from '../model/load.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
+import { summariseRun } from './load-point.ts'
 
 const { signal } = new AbortController()
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }

@@ -5,16 +5,16 @@
  * skipped.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import { seeded } from '../seeded-random.ts'
-import { summarise } from './load-point.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed, unseenMs } from '../testing/undisturbed.ts'
-import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import { schedule } from './arrivals.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
+import { summarise } from './load-point.ts'
 
 const generator = new HttpLoadGenerator()
 const { signal } = new AbortController()

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { runOf as scriptedRun } from '../testing/scripted-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { dispersion } from '../statistics/dependence.ts'
+import { runOf as scriptedRun } from '../testing/scripted-generator.ts'
 import { countWithin, recordLatencies } from './latency-record.ts'
 
 const runOf = (latencyMs: readonly number[], stream?: LoadRun['stream']): LoadRun =>

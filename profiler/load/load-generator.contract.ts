@@ -1,12 +1,12 @@
 import { afterAll, expect, test } from 'vitest'
-import { summariseRun } from './load-point.ts'
-import type { TestService } from '../testing/service.ts'
-import { skipIfDisturbed } from '../testing/undisturbed.ts'
+import type { Load } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
+import type { TestService } from '../testing/service.ts'
+import { skipIfDisturbed } from '../testing/undisturbed.ts'
+import { summariseRun } from './load-point.ts'
 
 /** A server whose latency distribution is known, and what that is. */
 export interface KnownServer {

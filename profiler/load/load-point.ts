@@ -1,19 +1,19 @@
 import { linearRegression, mean } from 'simple-statistics'
 import { byMetric, type LatencyMetric } from '../model/latency-metrics.ts'
-import {
-  splitByClass,
-  selectSloLatencies,
-  countWithin,
-  meetsSlo,
-  selectLimits,
-  type Slo,
-  type SloLimit,
-} from '../model/slo.ts'
 import type { JointSummary, LatencySummary, LoadPoint, StreamSummary } from '../model/load-point.ts'
 import type { LoadRun, MachineWait, StreamRun } from '../model/load-run.ts'
+import {
+  countWithin,
+  meetsSlo,
+  type Slo,
+  type SloLimit,
+  selectLimits,
+  selectSloLatencies,
+  splitByClass,
+} from '../model/slo.ts'
+import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
 import { recordLatencies } from './latency-record.ts'
 import { summariseSorted } from './latency-summary.ts'
-import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
 
 /**
  * Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile,
@@ -48,7 +48,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
     errorKinds: run.errorKinds,
     sloMs,
     sloCi95Ms,
-    isGeneratorSaturated: isGeneratorSaturated(run, slo),
+    generatorSaturated: isGeneratorSaturated(run, slo),
     latenessP99Ms: run.latenessP99Ms,
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
@@ -93,7 +93,9 @@ function summariseJoint(
     ).length
   return {
     good: countWithin(countedMs, slo.limitMs) / countedMs.length,
-    kept: Object.fromEntries(metrics.map((metric) => [metric, countWithinLimits(metric) / countedMs.length])),
+    kept: Object.fromEntries(
+      metrics.map((metric) => [metric, countWithinLimits(metric) / countedMs.length]),
+    ),
   }
 }
 

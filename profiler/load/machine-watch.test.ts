@@ -3,9 +3,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { summariseRun } from './load-point.ts'
 import { startTestServer } from '../testing/servers.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
+import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
 
 describe('by numbers', () => {

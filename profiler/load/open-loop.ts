@@ -3,8 +3,9 @@
  * intended send. So a stalled server cannot hide the requests that it delayed (coordinated
  * omission: Schroeder et al., NSDI 2006; wrk2).
  */
-import type { LoadRun } from '../model/load-run.ts'
+
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import { schedule } from './arrivals.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { Exchanges } from './exchanges.ts'

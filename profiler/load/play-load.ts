@@ -1,5 +1,5 @@
-import { GeneratorError } from '../profiler-errors.ts'
 import type { Load } from '../model/load.ts'
+import { GeneratorError } from '../profiler-errors.ts'
 
 const maxRequests = 5_000_000
 

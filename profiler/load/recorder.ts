@@ -1,6 +1,6 @@
-import { quantileOfSorted } from '../statistics/percentile.ts'
-import type { LoadRun, StreamRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadRun, StreamRun } from '../model/load-run.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
 import type { StreamTimes } from './sender.ts'
 
 /** Collects requests as they end, in any order, and returns them in send order. */

@@ -19,9 +19,9 @@ export function chunkOf(event: Event): Event | undefined {
   const reason = ends[type]
   if (reason !== undefined)
     return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
-  const event = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
+  const delta = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
   return (
-    event && { choices: [{ delta: event[1](event.delta), logprobs: { content: event.logprobs } }] }
+    delta && { choices: [{ delta: delta[1](event.delta), logprobs: { content: event.logprobs } }] }
   )
 }
 

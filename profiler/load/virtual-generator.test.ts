@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { type KnownServer, loadGeneratorContract } from './load-generator.contract.ts'
+import type { Target } from '../model/target.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { SharingServer } from '../testing/sharing-server.ts'
-import type { Target } from '../model/target.ts'
+import { type KnownServer, loadGeneratorContract } from './load-generator.contract.ts'
 import { VirtualLoadGenerator } from './virtual-generator.ts'
 
 const virtual = (

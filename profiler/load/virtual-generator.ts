@@ -1,13 +1,13 @@
-import { checkLoad } from './play-load.ts'
-import { GeneratorError } from '../profiler-errors.ts'
-import { summariseRun } from './load-point.ts'
+import type { Load } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
 import type { VirtualRun } from '../model/virtual-server.ts'
+import { GeneratorError } from '../profiler-errors.ts'
+import { summariseRun } from './load-point.ts'
+import { checkLoad } from './play-load.ts'
 
 /**
  * Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in

@@ -1,6 +1,6 @@
+import type { Load } from './load.ts'
 import type { LoadPoint } from './load-point.ts'
 import type { LoadRun } from './load-run.ts'
-import type { Load } from './load.ts'
 import type { Slo } from './slo.ts'
 import type { Target } from './target.ts'
 

@@ -1,29 +1,29 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { summariseRun } from '../load/load-point.ts'
 import { Recorder } from '../load/recorder.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
 import {
-  splitByClass,
-  computeSloLatency,
-  planEarlyCut,
-  exceedsErrorRate,
-  meetsSlo,
-  countsMeetSlo,
-  judgeSloByInterval,
-  selectLimits,
-  resolveLimits,
-  maxRequestsOver,
   areSameSlo,
+  computeSloLatency,
+  countsMeetSlo,
+  exceedsErrorRate,
+  judgeSloByInterval,
+  maxRequestsOver,
+  meetsSlo,
+  planEarlyCut,
+  replaceLimit,
+  resolveLimits,
   type Slo,
+  selectLimits,
   sloAxis,
   sloFlag,
   sloLimit,
   sloName,
   sloText,
   sloValue,
-  replaceLimit,
+  splitByClass,
 } from './slo.ts'
-import { summariseRun } from '../load/load-point.ts'
-import { quantileOfSorted } from '../statistics/percentile.ts'
 
 const slo: Slo = {
   percentile: 0.5,
@@ -189,10 +189,9 @@ test('as many failures as are tolerated are never too many, and all of them alwa
 
 test('counts whose percentile keeps the limit miss the SLO by their failures', () => {
   const of = { ...slo, limits: undefined, percentile: 0.5, limitMs: 50, maxErrorRate: 0.001 }
-  expect([100, 1].map((errors) => countsMeetSlo({ requests: 1000, errors, over: 200 }, of))).toEqual([
-    false,
-    true,
-  ])
+  expect(
+    [100, 1].map((errors) => countsMeetSlo({ requests: 1000, errors, over: 200 }, of)),
+  ).toEqual([false, true])
 })
 
 test('counts keep the SLO exactly where the percentile of the same requests does', () => {
@@ -399,7 +398,10 @@ describe('classes of requests', () => {
             !fails && (of === 'chat' ? ttft <= 300 && ttft + tpot - ttft <= 30 : ttft <= 2000)
           const keepsEach = ['chat', 'summary', 'batch'].every((name) => {
             const own = all.filter(({ of }) => of === name)
-            return own.length - own.filter(good).length <= maxRequestsOver({ percentile: 0.9 }, own.length)
+            return (
+              own.length - own.filter(good).length <=
+              maxRequestsOver({ percentile: 0.9 }, own.length)
+            )
           })
           expect(point.sloMs <= 300 * (1 + 1e-12)).toBe(keepsEach)
           expect(point.joint!.good).toBeCloseTo(all.filter(good).length / all.length, 12)
@@ -462,7 +464,9 @@ describe('classes of requests', () => {
 
   test('one of their limits moves alone', () => {
     const moved = replaceLimit(own, 2, 500)
-    expect(resolveLimits(moved).map(({ limitMs, requestClass }) => [limitMs, requestClass])).toEqual([
+    expect(
+      resolveLimits(moved).map(({ limitMs, requestClass }) => [limitMs, requestClass]),
+    ).toEqual([
       [300, 'chat'],
       [30, 'chat'],
       [500, undefined],

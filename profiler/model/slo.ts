@@ -2,8 +2,9 @@
  * SLOs: which latency they count, when a window meets them, and how they are written. The only
  * module that knows.
  */
-import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
+
 import { binomialCdf } from '../statistics/percentile.ts'
+import { byMetric, type LatencyMetric, latencyMetrics } from './latency-metrics.ts'
 import type { LatencySummary, LoadPoint } from './load-point.ts'
 import type { LoadRun } from './load-run.ts'
 
@@ -171,7 +172,8 @@ const describeLatency = ({ metric = 'e2e', limits, classes = [] }: CountedLatenc
   ])
 
 /** Whether two SLOs count the same latency for the same groups of requests. */
-export const haveSameLatency = (a: CountedLatency, b: CountedLatency): boolean => describeLatency(a) === describeLatency(b)
+export const haveSameLatency = (a: CountedLatency, b: CountedLatency): boolean =>
+  describeLatency(a) === describeLatency(b)
 
 /** Whether two SLOs are met by the same windows. */
 export const areSameSlo = (a: Slo, b: Slo): boolean =>
@@ -210,8 +212,10 @@ export const countWithin = (latencyMs: Float64Array, limitMs: number): number =>
   latencyMs.reduce((count, ms) => (ms <= limitMs ? count + 1 : count), 0)
 
 /** Largest number of requests over the limit that keeps the percentile within it. */
-export const maxRequestsOver = ({ percentile }: Pick<Slo, 'percentile'>, requests: number): number =>
-  requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
+export const maxRequestsOver = (
+  { percentile }: Pick<Slo, 'percentile'>,
+  requests: number,
+): number => requests - Math.min(requests, Math.max(1, Math.ceil(percentile * requests - 1e-9)))
 
 /**
  * Result of a window: its requests, its failures, and its percentile, that of the worst class with
@@ -392,8 +396,7 @@ function countDecimals(value: number, limit: number, min: number): number {
  */
 export function sloValue({ limits, limitMs }: Slo, ms: number): string {
   if (!Number.isFinite(ms)) return latency(ms)
-  if (limits === undefined)
-    return `${ms.toFixed(countDecimals(ms, limitMs, ms < 10 ? 1 : 0))} ms`
+  if (limits === undefined) return `${ms.toFixed(countDecimals(ms, limitMs, ms < 10 ? 1 : 0))} ms`
   const percent = (100 * ms) / limitMs
   return `${percent.toFixed(countDecimals(percent, 100, 0))} % of the limits`
 }

@@ -1,5 +1,5 @@
-import type { StreamRun } from './load-run.ts'
 import type { Load } from './load.ts'
+import type { StreamRun } from './load-run.ts'
 import type { Slo } from './slo.ts'
 
 /** A server in virtual time. Its state (queues, warm-up) lasts from one call to the next. */

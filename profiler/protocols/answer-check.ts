@@ -3,7 +3,6 @@
  * sample of its own.
  */
 import type { Target } from '../model/target.ts'
-import type { Answered, AnswerReading } from './protocol.ts'
 import { covers, type Expectation, unexpected } from './expectations.ts'
 import {
   type Bits,
@@ -12,6 +11,7 @@ import {
   type GoldenAnswers,
   maxDifferentRequests,
 } from './golden-answers.ts'
+import type { Answered, AnswerReading } from './protocol.ts'
 
 /** Expected answers of one configuration. JSON-safe, for a remote process. */
 export interface AnswerSpec {

@@ -13,14 +13,14 @@ import {
 } from 'node:net'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
-import { ProtocolError } from '../profiler-errors.ts'
 import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import { testCertificate, testKey } from '../testing/certificate.ts'
 import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import { wire } from '../testing/wire.ts'
-import type { Load } from '../model/load.ts'
-import type { Target } from '../model/target.ts'
 import { detectProtocol, protocolFor } from './index.ts'
 
 const { signal } = new AbortController()

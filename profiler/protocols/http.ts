@@ -4,18 +4,13 @@ import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
 import { decoded } from '../load/content-encoding.ts'
 import { Http2Connection } from '../load/http2-connection.ts'
-import {
-  asksForCertificate,
-  clientCertificateHint,
-  tlsChecks,
-  trustHint,
-} from '../load/tls.ts'
+import { asksForCertificate, clientCertificateHint, tlsChecks, trustHint } from '../load/tls.ts'
+import type { RequestBody } from '../model/target.ts'
+import type { TlsOptions } from '../model/tls-options.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
-import type { TlsOptions } from '../model/tls-options.ts'
-import type { RequestBody } from '../model/target.ts'
-import type { OnReason } from './protocol.ts'
 import { notReadyReason } from './not-ready.ts'
+import type { OnReason } from './protocol.ts'
 import { excerpt, refusal } from './refusals.ts'
 
 /** How a server is queried: in the same way as under load. */

@@ -1,7 +1,7 @@
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
+import type { RequestBody } from '../model/target.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
-import type { RequestBody } from '../model/target.ts'
 import { sizeOf } from './tensor-bytes.ts'
 
 const words =

@@ -1,6 +1,6 @@
+import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { RequestBody } from '../model/target.ts'
 import { type Content, contentOf } from './content.ts'
 import { bySize, poolSizes } from './items.ts'
 

@@ -276,7 +276,10 @@ function blocksBefore(
     return found
   }
   return (inputTokens, blocks, blockTokens = recordedBlockTokens) => {
-    const whole = blocks.slice(0, Math.max(0, Math.floor((inputTokens - minOwnTokens) / blockTokens)))
+    const whole = blocks.slice(
+      0,
+      Math.max(0, Math.floor((inputTokens - minOwnTokens) / blockTokens)),
+    )
     return {
       said: [],
       text: whole.map((id) => block(id, blockTokens)).join(' '),

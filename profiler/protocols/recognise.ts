@@ -7,10 +7,10 @@ import {
   type ServerAddress,
   serverAddress,
 } from '../server-address.ts'
-import type { Protocol } from './protocol.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
 import { otherScheme } from './other-scheme.ts'
+import type { Protocol } from './protocol.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 import { madeUpPath, whyNever } from './unknown-path.ts'

@@ -1,8 +1,8 @@
 /** Forms of custom requests: JSON, a multipart form, or a body of another type. */
 import { hintOf, readBytes } from '../bounded-reader.ts'
+import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { RequestBody } from '../model/target.ts'
 import {
   defaultTemplate,
   formFault,

@@ -9,9 +9,9 @@ import { brotliCompressSync, createGzip, deflateSync, gzipSync } from 'node:zlib
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { TokenStream } from '../load/token-stream.ts'
+import type { Load } from '../model/load.ts'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { unwire, wire } from '../testing/wire.ts'
-import type { Load } from '../model/load.ts'
 import { decodeMessage } from './grpc/definitions.ts'
 import { protocolFor } from './index.ts'
 

@@ -1,11 +1,11 @@
 /** Waits until a server answers: until it reports that it is ready, then for one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { Target } from '../model/target.ts'
-import type { OnReason, Protocol } from './protocol.ts'
 import { someoneListens } from './http.ts'
 import { notReadyReason } from './not-ready.ts'
+import type { OnReason, Protocol } from './protocol.ts'
 
 interface Endpoint {
   readonly protocol: Protocol

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { ProtocolError } from '../profiler-errors.ts'
 import type { RequestBody, Target } from '../model/target.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import type { Protocol } from './protocol.ts'
 import { withWarmUp } from './warm-up-requests.ts'
 

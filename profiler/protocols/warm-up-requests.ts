@@ -2,9 +2,10 @@
  * Warms a server by requests before it is measured: compiling, allocating or filling a cache with
  * the first requests is not part of its capacity.
  */
+
+import type { Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { Target } from '../model/target.ts'
 import type { AnswerReading, Protocol } from './protocol.ts'
 
 export interface WarmUp {

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../seeded-random.ts'
+import { summarise, summariseRun } from '../load/load-point.ts'
 import type { LoadRun, MachineWait } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import { dispersion, computeLatencyMoments, overShare } from './dependence.ts'
+import { seeded } from '../seeded-random.ts'
+import { computeLatencyMoments, dispersion, overShare } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
-import { summariseRun, summarise } from '../load/load-point.ts'
 
 describe("LoadGen's early stopping", () => {
   // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's
@@ -141,7 +141,10 @@ describe('moments', () => {
     expect(computeLatencyMoments(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
     // Of two, 10 and 20: variance 50.
     expect(computeLatencyMoments(Float64Array.of(10, 20)).standardError).toBeCloseTo(5, 12)
-    expect(computeLatencyMoments(Float64Array.of(Number.NaN))).toEqual({ mean: 0, standardError: 0 })
+    expect(computeLatencyMoments(Float64Array.of(Number.NaN))).toEqual({
+      mean: 0,
+      standardError: 0,
+    })
   })
 })
 
@@ -442,9 +445,9 @@ describe('streamed answers', () => {
     expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([
       5, 15, 2,
     ])
-    expect(summariseRun(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond).toBe(
-      8,
-    )
+    expect(
+      summariseRun(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond,
+    ).toBe(8)
     expect(summariseRun(played([300], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
   })
 

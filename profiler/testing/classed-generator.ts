@@ -1,5 +1,5 @@
-import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Target } from '../model/target.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
 import { StreamingGenerator } from './streaming-generator.ts'

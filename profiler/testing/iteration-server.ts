@@ -1,7 +1,7 @@
 import { schedule } from '../load/arrivals.ts'
-import { seeded, type Uniform } from '../seeded-random.ts'
 import type { Load } from '../model/load.ts'
 import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
+import { seeded, type Uniform } from '../seeded-random.ts'
 
 interface IterationServerOptions {
   readonly seed: number

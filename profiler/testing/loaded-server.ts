@@ -4,8 +4,8 @@
  */
 import { afterAll, afterEach } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
-import type { LoadPoint } from '../model/load-point.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
 import { startTestServer, type TestServer } from './servers.ts'
 import type { TestService } from './service.ts'
 

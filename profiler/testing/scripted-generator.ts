@@ -1,7 +1,7 @@
 import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 
 /** A run with these latencies (NaN: failed), sent evenly over its window. */
 export function runOf(

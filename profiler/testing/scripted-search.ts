@@ -5,12 +5,16 @@
 import { expect } from 'vitest'
 import type { Slowdown } from '../capacity/changes/slowdown.ts'
 import { type Effort, efforts } from '../capacity/effort.ts'
+import type {
+  CapacityPosterior,
+  estimatePosterior,
+  SimulationBudget,
+} from '../capacity/queue-model/posterior.ts'
 import { searchOpenLoop } from '../capacity/search/open-loop-search.ts'
-import type { CapacityPosterior, estimatePosterior, SimulationBudget } from '../capacity/queue-model/posterior.ts'
 import { Session } from '../capacity/session.ts'
 import { summariseRun } from '../load/load-point.ts'
-import type { LoadRun } from '../model/load-run.ts'
 import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from './scripted-generator.ts'
 import { targetAt } from './servers.ts'
@@ -103,7 +107,8 @@ export async function searched({
     runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)),
     slo,
   )
-  const posteriorEstimator: typeof estimatePosterior = (runs, _, play) => estimate(play, runs.length)
+  const posteriorEstimator: typeof estimatePosterior = (runs, _, play) =>
+    estimate(play, runs.length)
   const found = await searchOpenLoop(
     session,
     { ...efforts.quick, ...effort },

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { extractServiceLog } from '../capacity/service-log/service-log.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
 import type { Load } from '../model/load.ts'
 import type { Target } from '../model/target.ts'
-import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
 import { StagedServer, type StagedServerOptions } from './staged-server.ts'
 
 const play = (load: Load, options: Partial<StagedServerOptions> = {}) => {

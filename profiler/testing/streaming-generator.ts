@@ -1,11 +1,11 @@
 import { summariseRun } from '../load/load-point.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Load } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Load } from '../model/load.ts'
 import type { Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
 
 const tokens = 10
 

@@ -2,9 +2,10 @@
  * Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The
  * benchmark's cases.
  */
-import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
+
 import type { Slo } from '../model/slo.ts'
 import type { VirtualServer } from '../model/virtual-server.ts'
+import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'

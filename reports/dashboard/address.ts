@@ -3,7 +3,7 @@
  * open, trials side by side and the experiments beside it. What is the experiment's own is left
  * out, so that an address stays short and says what was changed. Pure.
  */
-import { resolveLimits, replaceLimit } from '../../profiler/model/slo.ts'
+import { replaceLimit, resolveLimits } from '../../profiler/model/slo.ts'
 import {
   asksOf,
   type Demand,

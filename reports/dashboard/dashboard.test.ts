@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { resolveLimits, replaceLimit } from '../../profiler/model/slo.ts'
+import { replaceLimit, resolveLimits } from '../../profiler/model/slo.ts'
 import { demandOf, objectiveKinds, objectiveOf } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
@@ -88,7 +88,9 @@ describe('ranking in the page', () => {
       const figures = (ranker: Ranker) => ranker.recommend(trials, asked).best?.capacityRps
       expect(figures(remembering)).toBe(figures(new Ranker({ ...experiment, slo: tight })))
     }
-    expect(resolveLimits(replaceLimit(tight, 1, 12)).map(({ limitMs }) => limitMs)).toEqual([200, 12, 2000])
+    expect(resolveLimits(replaceLimit(tight, 1, 12)).map(({ limitMs }) => limitMs)).toEqual([
+      200, 12, 2000,
+    ])
   })
 
   test('says what the command line says, also after another question has been asked', () => {

@@ -5,8 +5,8 @@
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
 import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
-import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'

@@ -5,12 +5,12 @@
 
 import { basename } from 'node:path'
 import {
-  resolveImportedCapacity,
   buildImportedCurve,
+  resolveImportedCapacity,
 } from '../../profiler/capacity/rederive/imported-loads.ts'
-import { storedPercentiles, noLatency } from '../../profiler/load/latency-summary.ts'
-import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import { noLatency, storedPercentiles } from '../../profiler/load/latency-summary.ts'
 import type { Load } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space.ts'

@@ -1,10 +1,13 @@
 /** Trials seen through an SLO, an objective and prices. */
 
-import type { DerivedCapacity, CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { interpolateLatency, interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { CurveKnot, DerivedCapacity } from '../../profiler/capacity/capacity-bounds.ts'
+import {
+  interpolateLatency,
+  interpolatePercentile,
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
-import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import { cost, demandOf, learnsPlainly, replicasFor } from '../../search/objective.ts'
 import { fleetPerHour, type Pricing, priceOf } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'

@@ -124,7 +124,10 @@ describe('the front', () => {
           expect(point.capacityRps / point.estimateRps!).toBeCloseTo(discount, 9)
           // A window at the safe capacity itself tells more than the curve.
           if (point.sloMsFrom === 'model')
-            expect(interpolateLatency(curve!, point.capacityRps)).toBeCloseTo(point.sloMsAtCapacity, 6)
+            expect(interpolateLatency(curve!, point.capacityRps)).toBeCloseTo(
+              point.sloMsAtCapacity,
+              6,
+            )
           if (i === 0) continue
           expect(point.sloMsAtCapacity).toBeGreaterThan(front[i - 1]!.sloMsAtCapacity)
           expect(perDollar(point)).toBeGreaterThan(perDollar(front[i - 1]!))

@@ -1,8 +1,8 @@
 /** The Pareto front of latency against throughput per dollar. */
 import {
   deriveCapacity,
-  interpolateLatency,
   findRateWithin,
+  interpolateLatency,
 } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'

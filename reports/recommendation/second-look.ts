@@ -3,8 +3,8 @@
  * that the same windows prove or miss.
  */
 import { unprovenShare } from '../../profiler/capacity/capacity-bounds.ts'
-import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement, Variation } from '../../profiler/model/measurement.ts'
+import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Window, windowsOf } from './windows.ts'
 

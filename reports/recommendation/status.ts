@@ -4,14 +4,17 @@
  */
 
 import {
-  type DerivedCapacity,
   type CurveKnot,
+  type DerivedCapacity,
   resolveCapacity,
 } from '../../profiler/capacity/capacity-bounds.ts'
-import { deriveCapacity, buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import {
+  buildLoadCurve,
+  deriveCapacity,
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
-import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Complete, type SecondLook, secondLook } from './second-look.ts'

@@ -11,9 +11,9 @@ import {
   streamLatencies,
   streamLatencyNames,
 } from '../../profiler/model/latency-metrics.ts'
-import { meetsSlo } from '../../profiler/model/slo.ts'
 import type { LatencySummary, LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { meetsSlo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
 import { latency, money, rate, significant } from '../format.ts'

@@ -1,10 +1,16 @@
 /** What the windows of a measurement say of an SLO, each for itself. */
 import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
-import { judgeWindow, isProvenUnder } from '../../profiler/capacity/rederive/window-under-slo.ts'
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
-import { haveSameLatency, meetsSlo, areSameSlo, isInvalidWindow, type Slo } from '../../profiler/model/slo.ts'
+import { isProvenUnder, judgeWindow } from '../../profiler/capacity/rederive/window-under-slo.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import {
+  areSameSlo,
+  haveSameLatency,
+  isInvalidWindow,
+  meetsSlo,
+  type Slo,
+} from '../../profiler/model/slo.ts'
 
 /** A window under an SLO. */
 export interface Window {
@@ -86,7 +92,8 @@ function latencyOf(
     return viewUnderSlo({ ...measurement, points: [point] }, slo).points[0] ?? unknown
   if (measurement.slo.percentile === slo.percentile) return point
   const scale =
-    interpolatePercentile(point, slo.percentile) / interpolatePercentile(point, measurement.slo.percentile)
+    interpolatePercentile(point, slo.percentile) /
+    interpolatePercentile(point, measurement.slo.percentile)
   const [low, high] = point.sloCi95Ms
   return { sloMs: point.sloMs * scale, sloCi95Ms: [low * scale, high * scale] }
 }

@@ -1,7 +1,7 @@
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
-import { normal, seeded } from '../../profiler/seeded-random.ts'
 import { recordLatencies } from '../../profiler/load/latency-record.ts'
+import { normal, seeded } from '../../profiler/seeded-random.ts'
 import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured } from '../samples.contract.ts'

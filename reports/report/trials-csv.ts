@@ -1,7 +1,7 @@
 /** All trials as one table, a row each, with documented columns. */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
-import { metricText } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { metricText } from '../../profiler/prometheus.ts'
 import { joulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'

@@ -23,7 +23,11 @@ test('a server seen through a slower clock is found to be slower by just that', 
       (slowness, busy) => {
         const rateRps = (busy * 100) / Math.max(1, slowness)
         expect(
-          slownessOf(server, rateRps, slowness * interpolateLatency(server.curve, slowness * rateRps)),
+          slownessOf(
+            server,
+            rateRps,
+            slowness * interpolateLatency(server.curve, slowness * rateRps),
+          ),
         ).toBeCloseTo(slowness, 6)
       },
     ),

@@ -3,13 +3,21 @@
  * against.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Arrivals } from '../../profiler/model/load.ts'
 import type { LoadGenerator } from '../../profiler/model/load-generator.ts'
 import type { LoadRun } from '../../profiler/model/load-run.ts'
-import type { Arrivals } from '../../profiler/model/load.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { AskedMetric, MetricReading } from '../../profiler/model/server-metric.ts'
 import type { Target } from '../../profiler/model/target.ts'
-import { hasMetric, type Looks, metricNames, metricText, ownPort, readingOf, type Scrape } from '../../profiler/prometheus.ts'
+import {
+  hasMetric,
+  type Looks,
+  metricNames,
+  metricText,
+  ownPort,
+  readingOf,
+  type Scrape,
+} from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
 import { closest } from '../../trials/near-names.ts'

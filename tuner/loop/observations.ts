@@ -2,8 +2,8 @@
 
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
-import { metricValues } from '../../profiler/prometheus.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { metricValues } from '../../profiler/prometheus.ts'
 import { z90 } from '../../search/normal.ts'
 import {
   learnedRate,

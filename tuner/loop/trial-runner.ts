@@ -1,10 +1,10 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describeErrors } from '../../profiler/capacity/session.ts'
-import { plainText } from '../../profiler/plain-text.ts'
-import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
+import { plainText } from '../../profiler/plain-text.ts'
 import { energy, rate } from '../../reports/format.ts'
 import { answersNothing } from '../../reports/recommendation/status.ts'
 import { joulesPerRequest } from '../../search/objective.ts'

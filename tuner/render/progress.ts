@@ -1,7 +1,7 @@
 /** The headless core of every screen: a state folded from the events, without a terminal. */
 import { estimateConfirmationS } from '../../profiler/index.ts'
-import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'

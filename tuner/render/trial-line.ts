@@ -3,10 +3,10 @@
 import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
-import { metricText } from '../../profiler/prometheus.ts'
-import { selectLimits, resolveLimits, limitTitle, type Slo } from '../../profiler/model/slo.ts'
-import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
 import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
+import { limitTitle, resolveLimits, type Slo, selectLimits } from '../../profiler/model/slo.ts'
+import { metricText } from '../../profiler/prometheus.ts'
 import {
   latency,
   money,

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../../bench/truth.bench.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { VirtualServer } from '../../model/virtual-server.ts'
 import { drawnCases } from '../../testing/drawn-servers.ts'
 import { furtherCases } from '../../testing/further-servers.ts'
 import { QuotaServer } from '../../testing/quota-server.ts'
 import { simpleCases } from '../../testing/simple-servers.ts'
-import type { LoadPoint } from '../../model/load-point.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { VirtualServer } from '../../model/virtual-server.ts'
-import { efforts } from '../effort.ts'
 import { computeHalfWidth } from '../capacity-bounds.ts'
+import { efforts } from '../effort.ts'
 import { measureCapacity } from '../measure.ts'
 import type { CapacityPosterior } from '../queue-model/posterior.ts'
-import { widenForQuota, detectQuotaWait } from './cpu-quota.ts'
+import { detectQuotaWait, widenForQuota } from './cpu-quota.ts'
 
 const throttled = furtherCases.filter(({ name }) =>
   name.includes('of each 100 ms of computing time'),

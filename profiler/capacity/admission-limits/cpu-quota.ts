@@ -47,7 +47,9 @@ export const countLoopConnections = ({ load }: LoadRun): number =>
  * waits end whole periods apart. 0 without a quota.
  */
 export function detectQuotaWait(loops: readonly LoadRun[]): number {
-  const waits = loops.filter((loop) => countLoopConnections(loop) >= firstConnections).map(findLongestSilences)
+  const waits = loops
+    .filter((loop) => countLoopConnections(loop) >= firstConnections)
+    .map(findLongestSilences)
   const angles = waits.flatMap((of) =>
     of.flatMap(({ endedMs }, i) =>
       of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
@@ -82,7 +84,10 @@ export function findLongestSilences(loop: LoadRun) {
     .map((endedMs, i) => ({ endedMs, tookMs: endedMs - answeredMs[i]! }))
     .filter(({ tookMs }) => tookMs > coalescingMs)
   if (silences.length === 0) return []
-  const minSilenceMs = Math.max(minWaitMs, minWaitFactor * median(silences.map(({ tookMs }) => tookMs)))
+  const minSilenceMs = Math.max(
+    minWaitMs,
+    minWaitFactor * median(silences.map(({ tookMs }) => tookMs)),
+  )
   return silences
     .filter(({ tookMs }) => tookMs >= minSilenceMs)
     .sort((a, b) => b.tookMs - a.tookMs)

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { VirtualServer } from '../../model/virtual-server.ts'
 import { seeded } from '../../seeded-random.ts'
 import { DisciplineServer } from '../../testing/discipline-server.ts'
 import { bucket } from '../../testing/held-out-servers.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
-import type { VirtualServer } from '../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import { measureCapacity } from '../measure.ts'
-import { estimateBucketCapacity, fitTokenBucket, findBucketRate } from './token-bucket.ts'
+import { estimateBucketCapacity, findBucketRate, fitTokenBucket } from './token-bucket.ts'
 
 const { signal } = new AbortController()
 const limited = (perSecond: number, most: number) =>
@@ -80,7 +80,8 @@ describe('refusals by hand', () => {
       latencyMs: latencyMs.slice().reverse(),
     }
     expect(
-      fitTokenBucket([{ ...turned, sentMs: turned.sentMs, latencyMs: turned.latencyMs }])?.perSecond,
+      fitTokenBucket([{ ...turned, sentMs: turned.sentMs, latencyMs: turned.latencyMs }])
+        ?.perSecond,
     ).toBe(fitTokenBucket([refusing(100)])!.perSecond)
   })
 
@@ -162,7 +163,10 @@ describe('the highest rate is looked for', () => {
   })
 
   test('up to where no more than may fail flows over, in sixteen halves', () => {
-    expect(findBucketRate({ perSecond: 40, burst: 1e6 }, 0)).toBeCloseTo(40 - (40 - 0.04) / 2 ** 16, 9)
+    expect(findBucketRate({ perSecond: 40, burst: 1e6 }, 0)).toBeCloseTo(
+      40 - (40 - 0.04) / 2 ** 16,
+      9,
+    )
     // All may fail: a hundred times the limit.
     expect(findBucketRate({ perSecond: 40, burst: 1e6 }, 1)).toBeCloseTo(
       4000 - (4000 - 0.04) / 2 ** 16,

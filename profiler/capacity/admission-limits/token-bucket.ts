@@ -6,8 +6,9 @@
  * Where refusals show a limit, the capacity is that of the bucket under random arrivals: the rate
  * at which it refuses the tolerated share.
  */
-import { seeded } from '../../seeded-random.ts'
+
 import type { LoadRun } from '../../model/load-run.ts'
+import { seeded } from '../../seeded-random.ts'
 import { boundSystemCapacity } from '../service-log/service-log.ts'
 
 interface TokenBucket {
@@ -46,7 +47,10 @@ export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefine
     const admittedCount = order.filter((i) => !Number.isNaN(latencyMs[i]!))
     admitted += admittedCount.filter((i) => sentMs[i]! > fromMs && sentMs[i]! <= toMs).length
     ms += toMs - fromMs
-    first.push({ inMs: fromMs, admittedCount: admittedCount.filter((i) => sentMs[i]! < fromMs).length })
+    first.push({
+      inMs: fromMs,
+      admittedCount: admittedCount.filter((i) => sentMs[i]! < fromMs).length,
+    })
   }
   if (admitted < minAdmitted || boundSystemCapacity(runs)![0] >= 2) return undefined
   const perSecond = (1000 * admitted) / ms

@@ -42,15 +42,21 @@ export interface Slowdown {
  */
 export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefined {
   const segments = runs.flatMap((log, run) =>
-    splitIntoSegments(log).map((segment, place) => ({ log: segment, first: run + Math.min(1, place) })),
+    splitIntoSegments(log).map((segment, place) => ({
+      log: segment,
+      first: run + Math.min(1, place),
+    })),
   )
   const joinSegments = (from: number, to?: number) =>
     joinServiceLogs(segments.slice(from, to).map(({ log }) => log))
-  let best: { readonly at: number; readonly slower: number; readonly standardErrors: number } | undefined
+  let best:
+    | { readonly at: number; readonly slower: number; readonly standardErrors: number }
+    | undefined
   for (let at = 1; at < segments.length; at++) {
     const { slower, error } = compareDurations(joinSegments(0, at), joinSegments(at))
     const standardErrors = slower / Math.max(error, 1e-3)
-    if (slower > minSlowdown && standardErrors > (best?.certainty ?? minStandardErrors)) best = { at, slower, standardErrors }
+    if (slower > minSlowdown && standardErrors > (best?.standardErrors ?? minStandardErrors))
+      best = { at, slower, standardErrors }
   }
   if (best === undefined) return undefined
   const since = joinSegments(best.at)
@@ -93,7 +99,8 @@ export function compareDurations(
       }),
     ).sort()
   const [a, b] = [logs(before), logs(after)]
-  if (a.length < minSteps || b.length < minSteps) return { slower: 0, error: Number.POSITIVE_INFINITY }
+  if (a.length < minSteps || b.length < minSteps)
+    return { slower: 0, error: Number.POSITIVE_INFINITY }
   const [was, is] = [medianWithError(a), medianWithError(b)]
   return { slower: is.middle - was.middle, error: Math.hypot(was.error, is.error) }
 }
@@ -112,7 +119,8 @@ function predictDurations(reference: ServiceLog): (present: number, departed: nu
     else batches.push({ size: reference.departed[i]!, ms })
   }
   singles.sort((a, b) => a.present - b.present)
-  const groups: { readonly upTo: number; readonly typicalPresent: number; readonly ms: number }[] = []
+  const groups: { readonly upTo: number; readonly typicalPresent: number; readonly ms: number }[] =
+    []
   for (let from = 0; from < singles.length; ) {
     let to = Math.min(singles.length, from + minGroupSize)
     while (to < singles.length && singles[to]!.present === singles[to - 1]!.present) to++
@@ -131,7 +139,7 @@ function predictDurations(reference: ServiceLog): (present: number, departed: nu
     if (departed > 1)
       return batches.length < minGroupSize || departed > largest ? Number.NaN : line(departed)
     const group = groups.find(({ upTo }) => present <= upTo) ?? groups.at(-1)
-    return group === undefined || singles.length < minGroupSize || present < group.usual
+    return group === undefined || singles.length < minGroupSize || present < group.typicalPresent
       ? Number.NaN
       : group.ms
   }
@@ -165,5 +173,7 @@ function splitIntoSegments(log: ServiceLog): ServiceLog[] {
   const n = log.tookMs.length
   const segments = Math.min(maxSegments, Math.max(1, Math.floor(n / minSteps)))
   const from = (segment: number) => Math.floor((segment * n) / segments)
-  return Array.from({ length: segments }, (_, segment) => sliceServiceLog(log, from(segment), from(segment + 1)))
+  return Array.from({ length: segments }, (_, segment) =>
+    sliceServiceLog(log, from(segment), from(segment + 1)),
+  )
 }

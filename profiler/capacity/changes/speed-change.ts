@@ -3,8 +3,8 @@
  * change.
  */
 import { quantileOfSorted } from '../../statistics/percentile.ts'
-import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
 import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
+import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
 
 const minSteps = 12
 const minStandardErrors = 4
@@ -22,7 +22,7 @@ export function compareSpeeds(before: ServiceLog, after: ServiceLog): number {
       Math.log(Math.max(1e-6, ms) / Math.max(1e-6, typicalMs[countServed(log, i)]!)),
     ).sort()
   const [a, b] = [medianWithError(logs(before)), medianWithError(logs(after))]
-  const faster = a.middle - b.middle
+  const faster = a.median - b.median
   return Math.abs(faster) > Math.max(minChange, minStandardErrors * Math.hypot(a.error, b.error))
     ? Math.exp(faster)
     : 1

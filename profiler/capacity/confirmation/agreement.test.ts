@@ -4,11 +4,11 @@
  */
 import { describe, expect, test } from 'vitest'
 import { summariseRun } from '../../load/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Measurement } from '../../model/measurement.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { confirmed, open, slo } from '../../testing/scripted-confirmation.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Measurement } from '../../model/measurement.ts'
 import { extractEarlierMeasurement } from './agreement.ts'
 import { confirmCapacity } from './confirm.ts'
 

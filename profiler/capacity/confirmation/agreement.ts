@@ -3,16 +3,21 @@
  * other and with those of earlier trials. Where they disagree, a few seconds prove nothing about
  * the next minute.
  */
-import { meetsSlo, isInvalidWindow, type Slo } from '../../model/slo.ts'
-import { overShare } from '../../statistics/dependence.ts'
+
+import type { Load } from '../../model/load.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
+import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
+import { overShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { sharesDiffer } from '../consistency-checks.ts'
+import {
+  departureCoalescingMs,
+  extractServiceLog,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
 import type { Played } from '../session.ts'
-import { departureCoalescingMs, type ServiceLog, extractServiceLog } from '../service-log/service-log.ts'
 
 /** Violations in a window of open load. JSON-safe. */
 interface WindowShare {

@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { byMetric } from '../../model/latency-metrics.ts'
-import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun, StreamRun } from '../../model/load-run.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
 
 const load = (durationS: number) =>
@@ -63,9 +63,9 @@ test('the parts of a window, joined, are the window', () => {
         cutMs: cut ? 3900 : undefined,
         stream: streams ? streamOf(latencyMs) : undefined,
       })
-      expect(concatenateRuns({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4))).toEqual(
-        whole,
-      )
+      expect(
+        concatenateRuns({ ...part(whole, 0, atS), cutMs: undefined }, part(whole, atS, 4)),
+      ).toEqual(whole)
     }),
   )
 })
@@ -101,6 +101,10 @@ test('failures add up by kind, and the generator is as late and as busy as it wa
 
 test('a stream beside a window that has none is none', () => {
   const stream = streamOf(Float64Array.of(5))
-  expect(concatenateRuns(runOf(load(1), [5], { stream }), runOf(load(1), [5])).stream).toBeUndefined()
-  expect(concatenateRuns(runOf(load(1), [5]), runOf(load(1), [5], { stream })).stream).toBeUndefined()
+  expect(
+    concatenateRuns(runOf(load(1), [5], { stream }), runOf(load(1), [5])).stream,
+  ).toBeUndefined()
+  expect(
+    concatenateRuns(runOf(load(1), [5]), runOf(load(1), [5], { stream })).stream,
+  ).toBeUndefined()
 })

@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
-import { QueueServer } from '../../testing/queue-server.ts'
-import { targetAt } from '../../testing/servers.ts'
-import { caseNamed } from '../../testing/simple-servers.ts'
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import type { Load, Phase } from '../../model/load.ts'
 import type { LoadGenerator } from '../../model/load-generator.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Load, Phase } from '../../model/load.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import { QueueServer } from '../../testing/queue-server.ts'
+import { targetAt } from '../../testing/servers.ts'
+import { caseNamed } from '../../testing/simple-servers.ts'
 import { confirmCapacity } from './confirm.ts'
 
 const { signal } = new AbortController()
@@ -188,7 +188,9 @@ describe('a confirmation', () => {
     })
     const found = await confirm(server, 70)
     expect(found).toMatchObject({ held: true, capacityRps: 70 })
-    expect(found.caveats.join()).toMatch(/the server answered nothing for \d{3} ms of one window at 70.0/)
+    expect(found.caveats.join()).toMatch(
+      /the server answered nothing for \d{3} ms of one window at 70.0/,
+    )
   })
 
   test('that host interference made invalid goes on below the rate at which another would be better: that one fares no better', async () => {

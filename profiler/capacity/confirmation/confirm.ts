@@ -1,19 +1,19 @@
-import { planEarlyCut, percentileName, type Slo } from '../../model/slo.ts'
 import { summarise } from '../../load/load-point.ts'
+import { resolveGenerator } from '../../load/resolve-generator.ts'
+import type { Arrivals, Load, Phase } from '../../model/load.ts'
 import type { LoadGenerator } from '../../model/load-generator.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Arrivals, Load, Phase } from '../../model/load.ts'
 import type { CapacityOutcome, Measurement } from '../../model/measurement.ts'
+import { percentileName, planEarlyCut, type Slo } from '../../model/slo.ts'
 import type { Target } from '../../model/target.ts'
-import { boundedBetween, unprovenShare, describeViolation } from '../capacity-bounds.ts'
+import { boundedBetween, describeViolation, unprovenShare } from '../capacity-bounds.ts'
 import { collectCaveats } from '../caveats.ts'
-import { resolveGenerator } from '../../load/resolve-generator.ts'
 import { describeErrors, type Played, Session } from '../session.ts'
 import { warmUntilSteady } from '../warm-up.ts'
 import { Agreement, type EarlierMeasurement, findOtherUnloaded } from './agreement.ts'
-import { computeFillS, RateEvidence, hasTooFewToProve } from './rate-evidence.ts'
-import { seedsPerWindow, chooseTypicalArrivals } from './typical-arrivals.ts'
+import { computeFillS, hasTooFewToProve, RateEvidence } from './rate-evidence.ts'
+import { chooseTypicalArrivals, seedsPerWindow } from './typical-arrivals.ts'
 
 export interface ConfirmOptions {
   readonly target: Target
@@ -162,7 +162,9 @@ export const estimateConfirmationS = (
 ): number =>
   Math.max(
     typicalTimeShare * seconds,
-    rateRps !== undefined && hasTooFewToProve({ rateRps, seconds, slo }) ? computeFillS(slo, seconds) : 0,
+    rateRps !== undefined && hasTooFewToProve({ rateRps, seconds, slo })
+      ? computeFillS(slo, seconds)
+      : 0,
   )
 
 /** A rate that was tried, with its evidence. */
@@ -223,7 +225,10 @@ class ConfirmationRun {
     const { session, seconds } = this
     const maxUnloadedS = Math.min(1, seconds / 10)
     const warm = await session.closed(2, maxUnloadedS / 3, 'warm-up', false)
-    const idleS = Math.min(maxUnloadedS, Math.max(maxUnloadedS / 3, (2 * unloadedRequests) / warm.point.achievedRps))
+    const idleS = Math.min(
+      maxUnloadedS,
+      Math.max(maxUnloadedS / 3, (2 * unloadedRequests) / warm.point.achievedRps),
+    )
     const first = await session.closed(1, idleS, 'idle')
     this.points.push(first.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, first.run)
@@ -295,7 +300,10 @@ class ConfirmationRun {
     const { rateRps, slo } = options
     const atOnce = (rateRps * unloaded.p50Ms) / 1000
     const durationS =
-      Math.min(1, Math.max(minWarmUpShare, warmUpRequestTarget / (rateRps * warmUpShare * seconds))) *
+      Math.min(
+        1,
+        Math.max(minWarmUpShare, warmUpRequestTarget / (rateRps * warmUpShare * seconds)),
+      ) *
       warmUpShare *
       seconds
     let windows = 0
@@ -327,8 +335,16 @@ class ConfirmationRun {
    * one that was not met. After a rate that could not be proven, slightly lower ones.
    */
   private nextRate(): number | undefined {
-    const { found, unproven, lowestRps, givenUpRps, servedRps, invalidRates, provableRps, options } =
-      this
+    const {
+      found,
+      unproven,
+      lowestRps,
+      givenUpRps,
+      servedRps,
+      invalidRates,
+      provableRps,
+      options,
+    } = this
     const { rateRps, minRps = 0 } = options
     if (found === undefined && givenUpRps < lowestRps) {
       const minProvenRps = this.scaleMinProvenRps(unproven?.rps ?? givenUpRps)
@@ -339,21 +355,27 @@ class ConfirmationRun {
     }
     if (found === undefined) {
       if (invalidRates === maxInvalidRates) return undefined
-      const belowRps = Math.min(invalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps, givenUpRps)
+      const belowRps = Math.min(
+        invalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps,
+        givenUpRps,
+      )
       const nextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
       const lower = lowerRates
         .filter((part) => part * rateRps < belowRps)
         .map((part) => Math.min(part * rateRps, nextRps))
       const minFirstRps = this.violations > 1 ? 0 : minFirstRetryShare * rateRps
       const next =
-        lower.find((rate) => rate <= Math.max(servedMargin * servedRps, minFirstRps)) ?? lower.at(-1)
+        lower.find((rate) => rate <= Math.max(servedMargin * servedRps, minFirstRps)) ??
+        lower.at(-1)
       // A host too busy for this rate is too busy for another configuration that would win there.
       if (next === undefined || !(next === rateRps || next >= minRps || invalidRates > 0))
         return undefined
       return Math.min(next, Math.max(provableRps, minFirstRps, minRps))
     }
     const highest = Math.min(lowestRps, givenUpRps, servedMargin * servedRps)
-    return highest / found.rps > minGapToRefine && Number.isFinite(highest) && this.refinements++ < maxRefinements
+    return highest / found.rps > minGapToRefine &&
+      Number.isFinite(highest) &&
+      this.refinements++ < maxRefinements
       ? Math.sqrt(found.rps * highest)
       : undefined
   }
@@ -371,7 +393,9 @@ class ConfirmationRun {
       minProvenRps: minProvenRps <= proofStepFactor * rps ? minProvenRps : undefined,
     })
     for (;;) {
-      const lookS = seconds / (evidence.canEnd && evidence.played !== undefined ? 2 * looksPerRate : looksPerRate)
+      const lookS =
+        seconds /
+        (evidence.canEnd && evidence.played !== undefined ? 2 * looksPerRate : looksPerRate)
       const usualS = Math.min(seconds, Math.max(lookS, minRequestsPerLook / rps))
       const durationS = canSplit ? Math.max(usualS, evidence.needsFilling ? fillsS : 0) : seconds
       const cut = planEarlyCut(slo, evidence.overForViolation)
@@ -380,7 +404,8 @@ class ConfirmationRun {
       const load = { kind: 'open', rateRps: rps, durationS, arrivals, cut } as const
       const stored = this.takeStored(rps)
       if (!stored && restS > 0) await session.rest(restS)
-      const played = stored ?? (await this.playWindow(chooseTypicalArrivals(load, firstSeed), unloaded))
+      const played =
+        stored ?? (await this.playWindow(chooseTypicalArrivals(load, firstSeed), unloaded))
       evidence.add(played, restS)
       if (evidence.decision !== undefined || (await session.died(played.point)))
         return { rps, evidence, played: evidence.played ?? played }
@@ -428,7 +453,11 @@ class ConfirmationRun {
     return {
       outcome,
       ...(metRps > 0
-        ? boundedBetween(metRps * (proven ? 1 : unprovenShare), Math.max(metRps, violatedRps), metRps)
+        ? boundedBetween(
+            metRps * (proven ? 1 : unprovenShare),
+            Math.max(metRps, violatedRps),
+            metRps,
+          )
         : boundedBetween(0, outcome === 'budget' ? violatedRps : Number.POSITIVE_INFINITY)),
       ...(met && { sure: met.evidence.confidence }),
       ...(variation && { variation }),

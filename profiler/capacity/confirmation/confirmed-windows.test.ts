@@ -3,6 +3,7 @@
  * confirm.test.ts.
  */
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../../model/load.ts'
 import {
   close,
   confirmed,
@@ -14,7 +15,6 @@ import {
 } from '../../testing/scripted-confirmation.ts'
 import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
 import { targetAt } from '../../testing/servers.ts'
-import type { Load } from '../../model/load.ts'
 import { confirmCapacity } from './confirm.ts'
 
 const infinite = Number.POSITIVE_INFINITY

@@ -1,7 +1,7 @@
 /** A confirmation that was interrupted goes on after the windows that it had played. */
 import { expect, test } from 'vitest'
-import { confirmed, type Open, open, slow, upTo } from '../../testing/scripted-confirmation.ts'
 import type { LoadRun } from '../../model/load-run.ts'
+import { confirmed, type Open, open, slow, upTo } from '../../testing/scripted-confirmation.ts'
 
 /** A confirmation that keeps its windows in `kept`. */
 const keeping = (

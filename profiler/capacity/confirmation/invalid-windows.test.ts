@@ -3,6 +3,7 @@
  * machine, one pause.
  */
 import { describe, expect, test } from 'vitest'
+import type { LoadRun } from '../../model/load-run.ts'
 import {
   close,
   confirmed,
@@ -11,7 +12,6 @@ import {
   pausing,
   slow,
 } from '../../testing/scripted-confirmation.ts'
-import type { LoadRun } from '../../model/load-run.ts'
 
 const infinite = Number.POSITIVE_INFINITY
 

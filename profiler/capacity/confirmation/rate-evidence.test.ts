@@ -4,10 +4,10 @@
  */
 import { describe, expect, test } from 'vitest'
 import { summariseRun } from '../../load/load-point.ts'
-import { runOf } from '../../testing/scripted-generator.ts'
-import type { LoadRun } from '../../model/load-run.ts'
 import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
 import type { Played } from '../session.ts'
 import { RateEvidence } from './rate-evidence.ts'
 
@@ -132,7 +132,7 @@ describe('a higher rate that held without proof', () => {
     for (const played of windows) computeEvidence.add(played)
     return computeEvidence
   }
-  const odds = ({ sure }: RateEvidence) => 1 / (1 - sure)
+  const odds = ({ confidence }: RateEvidence) => 1 / (1 - confidence)
   const two = [window(fast), window(fast)]
 
   test('speaks for a lower one with half of the capital, and its time counts', () => {
@@ -175,7 +175,11 @@ describe('a window for a queue that grows', () => {
     const computeEvidence = new RateEvidence({ ...asked, rateRps: 100 })
     for (let i = 0; i < 16; i++)
       computeEvidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
-    expect(computeEvidence).toMatchObject({ proven: false, needsFilling: true, decision: undefined })
+    expect(computeEvidence).toMatchObject({
+      proven: false,
+      needsFilling: true,
+      decision: undefined,
+    })
     const long: Load = {
       kind: 'open',
       rateRps: 100,

@@ -2,19 +2,20 @@
  * Evidence of the open windows at one rate, evaluated after each: whether they show that the SLO is
  * met or violated.
  */
+
+import { hasMissingSends, summariseRun } from '../../load/load-point.ts'
 import {
-  splitByClass,
   countWithin,
   exceedsErrorRate,
-  meetsSlo,
-  maxLimitMs,
   isInvalidWindow,
+  maxLimitMs,
+  meetsSlo,
   type Slo,
+  splitByClass,
 } from '../../model/slo.ts'
 import { type OverShare, overShare } from '../../statistics/dependence.ts'
-import { hasMissingSends, summariseRun } from '../../load/load-point.ts'
 import { computeEValues, convertEValue } from '../../statistics/sequential.ts'
-import { type OutageSpan, findOutageSpans } from '../outage-spans.ts'
+import { findOutageSpans, type OutageSpan } from '../outage-spans.ts'
 import type { Played } from '../session.ts'
 import type { Agreement } from './agreement.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
@@ -109,8 +110,8 @@ export const hasTooFewToProve = ({
   seconds,
   slo,
 }: Pick<RateQuestion, 'rateRps' | 'seconds' | 'slo'>): boolean =>
-  computeEValues((rateRps * maxTimeFactor * seconds) / assumedDispersion, 0, 1 - slo.percentile).met <
-  minEToProve
+  computeEValues((rateRps * maxTimeFactor * seconds) / assumedDispersion, 0, 1 - slo.percentile)
+    .met < minEToProve
 
 /**
  * Length of a window in which the queue of a slightly overloaded server exceeds the limit, in
@@ -185,10 +186,12 @@ export class RateEvidence {
     if (state === undefined) return undefined
     const { point, run } = state.played
     const { violatedEValue } = this.computeEvidence()
-    if (run.cutMs !== undefined || exceedsErrorRate(point, slo) || violatedEValue >= minEToReject) return 'violated'
+    if (run.cutMs !== undefined || exceedsErrorRate(point, slo) || violatedEValue >= minEToReject)
+      return 'violated'
     const isMet = this.isMetBy(state.played)
     const isTimeUp = countedS >= (1 - 1e-6) * seconds
-    if (!isMet && !isTimeUp && violatedEValue >= minELikelyViolated && this.canProveLower) return 'unproven'
+    if (!isMet && !isTimeUp && violatedEValue >= minELikelyViolated && this.canProveLower)
+      return 'unproven'
     // An outage may return, so the evidence cannot end early.
     if (!this.canEnd) return undefined
     if (isMet && this.proven && !this.hasOutage) return 'met'
@@ -217,7 +220,9 @@ export class RateEvidence {
   /** Whether the remaining time will prove this rate, if it goes on as before. */
   private get canBeProven(): boolean {
     const times = (maxTimeFactor * this.question.seconds) / this.countedS
-    return times > 1 + 1e-6 && this.initialCapital * this.computeEvidence(times).metEValue >= minEToProve
+    return (
+      times > 1 + 1e-6 && this.initialCapital * this.computeEvidence(times).metEValue >= minEToProve
+    )
   }
 
   /**
@@ -232,7 +237,8 @@ export class RateEvidence {
     const times = (part * maxTimeFactor * seconds) / countedS
     const eValues = this.state!.shares.map(
       ({ n, dispersion }) =>
-        computeEValues((times * n) / (1 + (dispersion - 1) * relaxation), 0, 1 - slo.percentile).met,
+        computeEValues((times * n) / (1 + (dispersion - 1) * relaxation), 0, 1 - slo.percentile)
+          .met,
     )
     return this.capitalForLower * Math.min(...eValues) >= minEToProve
   }
@@ -320,7 +326,10 @@ export class RateEvidence {
    * E-values of all windows, extrapolated by a factor in time: the smallest of all classes for a
    * met SLO, the largest for a violated one.
    */
-  private computeEvidence(times = 1): { readonly metEValue: number; readonly violatedEValue: number } {
+  private computeEvidence(times = 1): {
+    readonly metEValue: number
+    readonly violatedEValue: number
+  } {
     const each = this.state!.shares.map(({ n, over, dispersion }) =>
       computeEValues(
         (times * n) / dispersion,

@@ -58,7 +58,11 @@ export function simulateBatches(
     const worker = indexOfMin(freeMs)
     const beganMs = computeBatchStart(atWorkers, arrivalsMs, first, freeMs[worker]!)
     let next = first + 1
-    while (next < arrivalsMs.length && next - first < atWorkers.maxBatch && arrivalsMs[next]! <= beganMs)
+    while (
+      next < arrivalsMs.length &&
+      next - first < atWorkers.maxBatch &&
+      arrivalsMs[next]! <= beganMs
+    )
       next++
     const endedMs = beganMs + servedMs(next - first, beganMs)
     freeMs[worker] = endedMs
@@ -78,7 +82,9 @@ export function computeBatchStart(
   const arrivedMs = sentMs[first]! + overheadMs
   const waitsUntilMs = (since === 'arrival' ? arrivedMs : Math.max(arrivedMs, freeMs)) + delayMs
   const fullMs =
-    first + maxBatch <= sentMs.length ? sentMs[first + maxBatch - 1]! + overheadMs : Number.POSITIVE_INFINITY
+    first + maxBatch <= sentMs.length
+      ? sentMs[first + maxBatch - 1]! + overheadMs
+      : Number.POSITIVE_INFINITY
   return Math.max(freeMs, arrivedMs, Math.min(waitsUntilMs, fullMs))
 }
 
@@ -88,7 +94,8 @@ export interface BatchLine {
   readonly msEach: number
 }
 
-export const evaluateLine = ({ baseMs, msEach }: BatchLine, size: number): number => baseMs + msEach * size
+export const evaluateLine = ({ baseMs, msEach }: BatchLine, size: number): number =>
+  baseMs + msEach * size
 
 /** Fits batch durations over batch size by least squares of the relative error. */
 export function fitLine({ tookMs, departed }: ServiceLog): BatchLine {

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../../bench/truth.bench.ts'
 import { furtherCases } from '../../testing/further-servers.ts'
-import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
 import { measureCapacity } from '../measure.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
+import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
 
 /** One request after another: how many were there, and how long it took. */
 const stepsOf = (all: readonly (readonly [present: number, ms: number])[]): ServiceLog => {
@@ -28,7 +28,9 @@ describe('steps of closed loops at more requests than windows saw', () => {
       stepsOf([...times(40, 2, 5), ...times(6, 20, 7)]),
       stepsOf(times(7, 30, 8)),
     ]
-    expect(collectDeeperQueueSteps(windows, loops).map(({ present, tookMs }) => [present, tookMs])).toEqual([
+    expect(
+      collectDeeperQueueSteps(windows, loops).map(({ present, tookMs }) => [present, tookMs]),
+    ).toEqual([
       [Array(6).fill(20), Array(6).fill(7)],
       [Array(7).fill(30), Array(7).fill(8)],
     ])
@@ -36,7 +38,9 @@ describe('steps of closed loops at more requests than windows saw', () => {
 
   test('are none where no loop can be compared, or the last that can was another server', () => {
     expect(collectDeeperQueueSteps(windows, [stepsOf(times(40, 20, 7))])).toEqual([])
-    expect(collectDeeperQueueSteps(windows, [stepsOf(times(40, 2, 8)), stepsOf(times(40, 20, 7))])).toEqual([])
+    expect(
+      collectDeeperQueueSteps(windows, [stepsOf(times(40, 2, 8)), stepsOf(times(40, 20, 7))]),
+    ).toEqual([])
   })
 
   test('are none of a server that takes several at once, or out of turn', () => {
@@ -49,7 +53,10 @@ describe('steps of closed loops at more requests than windows saw', () => {
       ),
     ).toEqual([])
     expect(
-      collectDeeperQueueSteps([{ ...seen!, rank: seen!.rank.map((_, i) => (i === 50 ? 1 : 0)) }], loops),
+      collectDeeperQueueSteps(
+        [{ ...seen!, rank: seen!.rank.map((_, i) => (i === 50 ? 1 : 0)) }],
+        loops,
+      ),
     ).toEqual([])
   })
 })

@@ -1,6 +1,6 @@
 /** Service steps at queue lengths that closed loops reached and open windows did not. */
 import { compareDurations } from '../changes/slowdown.ts'
-import { joinServiceLogs, type ServiceLog, filterServiceLog } from '../service-log/service-log.ts'
+import { filterServiceLog, joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
 
 /** A queue length counts as observed with at least this many steps at it or beyond. */
 const minStepsObserved = 8
@@ -18,7 +18,10 @@ const maxStandardErrors = 3
  * other servers, whose stages a closed loop leaves idle.
  * @param loops in time order; read from the last one back to the first one of a different speed
  */
-export function collectDeeperQueueSteps(windows: readonly ServiceLog[], loops: readonly ServiceLog[]): ServiceLog[] {
+export function collectDeeperQueueSteps(
+  windows: readonly ServiceLog[],
+  loops: readonly ServiceLog[],
+): ServiceLog[] {
   const observed = joinServiceLogs(windows)
   if (observed.departed.some((departed) => departed > 1) || observed.rank.some((rank) => rank > 0))
     return []

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { ServiceLog } from '../service-log/service-log.ts'
 import { areLongStepsFading, findClosedLoopOutages } from './closed-loop-outages.ts'
 import { separateOutages } from './outages.ts'
-import type { ServiceLog } from '../service-log/service-log.ts'
 
 /** Steps of 10 ms of three requests each, others where told. */
 function tens(n: number, other: Readonly<Record<number, number>> = {}, typicalMs = 10): ServiceLog {
@@ -23,7 +23,11 @@ const lengths = (of: ReturnType<typeof findClosedLoopOutages>) =>
 
 describe('closed loops beside open windows', () => {
   test('show outages, and how long there was none; the first, of a cold server, does not', () => {
-    const beside = findClosedLoopOutages(calm, [tens(50, { 0: 500 }), tens(50, { 20: 60 }), tens(50)])
+    const beside = findClosedLoopOutages(calm, [
+      tens(50, { 0: 500 }),
+      tens(50, { 20: 60 }),
+      tens(50),
+    ])
     expect(lengths(beside)).toEqual([[1], []])
     expect(beside.typical.map(({ tookMs }) => tookMs.length)).toEqual([50, 50])
     expect(Math.max(...beside.typical.flatMap(({ tookMs }) => tookMs))).toBe(10)
@@ -45,11 +49,14 @@ describe('closed loops beside open windows', () => {
       findClosedLoopOutages(calm, [tens(50), tens(100, { 10: 60, 50: 60, 90: 60 })]).outages,
     ).toHaveLength(1)
     expect(
-      findClosedLoopOutages(separateOutages([tens(2000)]), [tens(50), tens(100, { 10: 60, 50: 60, 90: 60 })])
-        .outages,
+      findClosedLoopOutages(separateOutages([tens(2000)]), [
+        tens(50),
+        tens(100, { 10: 60, 50: 60, 90: 60 }),
+      ]).outages,
     ).toEqual([])
     expect(
-      findClosedLoopOutages(separateOutages([tens(2000, { 500: 60 })]), [tens(50), tens(100)]).outages,
+      findClosedLoopOutages(separateOutages([tens(2000, { 500: 60 })]), [tens(50), tens(100)])
+        .outages,
     ).toEqual([[]])
   })
 
@@ -58,7 +65,10 @@ describe('closed loops beside open windows', () => {
     tens(
       n,
       Object.fromEntries(
-        Array.from({ length: count }, (_, i) => [Math.floor(((i + 0.5) * n) / count), 6 * typicalMs]),
+        Array.from({ length: count }, (_, i) => [
+          Math.floor(((i + 0.5) * n) / count),
+          6 * typicalMs,
+        ]),
       ),
       typicalMs,
     )
@@ -96,14 +106,18 @@ describe('closed loops beside open windows', () => {
       2,
     )
     expect(
-      findClosedLoopOutages(calmWindow(100), [...loops.slice(0, 2), tens(50, { 10: 60 })]).probability,
+      findClosedLoopOutages(calmWindow(100), [...loops.slice(0, 2), tens(50, { 10: 60 })])
+        .probability,
     ).toBeCloseTo(0.5 / 1.5, 2)
     // Where a window stalled as well, or nothing did, there is no doubt.
     expect(findClosedLoopOutages(calm, loops).probability).toBe(1)
     expect(findClosedLoopOutages(calm, [tens(50), tens(50)]).probability).toBe(1)
     // Nor are windows' own outages in doubt where loops have outages otherwise, and are not heard.
     expect(
-      findClosedLoopOutages(separateOutages([outageProcess(800, 1)]), [tens(50), outageProcess(400, 7)]),
+      findClosedLoopOutages(separateOutages([outageProcess(800, 1)]), [
+        tens(50),
+        outageProcess(400, 7),
+      ]),
     ).toMatchObject({ outages: [], probability: 1 })
   })
 
@@ -117,13 +131,19 @@ describe('closed loops beside open windows', () => {
       { 47: 20, 48: 20, 49: 20 },
       { 0: 20, 1: 20, 2: 20, 3: 20 },
     ]
-    const [first, second] = findClosedLoopOutages(calm, [tens(50), tens(50, end), tens(150, begin)]).outages
+    const [first, second] = findClosedLoopOutages(calm, [
+      tens(50),
+      tens(50, end),
+      tens(150, begin),
+    ]).outages
     expect(first).toEqual([
       { atMs: 470, excessesMs: Array(7).fill(10), typicalMs: Array(7).fill(10) },
     ])
     expect(second).toEqual([])
     expect(
-      lengths(findClosedLoopOutages(calm, [tens(50), tens(50, { ...end, 49: 10 }), tens(150, begin)])),
+      lengths(
+        findClosedLoopOutages(calm, [tens(50), tens(50, { ...end, 49: 10 }), tens(150, begin)]),
+      ),
     ).toEqual([[1, 1], [4]])
   })
 })
@@ -182,7 +202,10 @@ describe('long steps', () => {
       present: Array(100).fill(present),
     })
     expect(
-      areLongStepsFading([times(1, 10), times(4, 40), times(1, 10), times(9, 40)], [10, 10, 20, 30, 40]),
+      areLongStepsFading(
+        [times(1, 10), times(4, 40), times(1, 10), times(9, 40)],
+        [10, 10, 20, 30, 40],
+      ),
     ).toBe(false)
   })
 })

@@ -5,9 +5,9 @@
 import { sum } from 'simple-statistics'
 import { binomialCdf, quantileOfSorted } from '../../statistics/percentile.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
-import { type SeparatedOutages, type Outage, separateOutages } from './outages.ts'
-import { countServed } from '../service-log/typical-durations.ts'
 import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
+import { countServed } from '../service-log/typical-durations.ts'
+import { type Outage, type SeparatedOutages, separateOutages } from './outages.ts'
 
 /** Two outage rates differ where counts so far apart have a smaller probability than this. */
 const maxPValue = 0.01
@@ -25,10 +25,17 @@ interface ClosedLoopOutages extends SeparatedOutages {
  * out, as it meets a cold server.
  * @param loops in time order
  */
-export function findClosedLoopOutages(open: SeparatedOutages, loops: readonly ServiceLog[]): ClosedLoopOutages {
+export function findClosedLoopOutages(
+  open: SeparatedOutages,
+  loops: readonly ServiceLog[],
+): ClosedLoopOutages {
   let steady = loops.slice(1)
   for (let half = steady.length >> 1; half > 0; half = steady.length >> 1) {
-    if (compareSpeeds(joinServiceLogs(steady.slice(0, half)), joinServiceLogs(steady.slice(half))) === 1) break
+    if (
+      compareSpeeds(joinServiceLogs(steady.slice(0, half)), joinServiceLogs(steady.slice(half))) ===
+      1
+    )
+      break
     steady = steady.slice(half)
   }
   const separated = separateOutages(steady)
@@ -68,7 +75,10 @@ const maxFadingRatio = 1 / 3
  * @param history all service logs, in time order
  * @param typicalMs present duration by number served
  */
-export function areLongStepsFading(history: readonly ServiceLog[], typicalMs: readonly number[]): boolean {
+export function areLongStepsFading(
+  history: readonly ServiceLog[],
+  typicalMs: readonly number[],
+): boolean {
   const ratios = (log: ServiceLog) =>
     log.tookMs.map((ms, i) => ms / typicalMs[Math.min(typicalMs.length - 1, countServed(log, i))]!)
   const all = history.map(ratios)
@@ -83,11 +93,17 @@ export function areLongStepsFading(history: readonly ServiceLog[], typicalMs: re
       .slice(from * counted.length, to * counted.length)
       .filter((ratio, i, all) => ratio > minLongFactor && !(all[i - 1]! > minLongFactor)).length
   const [before, after] = [countLong(0.25, 0.5), countLong(0.5, 1)]
-  return after <= 2 * maxFadingRatio * before && binomialCdf(after, before + after, 2 / 3) < maxFadingPValue
+  return (
+    after <= 2 * maxFadingRatio * before &&
+    binomialCdf(after, before + after, 2 / 3) < maxFadingPValue
+  )
 }
 
 /** Merges an outage that lasts from the last step of a loop to the first step of the next one. */
-function mergeAcrossLoops(runs: readonly ServiceLog[], outages: SeparatedOutages['outages']): Outage[][] {
+function mergeAcrossLoops(
+  runs: readonly ServiceLog[],
+  outages: SeparatedOutages['outages'],
+): Outage[][] {
   const all = outages.map((of) => [...of])
   for (let r = all.length - 1; r > 0; r--) {
     const [before, after] = [all[r - 1]!.at(-1), all[r]![0]]
@@ -109,7 +125,8 @@ function mergeAcrossLoops(runs: readonly ServiceLog[], outages: SeparatedOutages
 }
 const adjacencyMs = 1e-3
 
-const countOutages = ({ outages }: SeparatedOutages): number => sum(outages.map((each) => each.length))
+const countOutages = ({ outages }: SeparatedOutages): number =>
+  sum(outages.map((each) => each.length))
 
 /**
  * Probability of outage counts at least so far apart if both had the same rate, by step or by time,
@@ -121,7 +138,14 @@ function computePValue(a: SeparatedOutages, b: SeparatedOutages): number {
   const all = countOutages(a) + countOutages(b)
   const pValues = [log, ms].map((exposure) => {
     const share = exposure(a) / Math.max(Number.MIN_VALUE, exposure(a) + exposure(b))
-    return 2 * Math.min(0.5, binomialCdf(countOutages(a), all, share), binomialCdf(countOutages(b), all, 1 - share))
+    return (
+      2 *
+      Math.min(
+        0.5,
+        binomialCdf(countOutages(a), all, share),
+        binomialCdf(countOutages(b), all, 1 - share),
+      )
+    )
   })
   return Math.max(...pValues)
 }

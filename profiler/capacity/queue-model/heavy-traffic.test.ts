@@ -2,9 +2,9 @@
 import { expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import { constantServicesRps } from '../../testing/constant-services.ts'
-import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { type QueueModel, buildQueueModel } from './queue-model.ts'
+import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
+import { buildQueueModel, type QueueModel } from './queue-model.ts'
 
 const log = (tookMs: readonly number[], each: Partial<ServiceLog> = {}): ServiceLog => ({
   present: tookMs.map(() => 1),
@@ -15,7 +15,11 @@ const log = (tookMs: readonly number[], each: Partial<ServiceLog> = {}): Service
   spreadMs: tookMs.map(() => 0),
   ...each,
 })
-const workers = (tookMs: readonly number[], number: number, more: Partial<QueueModel> = {}): QueueModel => ({
+const workers = (
+  tookMs: readonly number[],
+  number: number,
+  more: Partial<QueueModel> = {},
+): QueueModel => ({
   ...buildQueueModel(log(tookMs), { workers: number }),
   ...more,
 })
@@ -38,7 +42,8 @@ test.each([
   [10, 800],
 ])('services of %i ms within %i ms: M/D/1', (ms, limitMs) => {
   expect(
-    computeHeavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! / constantServicesRps(ms, limitMs),
+    computeHeavyTrafficCapacity(workers(same(ms), 1), limitMs, 0.01)! /
+      constantServicesRps(ms, limitMs),
   ).toBeCloseTo(1, 3)
 })
 
@@ -90,8 +95,12 @@ test('nothing is said where a full batch takes as long as the limit: it is the b
 
 test('nothing is said where the queue is not that busy, or is of another kind', () => {
   expect(computeHeavyTrafficCapacity(workers(same(10), 1), 500, 0.01)).toBeUndefined()
-  expect(computeHeavyTrafficCapacity(workers(same(3), 1, { systemCapacity: 64 }), 500, 0.01)).toBeUndefined()
-  expect(computeHeavyTrafficCapacity(workers(same(3), 1, { sharesCores: true }), 500, 0.01)).toBeUndefined()
+  expect(
+    computeHeavyTrafficCapacity(workers(same(3), 1, { systemCapacity: 64 }), 500, 0.01),
+  ).toBeUndefined()
+  expect(
+    computeHeavyTrafficCapacity(workers(same(3), 1, { sharesCores: true }), 500, 0.01),
+  ).toBeUndefined()
   const overtaking = buildQueueModel(log(same(3), { present: same(4), rank: same(3) }))
   expect(computeHeavyTrafficCapacity(overtaking, 500, 0.01)).toBeUndefined()
   expect(computeHeavyTrafficCapacity(buildQueueModel(log(same(3))), 500, 0.01)).toBeGreaterThan(320)

@@ -5,9 +5,9 @@
  * utilization)) (Kingman 1961; Köllerström 1974 for several workers).
  */
 import {
-  continueProbability,
-  computeSaturation,
   collectFullDurations,
+  computeSaturation,
+  continueProbability,
   type QueueModel,
   servesInOrder,
 } from './queue-model.ts'
@@ -30,7 +30,12 @@ export function computeHeavyTrafficCapacity(
   allowed: number,
 ): number | undefined {
   const { workers = 1, sharesCores = false, systemCapacity, batching } = model
-  if (systemCapacity !== undefined || sharesCores || batching?.cores !== undefined || !servesInOrder(model))
+  if (
+    systemCapacity !== undefined ||
+    sharesCores ||
+    batching?.cores !== undefined ||
+    !servesInOrder(model)
+  )
     return undefined
   const servedPerMs = computeSaturation(model) / 1000
   const { meanMs, variance } = computeBusyMoments(model)

@@ -3,10 +3,10 @@
  */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
+import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 import type { OutageRate } from './outages.ts'
 import { simulateOutages } from './outages.ts'
-import { simulate, type QueueModel } from './queue-model.ts'
-import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
+import { type QueueModel, simulate } from './queue-model.ts'
 
 /** Each request served by the first of so many workers, its service one of these. */
 function serving(tookMs: number[], workers = 1, systemCapacity?: number): QueueModel {
@@ -331,7 +331,9 @@ describe('the chance of long runs', () => {
     const logs = found.map(({ rps }) => Math.log(rps[0]!))
     const mean = logs.reduce((total, log) => total + log, 0) / logs.length
     const variance = logs.reduce((total, log) => total + (log - mean) ** 2, 0) / (logs.length - 1)
-    const told = found.reduce((total, { simulationVariance }) => total + simulationVariance[0]!, 0) / found.length
+    const told =
+      found.reduce((total, { simulationVariance }) => total + simulationVariance[0]!, 0) /
+      found.length
     expect(Math.sqrt(told / variance)).toBeGreaterThan(0.6)
     expect(Math.sqrt(told / variance)).toBeLessThan(1.6)
   })

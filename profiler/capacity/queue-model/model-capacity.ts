@@ -1,8 +1,8 @@
 /** Capacity of a queue model, by formula or by long simulations. */
 import { seeded } from '../../seeded-random.ts'
 import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
-import { simulateOutages, type OutageRate } from './outages.ts'
-import { computeSaturation, simulate, type QueueModel } from './queue-model.ts'
+import { type OutageRate, simulateOutages } from './outages.ts'
+import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
 const coarseRateGrid = 14
 /**
@@ -60,7 +60,10 @@ export function computeModelCapacities(
       Number.NaN,
   )
   if (!byFormula.some(Number.isNaN))
-    return { rps: byFormula.map((rps, s) => rps / slownesses[s]!), simulationVariance: slownesses.map(() => 0) }
+    return {
+      rps: byFormula.map((rps, s) => rps / slownesses[s]!),
+      simulationVariance: slownesses.map(() => 0),
+    }
   const logSaturation = Math.log(computeSaturation(model))
   const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
@@ -104,7 +107,10 @@ export function computeModelCapacities(
   )
   return {
     rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
-    simulationVariance: Float64Array.from(found, ({ slope }, s) => fine.simulationVariance[s]! / slope ** 2),
+    simulationVariance: Float64Array.from(
+      found,
+      ({ slope }, s) => fine.simulationVariance[s]! / slope ** 2,
+    ),
   }
 }
 
@@ -114,7 +120,12 @@ export function computeModelCapacities(
  * chapter X), and shorter runs lie mostly below the mean.
  */
 const chooseRunLength = (utilization: number, requests: number, maxRequests: number): number =>
-  Math.round(Math.max(requests, Math.min(maxRequests, relaxationTimes / Math.max(1e-3, 1 - utilization) ** 2)))
+  Math.round(
+    Math.max(
+      requests,
+      Math.min(maxRequests, relaxationTimes / Math.max(1e-3, 1 - utilization) ** 2),
+    ),
+  )
 const relaxationTimes = 400
 
 const spacedEvenly = (from: number, to: number, n: number) =>
@@ -151,7 +162,14 @@ function simulateOverShares(
   for (const [j, logRate] of logRates.entries()) {
     const scale = (1000 * requests) / total / Math.exp(logRate)
     for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
-    simulate(model, arrivals, 1, seeded(seed + 11), latencyMs, simulateOutages(outages, seeded(seed + 13)))
+    simulate(
+      model,
+      arrivals,
+      1,
+      seeded(seed + 11),
+      latencyMs,
+      simulateOutages(outages, seeded(seed + 13)),
+    )
     for (const counts of batchOver) counts.fill(0)
     for (let i = warmUp; i < requests; i++) {
       const ms = latencyMs[i]!
@@ -231,6 +249,10 @@ export function shrinkSimulationNoise(
       simulationVariance += (weight * each.simulationVariance[i]!) / n
     }
   const left =
-    spread > 0 ? Math.sqrt(Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread)) : 1
+    spread > 0
+      ? Math.sqrt(
+          Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread),
+        )
+      : 1
   return played.map(({ logs }) => logs.map((log, i) => means[i]! + left * (log - means[i]!)))
 }

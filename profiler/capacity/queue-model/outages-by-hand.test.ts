@@ -1,9 +1,15 @@
 /** Outages of steps written by hand; those told from servers' steps are in outages.test.ts. */
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import { simulateOutages, replayOutages, type Outage, separateOutages, sampleOutageRates } from './outages.ts'
-import { typicalDurations } from '../service-log/typical-durations.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
+import { typicalDurations } from '../service-log/typical-durations.ts'
+import {
+  type Outage,
+  replayOutages,
+  sampleOutageRates,
+  separateOutages,
+  simulateOutages,
+} from './outages.ts'
 
 /** Steps one after the other that served one each. */
 const stepsOf = (
@@ -144,7 +150,8 @@ describe('a stall', () => {
 })
 
 test('a replayed outage comes with the step that was half done when it fell, or the first one after it', () => {
-  const at = (began: number) => replayOutages([{ atMs: 100, excessesMs: [7], typicalMs: [10] }])(began, 10)
+  const at = (began: number) =>
+    replayOutages([{ atMs: 100, excessesMs: [7], typicalMs: [10] }])(began, 10)
   expect([at(94.9), at(95), at(300)]).toEqual([0, 7, 7])
 })
 
@@ -216,7 +223,11 @@ describe('the rate of outages', () => {
   test('has lengths drawn from those that were seen, a tenth of an error apart', () => {
     const runs = [tens(1000)]
     const outages = [
-      [10, 20, 40, 80].map((ms, i) => ({ atMs: 2000 * i + 100, excessesMs: [ms], typicalMs: [10] })),
+      [10, 20, 40, 80].map((ms, i) => ({
+        atMs: 2000 * i + 100,
+        excessesMs: [ms],
+        typicalMs: [10],
+      })),
     ]
     const simulateOutages = sampleOutageRates(runs, outages, 200, seeded(2)).flatMap(
       (rate) => rate!.delays as number[],
@@ -274,8 +285,13 @@ describe('drawn stalls', () => {
 
   test('come as regularly as their shape says', () => {
     const gapsOf = (shape: number) => {
-      const outageProcess = simulateOutages({ clock: 'step', rate: 0.01, shape, delays: [50] }, seeded(4))
-      const at = Array.from({ length: 200_000 }, (_, i) => (outageProcess(i, 1) > 0 ? [i] : [])).flat()
+      const outageProcess = simulateOutages(
+        { clock: 'step', rate: 0.01, shape, delays: [50] },
+        seeded(4),
+      )
+      const at = Array.from({ length: 200_000 }, (_, i) =>
+        outageProcess(i, 1) > 0 ? [i] : [],
+      ).flat()
       const gaps = at.slice(1).map((to, i) => to - at[i]! - 1)
       const mean = gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length
       return {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { gamma, normal, seeded, type Uniform } from '../../seeded-random.ts'
-import { simulateOutages, replayOutages, separateOutages, sampleOutageRates } from './outages.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
+import { replayOutages, sampleOutageRates, separateOutages, simulateOutages } from './outages.ts'
 
 /** Steps one after the other: requests served, and how long it took. */
 const stepsOf = (served: readonly number[], tookMs: readonly number[]): ServiceLog => {

@@ -71,7 +71,10 @@ export interface SeparatedOutages {
  * @param maxShare share of steps that may begin an outage; more frequent ones are part of the
  * service
  */
-export function separateOutages(runs: readonly ServiceLog[], maxShare = maxOutageShare): SeparatedOutages {
+export function separateOutages(
+  runs: readonly ServiceLog[],
+  maxShare = maxOutageShare,
+): SeparatedOutages {
   const typicalMs = typicalDurations(runs)
   const ratios = runs.flatMap((log) =>
     log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
@@ -89,7 +92,9 @@ export function separateOutages(runs: readonly ServiceLog[], maxShare = maxOutag
     let current: { atMs: number; excessesMs: number[]; typicalMs: number[] } | undefined
     const end = () => {
       if (current !== undefined)
-        found.push(...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]))
+        found.push(
+          ...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]),
+        )
       current = undefined
     }
     const tookMs = log.tookMs.map((ms, i) => {
@@ -106,7 +111,9 @@ export function separateOutages(runs: readonly ServiceLog[], maxShare = maxOutag
     end()
     return { ...log, tookMs }
   })
-  return outages.flat().length > maxShare * ratios.length ? none : { typical, outages, isInseparable: false }
+  return outages.flat().length > maxShare * ratios.length
+    ? none
+    : { typical, outages, isInseparable: false }
 }
 
 function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
@@ -177,7 +184,8 @@ export function sampleOutageRates(
       clock,
       shape,
       rate:
-        (outageCountDispersion * gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
+        (outageCountDispersion *
+          gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
         (shape * total),
       delays: Array.from({ length: k }, () => {
         const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
@@ -200,7 +208,11 @@ function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
  * Exposure by one clock, in total and between outages, and the likelihood that outages fall on the
  * observed steps under that clock.
  */
-function computeExposure(runs: readonly ServiceLog[], outages: readonly (readonly Outage[])[], clock: Clock) {
+function computeExposure(
+  runs: readonly ServiceLog[],
+  outages: readonly (readonly Outage[])[],
+  clock: Clock,
+) {
   let total = 0
   let logLikelihood = 0
   const outageClock: number[] = []
@@ -212,7 +224,8 @@ function computeExposure(runs: readonly ServiceLog[], outages: readonly (readonl
       if (next < outages[r]!.length && endedMs[i]! > outages[r]![next]!.atMs) {
         outageClock.push(total)
         logLikelihood += Math.log(passes)
-        if (clock === 'time') for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
+        if (clock === 'time')
+          for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
         next++
       }
     }
@@ -255,7 +268,10 @@ function chooseWeighted<T>(values: readonly T[], weights: readonly number[], uni
 }
 
 /** Simulates outages at a sampled rate. */
-export function simulateOutages(outageRate: OutageRate | undefined, uniform: Uniform): OutageProcess {
+export function simulateOutages(
+  outageRate: OutageRate | undefined,
+  uniform: Uniform,
+): OutageProcess {
   if (outageRate === undefined) return () => 0
   const { clock, rate, shape, delays } = outageRate
   const exponential = stratified(uniform)

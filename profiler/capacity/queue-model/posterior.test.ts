@@ -3,12 +3,12 @@
  * alone.
  */
 import { describe, expect, test } from 'vitest'
-import { seeded } from '../../seeded-random.ts'
-import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
+import { seeded } from '../../seeded-random.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import type { ObservedRun, ServiceLog } from '../service-log/service-log.ts'
 import { estimatePosterior } from './posterior.ts'
-import type { ServiceLog, ObservedRun } from '../service-log/service-log.ts'
 import type { IdentifiedDiscipline } from './service-discipline.ts'
 
 const play = { requests: 100, maxRequests: 100, replicates: 2 }
@@ -22,7 +22,11 @@ const slo = (limitMs: number, percentile = 0.99, maxErrorRate = 0.001): Slo => (
  * Forty steps of 10 ms, so many of which served a later request before an earlier one, and whose
  * answers took so long to write.
  */
-const stepsOf = (overtaking = 0, spreadMs = 0, tookMs: (i: number) => number = () => 10): ServiceLog => {
+const stepsOf = (
+  overtaking = 0,
+  spreadMs = 0,
+  tookMs: (i: number) => number = () => 10,
+): ServiceLog => {
   const each = Array.from({ length: 40 }, (_, i) => i)
   return {
     present: each.map(() => 1),

@@ -7,25 +7,40 @@
  * variate: their chance, the largest part of the noise of a short window, cancels.
  */
 import { gammaln, sum } from 'simple-statistics'
-import { seeded } from '../../seeded-random.ts'
 import type { Capacity } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
+import { seeded } from '../../seeded-random.ts'
 import { overlapsAny } from '../host-interference.ts'
-import { probabilityOfOwnOutages, areLongStepsFading, findClosedLoopOutages } from './closed-loop-outages.ts'
-import { replayOutages, type Outage, type SeparatedOutages, separateOutages, sampleOutageRates } from './outages.ts'
+import {
+  computeMoments,
+  joinServiceLogs,
+  type ObservedRun,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
 import { typicalDurations } from '../service-log/typical-durations.ts'
-import { joinServiceLogs, computeMoments, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
+import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
+import {
+  areLongStepsFading,
+  findClosedLoopOutages,
+  probabilityOfOwnOutages,
+} from './closed-loop-outages.ts'
+import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
+import {
+  type Outage,
+  replayOutages,
+  type SeparatedOutages,
+  sampleOutageRates,
+  separateOutages,
+} from './outages.ts'
 import {
   bootstrap,
-  estimateMaxBatch,
-  computeSaturationError,
-  computeSaturation,
-  simulate,
-  type QueueModel,
   buildQueueModel,
+  computeSaturation,
+  computeSaturationError,
+  estimateMaxBatch,
+  type QueueModel,
+  simulate,
 } from './queue-model.ts'
-import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 import type { IdentifiedDiscipline } from './service-discipline.ts'
 
 /** The part of an open window that is compared with the model. */
@@ -91,7 +106,8 @@ const maxRequestsPerWindow = 8000
  */
 const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(
-    (1 - widePriorShare) * (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
+    (1 - widePriorShare) *
+      (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
       widePriorShare * normalDensity(logSlowness, widePriorSd),
   )
 const widePriorSd = 0.2
@@ -223,9 +239,7 @@ function calibrate(
       : [...discipline.windows, ...discipline.loops]
   // Service logs of closed loops include the batching delay, which batch durations do not.
   const loopLogs =
-    discipline?.batching !== undefined && discipline.batching.delayMs > 0
-      ? discipline.loops
-      : loops
+    discipline?.batching !== undefined && discipline.batching.delayMs > 0 ? discipline.loops : loops
   const history = [
     ...(discipline?.history ?? loopLogs),
     ...runs.map((run, i) => discipline?.windows[i] ?? run.log),
@@ -288,10 +302,7 @@ function weighSlownesses(
   const logWeights = addPrior(logLikelihoods, slownessGrid.map(Math.log))
   const minLogWeight = Math.max(...logWeights) - maxLogWeightGap
   const from = Math.max(0, logWeights.findIndex((log) => log > minLogWeight) - 1)
-  const to = Math.min(
-    logWeights.length,
-    logWeights.findLastIndex((log) => log > minLogWeight) + 2,
-  )
+  const to = Math.min(logWeights.length, logWeights.findLastIndex((log) => log > minLogWeight) + 2)
   const slownesses = slownessGrid.slice(from, to)
   const weights = normaliseWeights(
     addPrior(refine(logLikelihoods.slice(from, to)), refine(slownesses.map(Math.log))),
@@ -384,7 +395,11 @@ function discretiseDiscrepancy(sd: number): { offset: number; share: number }[] 
   return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
 }
 
-function prepareWindow({ run, disturbed }: ObservedRun, slo: Slo, outages: readonly Outage[]): ComparedWindow {
+function prepareWindow(
+  { run, disturbed }: ObservedRun,
+  slo: Slo,
+  outages: readonly Outage[],
+): ComparedWindow {
   // In a window that was cut short, requests younger than the limit say nothing.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
@@ -481,7 +496,10 @@ function logNegativeBinomial(count: number, mean: number, variance: number): num
 
 function summariseParticles(
   particles: Particle[],
-): Omit<CapacityPosterior, 'refusesWhenFull' | 'hasOutages' | 'hasFadingOutages' | 'saturationRps' | 'saturationError'> {
+): Omit<
+  CapacityPosterior,
+  'refusesWhenFull' | 'hasOutages' | 'hasFadingOutages' | 'saturationRps' | 'saturationError'
+> {
   particles.sort((a, b) => a.rps - b.rps)
   const below = (rateRps: number) =>
     particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)

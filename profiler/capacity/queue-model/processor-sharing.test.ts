@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../load/arrivals.ts'
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { VirtualServer } from '../../model/virtual-server.ts'
 import { gamma, seeded, type Uniform } from '../../seeded-random.ts'
 import { SharingServer } from '../../testing/sharing-server.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
-import type { VirtualServer } from '../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import { identifyWorkers } from './disciplines/workers.ts'
-import { simulateSharing, extractWork } from './processor-sharing.ts'
-import { simulate, buildQueueModel } from './queue-model.ts'
+import { extractWork, simulateSharing } from './processor-sharing.ts'
+import { buildQueueModel, simulate } from './queue-model.ts'
 
 const { signal } = new AbortController()
 const play = (server: VirtualServer, load: Load): Promise<LoadRun> =>
@@ -170,7 +170,11 @@ test('its queue model makes requests wait as the server does, and refuses beyond
   for (const ms of [15, 30, 60])
     expect(Math.abs(over(latencyMs, ms) - over(real.latencyMs, ms))).toBeLessThan(0.04)
   simulate(
-    buildQueueModel(extractWork(teacher, 3).log, { systemCapacity: 4, workers: 3, sharesCores: true }),
+    buildQueueModel(extractWork(teacher, 3).log, {
+      systemCapacity: 4,
+      workers: 3,
+      sharesCores: true,
+    }),
     arrivalsMs,
     1,
     seeded(2),

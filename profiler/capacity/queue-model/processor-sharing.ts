@@ -8,8 +8,8 @@
  */
 import type { LoadRun } from '../../model/load-run.ts'
 import { overlapsAny, type TimeSpans } from '../host-interference.ts'
+import { logSingleServices, type ServiceTimes } from '../service-log/service-log.ts'
 import { collectSojourns } from '../service-log/sojourns.ts'
-import { type ServiceTimes, logSingleServices } from '../service-log/service-log.ts'
 
 /**
  * Extracts the work of each request, in ms of one core and in arrival order, for a given number of

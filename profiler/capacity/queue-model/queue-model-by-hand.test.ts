@@ -2,7 +2,13 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { bootstrap, computeSaturation, simulate, type QueueModel, buildQueueModel } from './queue-model.ts'
+import {
+  bootstrap,
+  buildQueueModel,
+  computeSaturation,
+  type QueueModel,
+  simulate,
+} from './queue-model.ts'
 
 interface Step {
   readonly present?: number
@@ -201,7 +207,10 @@ describe('a server that takes all who are there', () => {
   })
 
   test('serves as many as are there, in the time that they take', () => {
-    const model = always({ present: 4, departed: 4, tookMs: 18 }, { gated: { maxBatch: 4, msEach: 2 } })
+    const model = always(
+      { present: 4, departed: 4, tookMs: 18 },
+      { gated: { maxBatch: 4, msEach: 2 } },
+    )
     // One alone in 12 ms; the three who came meanwhile in 16; five in a batch of four and one.
     expect(latencies(model, [0, 1, 2, 3])).toEqual(
       [12, 27, 26, 25].map((ms) => expect.closeTo(ms, 9)),
@@ -270,7 +279,9 @@ describe('a queue model under arrivals', () => {
 
   test('mostly goes on with the step that followed, four times in five', () => {
     const n = 4000
-    const model = buildQueueModel(stepsOf(Array.from({ length: 500 }, (_, i) => ({ tookMs: 100 + i }))))
+    const model = buildQueueModel(
+      stepsOf(Array.from({ length: 500 }, (_, i) => ({ tookMs: 100 + i }))),
+    )
     const single: QueueModel = {
       ...model,
       binOf: Int32Array.of(0, 0),
@@ -296,8 +307,7 @@ describe('a queue model drawn anew', () => {
     expect(log.present).toHaveLength(n / 2)
     expect(bins.flatMap((bin) => [...bin])).toHaveLength(n / 2)
     const followed =
-      log.rank.filter((rank, i) => i > 0 && rank === (log.rank[i - 1]! + 1) % n).length /
-      (n / 2)
+      log.rank.filter((rank, i) => i > 0 && rank === (log.rank[i - 1]! + 1) % n).length / (n / 2)
     expect(followed).toBeGreaterThan(0.77)
     expect(followed).toBeLessThan(0.83)
     expect(Math.max(...log.rank) - Math.min(...log.rank)).toBeGreaterThan(0.9 * n)
@@ -325,12 +335,9 @@ describe('a queue model drawn anew', () => {
       const { log, bins, gated, systemCapacity, binOf } = bootstrap(given, seeded(seed))
       expect(bins[1]!.length).toBeGreaterThan(0)
       for (const i of bins[1]!)
-        expect([
-          log.present[i],
-          log.tookMs[i],
-          log.rank[i],
-          binOf[log.present[i]!],
-        ]).toEqual([2, 50, 7, 1])
+        expect([log.present[i], log.tookMs[i], log.rank[i], binOf[log.present[i]!]]).toEqual([
+          2, 50, 7, 1,
+        ])
       expect(bins[0]!.length + bins[1]!.length).toBe(log.present.length)
       expect([gated, systemCapacity, binOf]).toEqual([given.gated, 9, given.binOf])
     }

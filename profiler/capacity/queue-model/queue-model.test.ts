@@ -1,13 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { schedule } from '../../load/arrivals.ts'
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Target } from '../../model/target.ts'
 import { gamma, seeded } from '../../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../../testing/queue-server.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
-import type { Target } from '../../model/target.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import { extractServiceLog } from '../service-log/service-log.ts'
-import { bootstrap, computeSaturation, simulate, buildQueueModel } from './queue-model.ts'
+import { bootstrap, buildQueueModel, computeSaturation, simulate } from './queue-model.ts'
 
 const { signal } = new AbortController()
 const played = (
@@ -33,7 +33,10 @@ test('the steps of a single server are its service times, busy or idle before', 
 })
 
 test('the steps of a batch server know how many were there and how many left', async () => {
-  const log = extractServiceLog(await played({ maxBatch: 4, serviceMs: (batch) => 10 + batch }, 220, 10), 1)
+  const log = extractServiceLog(
+    await played({ maxBatch: 4, serviceMs: (batch) => 10 + batch }, 220, 10),
+    1,
+  )
   expect(log.departed.every((d, i) => d === Math.min(4, log.present[i]!))).toBe(true)
   expect(log.tookMs.every((ms, i) => Math.abs(ms - 10 - log.departed[i]!) < 1e-6)).toBe(true)
 })
@@ -62,25 +65,34 @@ test('steps that were cut short and failed requests are left out', async () => {
       i % 10 === 0 ? Number.NaN : Math.min(ms, 2000 - run.sentMs[i]!),
     ),
   }
-  expect(extractServiceLog(cut, 1).tookMs.length).toBeLessThan(extractServiceLog(run, 1).tookMs.length / 2)
+  expect(extractServiceLog(cut, 1).tookMs.length).toBeLessThan(
+    extractServiceLog(run, 1).tookMs.length / 2,
+  )
 })
 
 describe('a twin', () => {
   test('groups states alike: one group for a single server, one per batch size for a batch server', async () => {
     expect(
-      buildQueueModel(extractServiceLog(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1)).bins
-        .length,
+      buildQueueModel(
+        extractServiceLog(await played({ serviceMs: (_, u) => 10 * gamma(u, 4) }, 70, 30), 1),
+      ).bins.length,
     ).toBeLessThanOrEqual(3)
     expect(
       buildQueueModel(
-        extractServiceLog(await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30), 1),
+        extractServiceLog(
+          await played({ maxBatch: 4, serviceMs: (batch) => 10 + 5 * batch }, 110, 30),
+          1,
+        ),
       ).bins,
     ).toHaveLength(4)
   })
 
   test('saturates where its server does', async () => {
     const model = buildQueueModel(
-      extractServiceLog(await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10), 1),
+      extractServiceLog(
+        await played({ maxBatch: 8, serviceMs: (batch) => 10 + 2 * batch }, 290, 10),
+        1,
+      ),
     )
     expect(computeSaturation(model)).toBeCloseTo(8000 / 26, 6)
   })

@@ -11,12 +11,18 @@
  */
 import type { Uniform } from '../../seeded-random.ts'
 import { indexOfMin } from '../../statistics/index-of-min.ts'
-import { type Batching, type BatchLine, evaluateLine, fitLine, simulateBatches } from './batching.ts'
-import { binByQueueLength } from './queue-length-bins.ts'
-import { simulateSharing } from './processor-sharing.ts'
-import { maxCoresRps, simulateTwoStages } from './two-stages.ts'
-import type { OutageProcess } from './outages.ts'
 import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
+import {
+  type Batching,
+  type BatchLine,
+  evaluateLine,
+  fitLine,
+  simulateBatches,
+} from './batching.ts'
+import type { OutageProcess } from './outages.ts'
+import { simulateSharing } from './processor-sharing.ts'
+import { binByQueueLength } from './queue-length-bins.ts'
+import { maxCoresRps, simulateTwoStages } from './two-stages.ts'
 
 /** Service steps binned by queue length; neighbouring bins are merged where they do not differ. */
 export interface QueueModel {
@@ -50,7 +56,8 @@ export interface QueueModel {
 }
 
 /** Identified properties of the server, beside its service log. */
-interface ModelOptions extends Pick<QueueModel, 'workers' | 'sharesCores' | 'batching' | 'systemCapacity'> {
+interface ModelOptions
+  extends Pick<QueueModel, 'workers' | 'sharesCores' | 'batching' | 'systemCapacity'> {
   /** Largest observed batch, in closed loops too. */
   readonly largest?: number
 }
@@ -79,14 +86,16 @@ const minStepsToFit = 12
 function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
   const observed = log.departed.reduce((a, b) => Math.max(a, b), 0)
   const whole = [...log.present.keys()].filter((i) => tookAll(log, i, observed))
-  if (observed < 2 || whole.length < minStepsToFit || whole.length < minGatedShare * log.present.length)
+  if (
+    observed < 2 ||
+    whole.length < minStepsToFit ||
+    whole.length < minGatedShare * log.present.length
+  )
     return undefined
   const [ms, size] = [computeMoments(log.tookMs, whole), computeMoments(log.departed, whole)]
   const covariance =
-    whole.reduce(
-      (sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean),
-      0,
-    ) / whole.length
+    whole.reduce((sum, i) => sum + (log.tookMs[i]! - ms.mean) * (log.departed[i]! - size.mean), 0) /
+    whole.length
   return {
     maxBatch: Math.max(observed, largest),
     msEach: size.variance > 0 ? Math.max(0, covariance / size.variance) : 0,
@@ -162,7 +171,10 @@ const bootstrapVarianceFactor = { departures: 2, services: 1.5 } as const
 export const continueProbability = 0.8
 
 /** Builds the queue model of a service log. Throws a RangeError for an empty log. */
-export function buildQueueModel(log: ServiceLog, { largest = 0, ...options }: ModelOptions = {}): QueueModel {
+export function buildQueueModel(
+  log: ServiceLog,
+  { largest = 0, ...options }: ModelOptions = {},
+): QueueModel {
   if (!(Math.max(...log.present) >= 1)) throw new RangeError('no step of the server was observed')
   const line = options.batching && fitLine(log)
   const compared = line ? [divideByLine(line, log)] : [log.tookMs, log.departed]
@@ -275,13 +287,17 @@ export function computeSaturationError(model: QueueModel): number {
 /** Durations of the steps of a saturated queue, ms, with full batches. */
 export const collectFullDurations = (model: QueueModel): number[] =>
   Array.from(model.bins.at(-1)!, (i) =>
-    model.batching === undefined ? model.log.tookMs[i]! : batchDurationMs(model, i, model.batching.maxBatch),
+    model.batching === undefined
+      ? model.log.tookMs[i]!
+      : batchDurationMs(model, i, model.batching.maxBatch),
   )
 
 /** Duration of an observed batch, transferred to another size, ms. */
 function batchDurationMs({ log, line }: QueueModel, step: number, size: number): number {
   const [tookMs, observed] = [log.tookMs[step]!, log.departed[step]!]
-  return line === undefined ? tookMs : (tookMs * evaluateLine(line, size)) / evaluateLine(line, observed)
+  return line === undefined
+    ? tookMs
+    : (tookMs * evaluateLine(line, size)) / evaluateLine(line, observed)
 }
 
 /**

@@ -16,35 +16,38 @@ const server = fc.record({
 
 test('cores beside batches answer each request when a server played event by event does', () => {
   fc.assert(
-    fc.property(server, ({ cores, decodeMs, writeMs, maxBatch, delayMs, baseMs, slowness, seed }) => {
-      const servedMs = (batch: number) => slowness * (baseMs + 0.37 * batch)
-      const staged = new StagedServer({
-        seed: 1,
-        cores,
-        maxBatch: maxBatch,
-        maxDelayMs: slowness * delayMs,
-        decodeMs: () => slowness * decodeMs,
-        batchMs: servedMs,
-        writeMs: () => slowness * writeMs,
-      })
-      const { sentMs, latencyMs } = staged.play({
-        kind: 'open',
-        rateRps: 300,
-        durationS: 1,
-        arrivals: { kind: 'poisson' },
-        seed,
-      })
-      const modelled = new Float64Array(sentMs.length)
-      simulateTwoStages(
-        { cores, decodeMs, writeMs },
-        { maxBatch, delayMs },
-        servedMs,
-        slowness,
-        sentMs,
-        modelled,
-      )
-      for (const [i, ms] of latencyMs.entries()) expect(modelled[i]).toBeCloseTo(ms, 6)
-    }),
+    fc.property(
+      server,
+      ({ cores, decodeMs, writeMs, maxBatch, delayMs, baseMs, slowness, seed }) => {
+        const servedMs = (batch: number) => slowness * (baseMs + 0.37 * batch)
+        const staged = new StagedServer({
+          seed: 1,
+          cores,
+          maxBatch: maxBatch,
+          maxDelayMs: slowness * delayMs,
+          decodeMs: () => slowness * decodeMs,
+          batchMs: servedMs,
+          writeMs: () => slowness * writeMs,
+        })
+        const { sentMs, latencyMs } = staged.play({
+          kind: 'open',
+          rateRps: 300,
+          durationS: 1,
+          arrivals: { kind: 'poisson' },
+          seed,
+        })
+        const modelled = new Float64Array(sentMs.length)
+        simulateTwoStages(
+          { cores, decodeMs, writeMs },
+          { maxBatch, delayMs },
+          servedMs,
+          slowness,
+          sentMs,
+          modelled,
+        )
+        for (const [i, ms] of latencyMs.entries()) expect(modelled[i]).toBeCloseTo(ms, 6)
+      },
+    ),
     { numRuns: 60, seed: 3 },
   )
 })

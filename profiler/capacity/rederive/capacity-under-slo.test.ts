@@ -4,7 +4,12 @@ import { measurement, point } from '../../../trials/store/samples.contract.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { deriveCapacity, interpolateLatency, buildLoadCurve, interpolatePercentile } from './capacity-under-slo.ts'
+import {
+  buildLoadCurve,
+  deriveCapacity,
+  interpolateLatency,
+  interpolatePercentile,
+} from './capacity-under-slo.ts'
 
 /**
  * An M/M/1 queue: the q quantile of the time in the system is -ln(1 - q) / (mu - lambda)
@@ -151,7 +156,10 @@ describe('capacity under another SLO', () => {
       capacityRps: 80,
       capacityCi90Rps: [80, Number.POSITIVE_INFINITY],
     })
-    expect(deriveCapacity(given, given.slo)).toMatchObject({ capacityRps: 80, known: 'bound below' })
+    expect(deriveCapacity(given, given.slo)).toMatchObject({
+      capacityRps: 80,
+      known: 'bound below',
+    })
   })
 
   test('does not reach into rates that failed requests', () => {
@@ -239,7 +247,8 @@ describe('capacity under another SLO', () => {
 
 test('a percentile between those kept follows the exponential tail', () => {
   const s = summary(100, 1000)
-  for (const q of [0.5, 0.9, 0.95, 0.99]) expect(interpolatePercentile(s, q)).toBe(quantileMs(q, 100))
+  for (const q of [0.5, 0.9, 0.95, 0.99])
+    expect(interpolatePercentile(s, q)).toBe(quantileMs(q, 100))
   for (const q of [0.3, 0.6, 0.75, 0.97, 0.995])
     expect(Math.abs(Math.log(interpolatePercentile(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
 })

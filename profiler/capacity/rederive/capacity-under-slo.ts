@@ -8,12 +8,13 @@
  * (capacityRps, limitMs), which rests on more than the points. So the derived capacity equals the
  * measured one at the measured SLO and moves away from it continuously.
  */
-import { haveSameLatency, exceedsErrorRate, areSameSlo, type Slo } from '../../model/slo.ts'
+
 import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
-import { type DerivedCapacity, type CurveKnot, resolveCapacity } from '../capacity-bounds.ts'
-import { resolveImportedCapacity, buildImportedCurve, isImported } from './imported-loads.ts'
+import { areSameSlo, exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
+import { type CurveKnot, type DerivedCapacity, resolveCapacity } from '../capacity-bounds.ts'
+import { buildImportedCurve, isImported, resolveImportedCapacity } from './imported-loads.ts'
 import { viewUnderSlo } from './stream-points.ts'
 
 /**
@@ -46,7 +47,11 @@ export function deriveCapacity(
   )
 }
 
-function deriveFromCurve(measurement: Measurement, slo: Slo, curve: readonly CurveKnot[]): DerivedCapacity {
+function deriveFromCurve(
+  measurement: Measurement,
+  slo: Slo,
+  curve: readonly CurveKnot[],
+): DerivedCapacity {
   const { limitMs } = slo
   const unloadedMs = unloadedPercentile(measurement, slo)
   const last = curve.at(-1)
@@ -160,7 +165,9 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
       .slice(0, 3)
     const source: readonly LatencySummary[] = near.length > 0 ? near : [measurement.idle]
     const logs = source.map((p) =>
-      Math.log(interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile)),
+      Math.log(
+        interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile),
+      ),
     )
     scale = Math.exp(logs.reduce((sum, x) => sum + x, 0) / logs.length)
   }
@@ -191,7 +198,9 @@ function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   // The SLO percentile counts failed requests. Other percentiles, and their intervals, are scaled
   // from it.
   const scale =
-    slo.percentile === measured.percentile ? 1 : interpolatePercentile(point, slo.percentile) / answered
+    slo.percentile === measured.percentile
+      ? 1
+      : interpolatePercentile(point, slo.percentile) / answered
   const [low, high] = point.sloCi95Ms
   return {
     ...knot,

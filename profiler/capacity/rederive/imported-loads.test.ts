@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { deriveCapacity, buildLoadCurve } from './capacity-under-slo.ts'
+import { buildLoadCurve, deriveCapacity } from './capacity-under-slo.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
@@ -129,7 +129,9 @@ describe('the capacity of loads that another tool applied', () => {
       derived: true,
     })
     expect(under(loads)).toMatchObject({ derived: false })
-    expect(buildLoadCurve(loads, slo).map(({ rateRps, latencyMs }) => [rateRps, latencyMs])).toEqual([
+    expect(
+      buildLoadCurve(loads, slo).map(({ rateRps, latencyMs }) => [rateRps, latencyMs]),
+    ).toEqual([
       [100, 20],
       [200, 40],
       [260, 80],

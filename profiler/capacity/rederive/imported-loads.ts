@@ -2,14 +2,15 @@
  * Capacity under an SLO from loads that another tool applied. No rate is interpolated between them,
  * and no percentile is guessed that the tool did not report.
  */
-import { haveSameLatency, exceedsErrorRate, type Slo } from '../../model/slo.ts'
+
 import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
+import { exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
 import {
   boundedBetween,
-  type DerivedCapacity,
   type CurveKnot,
+  type DerivedCapacity,
   noCapacity,
   unknownCapacity,
 } from '../capacity-bounds.ts'

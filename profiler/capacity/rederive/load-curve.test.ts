@@ -6,11 +6,11 @@ import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import type { CurveKnot } from '../capacity-bounds.ts'
 import {
-  deriveCapacity,
-  interpolateLatency,
   buildLoadCurve,
-  interpolatePercentile,
+  deriveCapacity,
   findRateWithin,
+  interpolateLatency,
+  interpolatePercentile,
 } from './capacity-under-slo.ts'
 
 const infinite = Number.POSITIVE_INFINITY
@@ -236,9 +236,11 @@ describe('read off a curve', () => {
   test('a latency is geometric between knots, and that of the nearest end beyond them', () => {
     expect(interpolateLatency(curve, 50)).toBeCloseTo(Math.sqrt(200), 9)
     expect(interpolateLatency(curve, 125)).toBeCloseTo(20 * 4 ** 0.25, 9)
-    expect([interpolateLatency(curve, 100), interpolateLatency(curve, 0), interpolateLatency(curve, 300)]).toEqual([
-      20, 10, 80,
-    ])
+    expect([
+      interpolateLatency(curve, 100),
+      interpolateLatency(curve, 0),
+      interpolateLatency(curve, 300),
+    ]).toEqual([20, 10, 80])
     expect(interpolateLatency(curve.slice(1), 50)).toBe(20)
     expect(interpolateLatency([], 50)).toBeNaN()
     expect([
@@ -390,8 +392,14 @@ describe('a percentile that was not kept', () => {
     const between = (q: number, [q0, ms0]: [number, number], [q1, ms1]: [number, number]) =>
       ms0 + ((ms1 - ms0) * Math.log((1 - q0) / (1 - q))) / Math.log((1 - q0) / (1 - q1))
     expect(interpolatePercentile(summary, 0.7)).toBeCloseTo(between(0.7, [0.5, 10], [0.9, 30]), 9)
-    expect(interpolatePercentile(summary, 0.93)).toBeCloseTo(between(0.93, [0.9, 30], [0.95, 36]), 9)
-    expect(interpolatePercentile(summary, 0.98)).toBeCloseTo(between(0.98, [0.95, 36], [0.99, 50]), 9)
+    expect(interpolatePercentile(summary, 0.93)).toBeCloseTo(
+      between(0.93, [0.9, 30], [0.95, 36]),
+      9,
+    )
+    expect(interpolatePercentile(summary, 0.98)).toBeCloseTo(
+      between(0.98, [0.95, 36], [0.99, 50]),
+      9,
+    )
     expect(interpolatePercentile(summary, 0.995)).toBeCloseTo(
       between(0.995, [0.99, 50], [1 - 1 / 1001, 80]),
       9,

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { haveSameLatency, type Slo } from '../../model/slo.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../model/slo.ts'
 import { deriveCapacity } from './capacity-under-slo.ts'
 import { viewUnderSlo } from './stream-points.ts'
 

@@ -1,17 +1,18 @@
 /**
  * Views a measurement of streamed answers under an SLO on other parts of the stream than its own.
  */
+
+import { noLatency, storedPercentiles } from '../../load/latency-summary.ts'
+import type { LatencySummary, LoadPoint, StreamSummary } from '../../model/load-point.ts'
+import type { Measurement } from '../../model/measurement.ts'
 import {
   countFailed,
   countNotObservable,
-  selectLimits,
   resolveLimits,
   type Slo,
   type SloLimit,
+  selectLimits,
 } from '../../model/slo.ts'
-import { storedPercentiles, noLatency } from '../../load/latency-summary.ts'
-import type { LatencySummary, LoadPoint, StreamSummary } from '../../model/load-point.ts'
-import type { Measurement } from '../../model/measurement.ts'
 
 /**
  * Recomputes the load points for the latencies that `slo` counts, from their stream summaries;
@@ -42,7 +43,9 @@ function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint
     // Failed requests are the slowest, so the percentile of all requests is a higher one of the
     // answered requests.
     const percentile = Math.min(1, slo.percentile / Math.max(1e-9, 1 - failed))
-    return percentile >= 1 && failed > 0 ? Number.POSITIVE_INFINITY : selectPercentile(summary, percentile)
+    return percentile >= 1 && failed > 0
+      ? Number.POSITIVE_INFINITY
+      : selectPercentile(summary, percentile)
   })
   // The interval is as wide, in proportion, as that of the measured latency.
   const [low, high] = point.sloCi95Ms.map((end) => (sloMs * end) / point.sloMs) as [number, number]

@@ -1,10 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { meetsSlo, type Slo } from '../../model/slo.ts'
 import { summariseRun } from '../../load/load-point.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { judgeWindow, isProvenUnder } from './window-under-slo.ts'
+import { meetsSlo, type Slo } from '../../model/slo.ts'
+import { isProvenUnder, judgeWindow } from './window-under-slo.ts'
 
 const measured: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 }
 const runOf = (latencyMs: number[], rest: Partial<LoadRun> = {}): LoadRun => ({

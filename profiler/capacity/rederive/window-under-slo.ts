@@ -2,22 +2,23 @@
  * Judges whether a stored window meets another SLO than its own, from its recorded latencies. Pure:
  * also runs in a browser.
  */
+
+import { countWithin } from '../../load/latency-record.ts'
+import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LatencyMetric } from '../../model/latency-metrics.ts'
+import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import {
   countFailed,
   countNotObservable,
   exceedsErrorRate,
-  selectLimits,
-  resolveLimits,
-  maxRequestsOver,
   isInvalidWindow,
+  maxRequestsOver,
+  resolveLimits,
   type Slo,
   type SloLimit,
+  selectLimits,
 } from '../../model/slo.ts'
 import { provesPercentile } from '../../statistics/early-stopping.ts'
-import { countWithin } from '../../load/latency-record.ts'
-import { storedPercentiles } from '../../load/latency-summary.ts'
-import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 
 /**
  * Whether the window meets `slo`: true, false, or undefined where the recorded latencies do not
@@ -41,9 +42,12 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
       ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
       : 1
   const isViolated = (parts: typeof each) =>
-    parts.some(({ requests, over: [min] }) => min > maxRequestsOver(slo, Math.round(whole * requests)))
+    parts.some(
+      ({ requests, over: [min] }) => min > maxRequestsOver(slo, Math.round(whole * requests)),
+    )
   if (isViolated(each)) return violated
-  return !point.cut && each.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
+  return !point.cut &&
+    each.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
     ? true
     : undefined
 }
@@ -109,7 +113,9 @@ function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
 
 /** A request over one limit may or may not be over another. */
 function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
-  const each = selectLimits(resolveLimits(slo), part.requestClass).map((limit) => countWithinLimit(part, limit))
+  const each = selectLimits(resolveLimits(slo), part.requestClass).map((limit) =>
+    countWithinLimit(part, limit),
+  )
   let [min, max] = [0, 0]
   for (const within of each) {
     if (within === undefined) return undefined

@@ -4,14 +4,14 @@
  */
 import { describe, expect, test } from 'vitest'
 import { summariseRun } from '../../load/load-point.ts'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Slo } from '../../model/slo.ts'
 import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
 import { targetAt } from '../../testing/servers.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
-import type { Slo } from '../../model/slo.ts'
 import { efforts } from '../effort.ts'
-import { bisectRate } from './rate-bisection.ts'
 import { Session } from '../session.ts'
+import { bisectRate } from './rate-bisection.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 100, maxErrorRate: 0.01 }
 const infinite = Number.POSITIVE_INFINITY

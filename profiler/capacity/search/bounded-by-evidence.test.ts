@@ -4,12 +4,12 @@
  */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { LoadPoint } from '../../model/load-point.ts'
+import { judgeSloByInterval, meetsSlo } from '../../model/slo.ts'
 import { seeded } from '../../seeded-random.ts'
-import { meetsSlo, judgeSloByInterval } from '../../model/slo.ts'
 import { drawnCases } from '../../testing/drawn-servers.ts'
 import { heldOutCases } from '../../testing/held-out-servers.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
-import type { LoadPoint } from '../../model/load-point.ts'
 import { measureCapacity } from '../measure.ts'
 
 const server = fc.record({

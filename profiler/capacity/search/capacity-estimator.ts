@@ -1,12 +1,16 @@
 /** Estimates the capacity from the windows of a search, by the queue model of the server. */
 import type { LoadRun } from '../../model/load-run.ts'
-import { capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
-import type { Evidence } from './evidence.ts'
-import type { CapacityPosterior, estimatePosterior, SimulationBudget } from '../queue-model/posterior.ts'
-import type { Session } from '../session.ts'
-import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/service-log.ts'
 import { identifyDiscipline } from '../queue-model/disciplines/identify-discipline.ts'
 import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import type {
+  CapacityPosterior,
+  estimatePosterior,
+  SimulationBudget,
+} from '../queue-model/posterior.ts'
+import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/service-log.ts'
+import type { Session } from '../session.ts'
+import type { Evidence } from './evidence.ts'
+import { capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
 
 export class CapacityEstimator {
   constructor(
@@ -23,7 +27,11 @@ export class CapacityEstimator {
    * @param runs runs of open load, and refused closed loops
    * @param saturationRps saturation of the closed loops
    */
-  estimateToPlan(runs: readonly LoadRun[], budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+  estimateToPlan(
+    runs: readonly LoadRun[],
+    budget: SimulationBudget,
+    saturationRps: number,
+  ): CapacityPosterior {
     return this.estimateWithCapacity(estimateSystemCapacity(runs), budget, saturationRps)
   }
 
@@ -31,7 +39,11 @@ export class CapacityEstimator {
    * Estimates the final capacity. Where the system capacity is uncertain, the interval covers its
    * bounds.
    */
-  estimateFinal(runs: readonly LoadRun[], budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+  estimateFinal(
+    runs: readonly LoadRun[],
+    budget: SimulationBudget,
+    saturationRps: number,
+  ): CapacityPosterior {
     const systemCapacity = estimateSystemCapacity(runs)
     const found = this.estimateWithCapacity(systemCapacity, budget, saturationRps)
     if (systemCapacity === undefined) return found
@@ -52,7 +64,11 @@ export class CapacityEstimator {
    * Estimates the capacity for a given system capacity; undefined for a server that refuses
    * nothing.
    */
-  estimateWithCapacity(systemCapacity: number | undefined, budget: SimulationBudget, saturationRps: number): CapacityPosterior {
+  estimateWithCapacity(
+    systemCapacity: number | undefined,
+    budget: SimulationBudget,
+    saturationRps: number,
+  ): CapacityPosterior {
     const { windows, servedRps, coalescingMs } = this.evidence
     const { loops, slo } = this.session
     const loopLogs = this.evidence.extractLoopLogs(loops)
@@ -62,10 +78,19 @@ export class CapacityEstimator {
       { systemCapacity, loopLogs, unloadedMs: this.unloadedMs, coalescingMs },
       this.workerIdentifier,
     )
-    this.evidence.batching = discipline?.batching?.cores === undefined ? discipline?.batching : undefined
+    this.evidence.batching =
+      discipline?.batching?.cores === undefined ? discipline?.batching : undefined
     if (discipline !== undefined && discipline.batching === undefined)
       this.evidence.recordWorkers(discipline.sharesCores ? undefined : discipline)
-    const found = this.posteriorEstimator(windows, slo, budget, this.seed, systemCapacity, discipline, loopLogs)
+    const found = this.posteriorEstimator(
+      windows,
+      slo,
+      budget,
+      this.seed,
+      systemCapacity,
+      discipline,
+      loopLogs,
+    )
     const within = capToObservedRates(found, Math.max(saturationRps, servedRps))
     return widenByShareOfLoops(within, this.session.fastestLoop)
   }

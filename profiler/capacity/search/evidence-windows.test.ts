@@ -4,9 +4,9 @@
  */
 import { describe, expect, test } from 'vitest'
 import { summariseRun } from '../../load/load-point.ts'
-import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Slo } from '../../model/slo.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
 import { Evidence } from './evidence.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -137,7 +137,7 @@ test('answers within 15 % of the idle latency are one batch', () => {
       seen,
       windowOf(200, (i) => (i % 2 === 0 ? 10 : 5 + apartMs)),
     )
-    return [...new Set(seen.windows[0]!.steps.departed)]
+    return [...new Set(seen.windows[0]!.log.departed)]
   }
   expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
 })
@@ -194,7 +194,7 @@ describe('a window that the machine disturbed', () => {
     const invalidWindows = windowOf(100, slow, waited)
     for (const disturbed of [false, false, false, true, true]) {
       expect(add(seen, invalidWindows)).toBe('again')
-      expect(seen.disturbed).toBe(disturbed)
+      expect(seen.isDisturbed).toBe(disturbed)
     }
     expect(seen).toMatchObject({ metRps: 0, windows: [] })
     add(seen, windowOf(100, 5))
@@ -206,11 +206,11 @@ describe('a window that the machine disturbed', () => {
     const invalidWindows = windowOf(100, slow, waited)
     for (const each of [3, 3]) {
       for (let i = 0; i < each; i++) add(seen, invalidWindows)
-      expect(seen.disturbed).toBe(false)
+      expect(seen.isDisturbed).toBe(false)
       expect(add(seen, windowOf(100, 5))).toBe('counts')
     }
     add(seen, invalidWindows)
-    expect(seen.disturbed).toBe(true)
+    expect(seen.isDisturbed).toBe(true)
   })
 
   test('was so for more than half of its time, with twice as long after each outage', () => {
@@ -254,9 +254,9 @@ describe('a window that the machine disturbed', () => {
     expect([many(9), many(11)]).toEqual([0, 1])
     const seen = evidence()
     add(seen, windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1100) }))
-    const { steps } = seen.windows[0]!
-    expect(steps.endedMs.filter((ms) => ms >= 1000 && ms <= 1300)).toEqual([])
-    expect(steps.endedMs).toHaveLength(1000 - 31)
+    const { log } = seen.windows[0]!
+    expect(log.endedMs.filter((ms) => ms >= 1000 && ms <= 1300)).toEqual([])
+    expect(log.endedMs).toHaveLength(1000 - 31)
   })
 })
 
@@ -275,7 +275,9 @@ describe('a pause longer than the limit', () => {
   test('may be the machine’s: that is told', () => {
     const seen = evidence()
     add(seen, windowOf(100, outageWindow, { stallsMs: Float64Array.of(2000, 2020) }))
-    expect(seen.caveats()[0]).toMatch(/other work on this machine paused the load generator meanwhile/)
+    expect(seen.caveats()[0]).toMatch(
+      /other work on this machine paused the load generator meanwhile/,
+    )
   })
 
   test('counts with its window when another comes, and so do two in the first', () => {
@@ -355,7 +357,11 @@ describe('a server that changed', () => {
     ).toBe('counts')
     expect(seen).toMatchObject({ maySlowDown: true, relativeSpeed: 1 })
     expect(add(seen, windowOf(80, 5))).toBe('slower')
-    expect(seen).toMatchObject({ maySlowDown: false, relativeSpeed: expect.closeTo(0.8, 9), metRps: 80 })
+    expect(seen).toMatchObject({
+      maySlowDown: false,
+      relativeSpeed: expect.closeTo(0.8, 9),
+      metRps: 80,
+    })
     const back = oneWorker()
     add(back, windowOf(100, 4))
     add(

@@ -1,19 +1,23 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../../bench/truth.bench.ts'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Measurement } from '../../model/measurement.ts'
+import type { Slo } from '../../model/slo.ts'
+import type { VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
 import { busyMachine } from '../../testing/busy-machine.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { targetAt } from '../../testing/servers.ts'
 import { caseNamed, developmentCases } from '../../testing/simple-servers.ts'
 import { virtualCases } from '../../testing/virtual-servers.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
-import type { Measurement } from '../../model/measurement.ts'
-import type { Slo } from '../../model/slo.ts'
-import type { VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { type CapacityOptions, measureCapacity } from '../measure.ts'
 import { findOutageSpans } from '../outage-spans.ts'
-import { boundSystemCapacity, estimateSystemCapacity, type ServiceLog } from '../service-log/service-log.ts'
+import {
+  boundSystemCapacity,
+  estimateSystemCapacity,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
 
 const { signal } = new AbortController()
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
@@ -224,7 +228,9 @@ describe('overload', () => {
   test('places are told by refusals of a full queue, not by those of a rate limit', () => {
     const runOf = (server: VirtualServer) =>
       server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
-    expect(estimateSystemCapacity([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))])).toBeUndefined()
+    expect(
+      estimateSystemCapacity([runOf(caseNamed('FIFO 4 ms, refuses beyond 64').server(1))]),
+    ).toBeUndefined()
     expect(
       estimateSystemCapacity([
         runOf(
@@ -247,7 +253,10 @@ describe('overload', () => {
     expect(boundSystemCapacity(runs)).toEqual([12, 27])
     expect(boundSystemCapacity(runs.slice(0, 4))).toBeUndefined()
     // Nine in ten at three fifths of the most at least: those of 18 and more, of 29.
-    expect([estimateSystemCapacity(runs), estimateSystemCapacity(runs.slice(7))]).toEqual([undefined, 23])
+    expect([estimateSystemCapacity(runs), estimateSystemCapacity(runs.slice(7))]).toEqual([
+      undefined,
+      23,
+    ])
   })
 
   test('a full queue that refuses is found as it is', async () => {

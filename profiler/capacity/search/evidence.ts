@@ -1,26 +1,34 @@
 /** Evidence of the open windows of a search. */
-import {
-  exceedsErrorRate,
-  meetsSlo,
-  judgeSloByInterval,
-  maxLimitMs,
-  type Slo,
-  excludeTimeouts,
-} from '../../model/slo.ts'
+
+import type { Load } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
+import {
+  exceedsErrorRate,
+  excludeTimeouts,
+  judgeSloByInterval,
+  maxLimitMs,
+  meetsSlo,
+  type Slo,
+} from '../../model/slo.ts'
 import { detectSlowdown } from '../changes/slowdown.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { estimateSpeedUpPerS } from '../changes/speed-up.ts'
 import { findInterference, sumSpansMs, type TimeSpans } from '../host-interference.ts'
-import { type OutageSpan, findOutageSpans } from '../outage-spans.ts'
+import { findOutageSpans, type OutageSpan } from '../outage-spans.ts'
 import type { Batching } from '../queue-model/batching.ts'
-import { departureCoalescingMs, joinServiceLogs, emptyServiceLog, type ServiceLog, extractServiceLog, type ObservedRun } from '../service-log/service-log.ts'
-import { isBatchServer } from '../queue-model/queue-model.ts'
 import { extractBatchServices } from '../queue-model/disciplines/identify-batching.ts'
 import { extractFcfsServices } from '../queue-model/disciplines/workers.ts'
+import { isBatchServer } from '../queue-model/queue-model.ts'
 import type { IdentifiedDiscipline } from '../queue-model/service-discipline.ts'
+import {
+  departureCoalescingMs,
+  emptyServiceLog,
+  extractServiceLog,
+  joinServiceLogs,
+  type ObservedRun,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
 
 /**
  * An invalid window is repeated up to this many times in a row, and all windows together up to
@@ -122,7 +130,9 @@ export class Evidence {
    * Records the number of workers of the latest estimate. A number that changes from one estimate
    * to the next is wrong: the service times depend on the load.
    */
-  recordWorkers(identified: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined): void {
+  recordWorkers(
+    identified: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined,
+  ): void {
     const { lastWorkers = identified?.workers } = this
     this.workers = identified?.workers === lastWorkers ? identified : undefined
     this.lastWorkers = identified?.workers
@@ -139,7 +149,8 @@ export class Evidence {
   /** Every recent window was invalid, repetitions included. */
   get isDisturbed(): boolean {
     return (
-      this.invalidInARow > 0 && (this.invalidInARow > maxRepeats || this.invalidWindows > maxTotalRepeats)
+      this.invalidInARow > 0 &&
+      (this.invalidInARow > maxRepeats || this.invalidWindows > maxTotalRepeats)
     )
   }
 
@@ -169,12 +180,19 @@ export class Evidence {
       minRateFactor * lowestRate(run.load),
     )
     if (run.latencyMs.length < 0.97 * run.planned || run.generatorCores > 0.95) {
-      this.maxGeneratorRps = Math.min(this.maxGeneratorRps, (generatorBackoff * run.latencyMs.length) / run.seconds)
+      this.maxGeneratorRps = Math.min(
+        this.maxGeneratorRps,
+        (generatorBackoff * run.latencyMs.length) / run.seconds,
+      )
       return 'counts'
     }
     const served = shiftToActualSends(run)
     const disturbed = this.countDisturbed(run)
-    const window = { run: served, disturbed, log: extractServiceLog(served, this.coalescingMs, disturbed) }
+    const window = {
+      run: served,
+      disturbed,
+      log: extractServiceLog(served, this.coalescingMs, disturbed),
+    }
     if (sumSpansMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
       if (steady && run.cutMs === undefined && meetsSlo(point, this.slo)) {
         // An SLO met in spite of interference is met. The window says nothing about the speed.
@@ -235,10 +253,13 @@ export class Evidence {
   private collectComparableLogs(otherwise: readonly ServiceLog[] = []): readonly ServiceLog[] {
     const { windows, workers } = this
     const logs = windows.map((window) => window.log)
-    const extractServices = () => (workers === undefined ? undefined : extractFcfsServices(windows, workers))
-    const extractBatches = () => this.batching && extractBatchServices(windows, this.batching, this.coalescingMs)
+    const extractServices = () =>
+      workers === undefined ? undefined : extractFcfsServices(windows, workers)
+    const extractBatches = () =>
+      this.batching && extractBatchServices(windows, this.batching, this.coalescingMs)
     const known =
-      extractBatches() ?? (isBatchServer(joinServiceLogs(logs)) ? logs : (extractServices() ?? otherwise))
+      extractBatches() ??
+      (isBatchServer(joinServiceLogs(logs)) ? logs : (extractServices() ?? otherwise))
     // A server that refuses serves other arrivals than those sent.
     return known.map((of, i) =>
       exceedsErrorRate(excludeTimeouts(this.counted[i]!.point), this.slo) ? emptyServiceLog : of,
@@ -256,13 +277,18 @@ export class Evidence {
    * and seconds; 0 without one.
    */
   findMetBelow(rateRps: number, minRequests = 0, minS = 0): number {
-    const isLongEnough = ({ requests, seconds }: LoadPoint) => requests >= minRequests && seconds >= minS
+    const isLongEnough = ({ requests, seconds }: LoadPoint) =>
+      requests >= minRequests && seconds >= minS
     const met = this.counted.filter(
       ({ window, point, steady }) =>
-        steady && window.run.cutMs === undefined && isLongEnough(point) && meetsSlo(point, this.slo),
+        steady &&
+        window.run.cutMs === undefined &&
+        isLongEnough(point) &&
+        meetsSlo(point, this.slo),
     )
     return met.reduce(
-      (highest, { point }) => (point.offeredRps < rateRps ? Math.max(highest, point.offeredRps) : highest),
+      (highest, { point }) =>
+        point.offeredRps < rateRps ? Math.max(highest, point.offeredRps) : highest,
       0,
     )
   }
@@ -278,7 +304,8 @@ export class Evidence {
     // An error rate beyond the SLO bounds another capacity than latency does.
     const notViolated = steady.findIndex(
       ({ point }) =>
-        judgeSloByInterval(point, this.slo) !== false || exceedsErrorRate(excludeTimeouts(point), this.slo),
+        judgeSloByInterval(point, this.slo) !== false ||
+        exceedsErrorRate(excludeTimeouts(point), this.slo),
     )
     const violated = notViolated < 0 ? steady : steady.slice(0, notViolated)
     return violated.length > 1 ? violated.at(-1)!.point.offeredRps : Number.POSITIVE_INFINITY
@@ -289,7 +316,10 @@ export class Evidence {
    * reveal a rate far beyond the capacity; 0 without one.
    */
   get credibleMetRps(): number {
-    return this.findMetBelow(this.violatedRps, Math.max(minRequestsToRejectNearRate, 1 / (1 - this.slo.percentile)))
+    return this.findMetBelow(
+      this.violatedRps,
+      Math.max(minRequestsToRejectNearRate, 1 / (1 - this.slo.percentile)),
+    )
   }
 
   /**
@@ -319,7 +349,8 @@ export class Evidence {
     this.servedRps = Math.max(this.servedRps, point.achievedRps)
     if (exceedsErrorRate(excludeTimeouts(point), slo))
       this.failingRps = Math.min(this.failingRps, point.offeredRps)
-    else if (run.cutMs === undefined) this.errorFreeRps = Math.max(this.errorFreeRps, point.offeredRps)
+    else if (run.cutMs === undefined)
+      this.errorFreeRps = Math.max(this.errorFreeRps, point.offeredRps)
     if (meetsSlo(point, slo) && run.cutMs === undefined) {
       this.metRps = Math.max(this.metRps, point.offeredRps)
       if (judgeSloByInterval(point, slo) === true)

@@ -3,7 +3,14 @@
  * in spoilt-loops.test.ts.
  */
 import { describe, expect, test } from 'vitest'
-import { missing, posterior, rates, searched, ten, windowOf } from '../../testing/scripted-search.ts'
+import {
+  missing,
+  posterior,
+  rates,
+  searched,
+  ten,
+  windowOf,
+} from '../../testing/scripted-search.ts'
 
 describe('a window', () => {
   const waited = { machineWait: { server: 0.5 } }

@@ -1,12 +1,12 @@
 /** Searches for the capacity by open load, in one or more passes. */
 import type { LoadPoint } from '../../model/load-point.ts'
+import type { SearchResult } from '../capacity-bounds.ts'
 import { detectSlowdown } from '../changes/slowdown.ts'
 import type { Effort } from '../effort.ts'
-import type { SearchResult } from '../capacity-bounds.ts'
-import { estimatePosterior } from '../queue-model/posterior.ts'
-import { SearchPass, type SearchOptions } from './search-pass.ts'
-import type { Session } from '../session.ts'
 import { identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import { estimatePosterior } from '../queue-model/posterior.ts'
+import type { Session } from '../session.ts'
+import { type SearchOptions, SearchPass } from './search-pass.ts'
 
 /**
  * Further warm-ups of a server that still speeds up, their load as a share of the saturation, and
@@ -48,7 +48,12 @@ export async function searchOpenLoop(
     const found = await search.run()
     if (search.isCold && warmings++ < maxWarmings) {
       const halfAsLongS = Math.min(maxWarmingS, Math.max(2, session.totalS / 2))
-      await session.open(warmingLoadShare * found.saturationRps, halfAsLongS, options.seed, 'warm-up')
+      await session.open(
+        warmingLoadShare * found.saturationRps,
+        halfAsLongS,
+        options.seed,
+        'warm-up',
+      )
       await options.warmUp?.recheckGain()
     } else if (search.saturationTooLow && !isLast) isLast = true
     else return found

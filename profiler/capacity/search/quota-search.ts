@@ -5,9 +5,9 @@ import type { LoadRun } from '../../model/load-run.ts'
 import {
   collectAnswerTimes,
   countLoopConnections,
+  describeQuotaWait,
   findLongestSilences,
   periodMs,
-  describeQuotaWait,
 } from '../admission-limits/cpu-quota.ts'
 import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
 import type { Effort } from '../effort.ts'

@@ -1,24 +1,24 @@
 import { max } from 'simple-statistics'
 import { rate } from '../../format.ts'
-import {
-  splitByClass,
-  exceedsErrorRate,
-  meetsSlo,
-  judgeSloByInterval,
-  maxLimitMs,
-  isViolatedByLateSends,
-} from '../../model/slo.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { boundByEvidence } from './reported-interval.ts'
-import { allWindowsDisturbed } from '../host-interference.ts'
-import type { Effort } from '../effort.ts'
-import { boundedAbove, boundedBetween, type SearchResult } from '../capacity-bounds.ts'
-import { describeErrors, type Session } from '../session.ts'
 import {
-  type JointCapacity,
+  exceedsErrorRate,
+  isViolatedByLateSends,
+  judgeSloByInterval,
+  maxLimitMs,
+  meetsSlo,
+  splitByClass,
+} from '../../model/slo.ts'
+import { boundedAbove, boundedBetween, type SearchResult } from '../capacity-bounds.ts'
+import type { Effort } from '../effort.ts'
+import { allWindowsDisturbed } from '../host-interference.ts'
+import { describeErrors, type Session } from '../session.ts'
+import { boundByEvidence } from './reported-interval.ts'
+import {
   estimateJointCapacity,
   estimateOverloadThroughput,
+  type JointCapacity,
   type ObservedWindow,
   observeWindow,
 } from './short-windows.ts'
@@ -102,7 +102,10 @@ class RateBisection {
   private readonly answerS: number
   private readonly unloadedMs: number
   private readonly longestLimitS: number
-  private readonly observed: (ObservedWindow & { readonly met: boolean; readonly ciMet: boolean })[] = []
+  private readonly observed: (ObservedWindow & {
+    readonly met: boolean
+    readonly ciMet: boolean
+  })[] = []
   private metRps = 0
   /** Highest rate whose 95 % interval met the SLO. */
   private ciMetRps = 0
@@ -134,13 +137,19 @@ class RateBisection {
 
   async run(): Promise<SearchResult> {
     const { session, aim } = this
-    for (let rateRps = this.firstRps(); this.violatedRps / this.metRps > maxConvergedRatio; this.windows++) {
+    for (
+      let rateRps = this.firstRps();
+      this.violatedRps / this.metRps > maxConvergedRatio;
+      this.windows++
+    ) {
       const seconds = this.chooseWindowS(rateRps)
       if (this.isTimeUp(seconds)) return this.finishSearch('budget', this.describeBounds())
       const { point, run } = await session.open(rateRps, seconds, aim.seed + this.windows, 'search')
       this.saturationRps = Math.max(this.saturationRps, answeredRps(run))
       this.rarestShare = Math.min(
-        ...splitByClass(run, session.slo).map(({ latencyMs }) => latencyMs.length / run.latencyMs.length),
+        ...splitByClass(run, session.slo).map(
+          ({ latencyMs }) => latencyMs.length / run.latencyMs.length,
+        ),
       )
       if (await session.died(point)) return this.finish('server-died', session.causeOfDeath(point))
       const why = this.findInvalidity(point)
@@ -163,7 +172,9 @@ class RateBisection {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0, busy } = this.aim
     if (expectedRps === undefined || !(expectedRps > 0))
       return busy === undefined ? 2 / this.answerS : busyStartShare * busy.rateRps
-    return expectedRps < toBeatRps ? Math.min(toBeatRps, expectedProbeFactor * expectedRps) : expectedRps
+    return expectedRps < toBeatRps
+      ? Math.min(toBeatRps, expectedProbeFactor * expectedRps)
+      : expectedRps
   }
 
   private nextRps({ sloMs }: LoadPoint): number {
@@ -178,19 +189,30 @@ class RateBisection {
 
   private absorb(point: LoadPoint, window: ObservedWindow): void {
     const met = meetsSlo(point, this.session.slo)
-    this.observed.push({ ...window, met, ciMet: judgeSloByInterval(point, this.session.slo) === true })
+    this.observed.push({
+      ...window,
+      met,
+      ciMet: judgeSloByInterval(point, this.session.slo) === true,
+    })
     const { busy } = this.aim
     const known = busy === undefined ? this.observed : [...this.observed, busy]
     // Beyond the throughput of the server, an SLO is met only because the window ended.
     const servedRps = estimateOverloadThroughput(known)?.rps ?? Number.POSITIVE_INFINITY
     const metWindows = this.observed.filter((one) => one.met && one.rateRps <= servedRps)
     this.metRps = Math.max(0, ...metWindows.map((one) => one.rateRps))
-    this.ciMetRps = Math.max(0, ...metWindows.filter(({ ciMet }) => ciMet).map((one) => one.rateRps))
+    this.ciMetRps = Math.max(
+      0,
+      ...metWindows.filter(({ ciMet }) => ciMet).map((one) => one.rateRps),
+    )
     this.violatedRps = Math.min(
-      ...known.filter((one) => !metWindows.some((other) => other === one)).map((one) => one.rateRps),
+      ...known
+        .filter((one) => !metWindows.some((other) => other === one))
+        .map((one) => one.rateRps),
     )
     const isBracketed = this.metRps > 0 && this.violatedRps < Number.POSITIVE_INFINITY
-    this.joint = isBracketed ? estimateJointCapacity(known, this.session.slo, this.unloadedMs) : undefined
+    this.joint = isBracketed
+      ? estimateJointCapacity(known, this.session.slo, this.unloadedMs)
+      : undefined
     if (met) return
     if (exceedsErrorRate(point, this.session.slo)) this.refusedPoint = point
     else this.hasSlowWindow = true
@@ -232,7 +254,9 @@ class RateBisection {
       forLimits,
       Math.min(requestsPerWindow / (this.rarestShare * rateRps), effort.budgetS / 6),
     )
-    return this.isRoughlyKnown() ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS)) : wanted
+    return this.isRoughlyKnown()
+      ? Math.min(wanted, Math.max(effort.windowS, effort.budgetS))
+      : wanted
   }
 
   /** Whether all windows together determine the capacity well enough. */
@@ -264,10 +288,14 @@ class RateBisection {
 
   private finish(outcome: SearchResult['outcome'], detail?: string): SearchResult {
     const { metRps, violatedRps, ciMetRps, joint, saturationRps } = this
-    if (joint === undefined) return { outcome, ...boundedBetween(metRps, violatedRps), saturationRps, detail }
+    if (joint === undefined)
+      return { outcome, ...boundedBetween(metRps, violatedRps), saturationRps, detail }
     return {
       outcome,
-      ...boundByEvidence({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, { metRps, ciMetRps }),
+      ...boundByEvidence(
+        { capacityRps: joint.median, capacityCi90Rps: joint.ci90 },
+        { metRps, ciMetRps },
+      ),
       saturationRps,
       detail,
     }

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
 import { missing, type Script, searched, windowOf } from '../../testing/scripted-search.ts'
-import { describeShareOfLoops, computeShareOfLoops, boundByEvidence, capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
+import {
+  boundByEvidence,
+  capToObservedRates,
+  computeShareOfLoops,
+  describeShareOfLoops,
+  widenByShareOfLoops,
+} from './reported-interval.ts'
 
 const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   capacityRps,
@@ -64,8 +70,13 @@ test('nothing is lost within a tenth, or within chance of the loop, or by a serv
 test('of a queue model that lies beyond rates which all missed, what held and what did not is the figure', () => {
   const held = { metRps: 40, ciMetRps: 0 }
   const model = posterior(150, [140, 160])
-  expect(boundByEvidence(model, held)).toMatchObject({ capacityRps: 150, capacityCi90Rps: [40, 160] })
-  expect(boundByEvidence(model, { ...held, ciViolatedRps: 141 })).toMatchObject({ capacityRps: 150 })
+  expect(boundByEvidence(model, held)).toMatchObject({
+    capacityRps: 150,
+    capacityCi90Rps: [40, 160],
+  })
+  expect(boundByEvidence(model, { ...held, ciViolatedRps: 141 })).toMatchObject({
+    capacityRps: 150,
+  })
   expect(boundByEvidence(model, { ...held, ciViolatedRps: 90 })).toMatchObject({
     capacityRps: 60,
     capacityCi90Rps: [40, 160],

@@ -1,9 +1,9 @@
 /** Adjustments of the interval that is reported for a capacity. */
 import type { Capacity } from '../../model/measurement.ts'
-import type { LoopThroughput } from '../session.ts'
-import type { Evidence } from './evidence.ts'
 import { boundedBetween } from '../capacity-bounds.ts'
 import type { CapacityPosterior } from '../queue-model/posterior.ts'
+import type { LoopThroughput } from '../session.ts'
+import type { Evidence } from './evidence.ts'
 
 /**
  * Highest median, and highest upper end, as multiples of the highest observed throughput. What lies
@@ -93,9 +93,14 @@ const minStandardErrors = 4
  * Throughput of the model relative to the fastest closed loop, where it is significantly smaller.
  * Undefined for a server that refuses, which is idle meanwhile.
  */
-export function computeShareOfLoops(of: CapacityPosterior, loops: LoopThroughput): number | undefined {
+export function computeShareOfLoops(
+  of: CapacityPosterior,
+  loops: LoopThroughput,
+): number | undefined {
   const chance = 1 + (minStandardErrors * of.saturationError) / Math.sqrt(loops.answers)
-  return of.refusesWhenFull || isAsFastAsLoops(of, loops.rps) || of.saturationRps * chance >= loops.rps
+  return of.refusesWhenFull ||
+    isAsFastAsLoops(of, loops.rps) ||
+    of.saturationRps * chance >= loops.rps
     ? undefined
     : of.saturationRps / loops.rps
 }
@@ -104,7 +109,10 @@ export function computeShareOfLoops(of: CapacityPosterior, loops: LoopThroughput
  * Lowers the interval by the share that open windows lost against closed loops. A few seconds
  * seldom meet the worst periods of a server that is slow now and then.
  */
-export function widenByShareOfLoops(of: CapacityPosterior, loops: LoopThroughput): CapacityPosterior {
+export function widenByShareOfLoops(
+  of: CapacityPosterior,
+  loops: LoopThroughput,
+): CapacityPosterior {
   const [low, high] = of.capacityCi90Rps
   return { ...of, capacityCi90Rps: [low * (computeShareOfLoops(of, loops) ?? 1), high] }
 }

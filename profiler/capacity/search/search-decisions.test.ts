@@ -3,6 +3,8 @@
  * makes of them; whole searches are in virtual-capacity.test.ts.
  */
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../../model/load.ts'
+import type { LoadRun } from '../../model/load-run.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
 import {
   about,
@@ -18,8 +20,6 @@ import {
   ten,
   windowOf,
 } from '../../testing/scripted-search.ts'
-import type { LoadRun } from '../../model/load-run.ts'
-import type { Load } from '../../model/load.ts'
 import type { Slowdown } from '../changes/slowdown.ts'
 import { type Effort, efforts } from '../effort.ts'
 import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
@@ -308,7 +308,8 @@ describe('a search ends', () => {
     expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, known: 'held' })
     expect(full.detail).toBe('requests fail from 600.0 per second on, before they become slow')
     expect(
-      (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found.detail,
+      (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found
+        .detail,
     ).toBe('requests are refused once the queue is full')
   })
 

@@ -1,45 +1,45 @@
 /** One pass of the search for the capacity by open load, with a queue model of the server. */
 import { rate } from '../../format.ts'
-import { planEarlyCut, exceedsErrorRate } from '../../model/slo.ts'
+import type { Arrivals } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { Arrivals } from '../../model/load.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
-import { describeSlowdown, type detectSlowdown } from '../changes/slowdown.ts'
-import { findDisagreements } from '../consistency-checks.ts'
+import { exceedsErrorRate, planEarlyCut } from '../../model/slo.ts'
+import { describeQuotaWait, detectQuotaWait, widenForQuota } from '../admission-limits/cpu-quota.ts'
+import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
 import {
-  fadingOutagesCaveat,
-  chooseNextRate,
-  isContradicted,
-  farFactor,
-  describeShareOfLoops,
-  isAsFastAsLoops,
-  computeShareOfLoops,
-  boundByEvidence,
-} from './reported-interval.ts'
-import { allWindowsDisturbed, describeDisturbedLoops } from '../host-interference.ts'
-import type { Effort } from '../effort.ts'
-import { CapacityEstimator } from './capacity-estimator.ts'
-import { Evidence } from './evidence.ts'
-import { agreesWithExpectation } from '../expectation.ts'
-import {
+  boundByOutages,
   boundedAbove,
   boundedBetween,
   computeHalfWidth,
-  boundByOutages,
   type SearchResult,
   unknownCapacity,
 } from '../capacity-bounds.ts'
-import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
-import { widenForQuota, detectQuotaWait, describeQuotaWait } from '../admission-limits/cpu-quota.ts'
-import type { RequestWarmUp } from '../warm-up.ts'
-import type { CapacityPosterior, estimatePosterior } from '../queue-model/posterior.ts'
-import { searchThrottledCapacity } from './quota-search.ts'
-import { planOpeningLoop, saturate } from '../saturation.ts'
-import type { Session } from '../session.ts'
-import { boundSystemCapacity } from '../service-log/service-log.ts'
-import { estimateMaxBatch } from '../queue-model/queue-model.ts'
+import { describeSlowdown, type detectSlowdown } from '../changes/slowdown.ts'
+import { findDisagreements } from '../consistency-checks.ts'
+import type { Effort } from '../effort.ts'
+import { agreesWithExpectation } from '../expectation.ts'
+import { allWindowsDisturbed, describeDisturbedLoops } from '../host-interference.ts'
 import { estimateBusyWorkers, type identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import type { CapacityPosterior, estimatePosterior } from '../queue-model/posterior.ts'
+import { estimateMaxBatch } from '../queue-model/queue-model.ts'
+import { planOpeningLoop, saturate } from '../saturation.ts'
+import { boundSystemCapacity } from '../service-log/service-log.ts'
+import type { Session } from '../session.ts'
+import type { RequestWarmUp } from '../warm-up.ts'
+import { CapacityEstimator } from './capacity-estimator.ts'
+import { Evidence } from './evidence.ts'
+import { searchThrottledCapacity } from './quota-search.ts'
+import {
+  boundByEvidence,
+  chooseNextRate,
+  computeShareOfLoops,
+  describeShareOfLoops,
+  fadingOutagesCaveat,
+  farFactor,
+  isAsFastAsLoops,
+  isContradicted,
+} from './reported-interval.ts'
 
 export interface SearchOptions {
   readonly seed: number
@@ -160,7 +160,10 @@ export class SearchPass {
         !this.posterior?.hasOutages &&
         this.isAsFastAsLoops() &&
         session.spentS >= minSearchS
-      if ((hasEnoughEvidence && this.relativeHalfWidth() < effort.precision) || (steady > 0 && spent))
+      if (
+        (hasEnoughEvidence && this.relativeHalfWidth() < effort.precision) ||
+        (steady > 0 && spent)
+      )
         return this.finishSearch()
       const failed = await this.playWindow(
         this.nextRate(),
@@ -204,7 +207,10 @@ export class SearchPass {
         found.rps * (1 + this.computeRemainingGain()) < prunableSaturationShare * toBeatRps
       ) {
         const detail = `stopped early: saturated at ${rate(found.rps)}, far below the ${rate(toBeatRps)} needed to win`
-        return { ...this.result('beaten', detail), ...boundedAbove(found.rps / prunableSaturationShare) }
+        return {
+          ...this.result('beaten', detail),
+          ...boundedAbove(found.rps / prunableSaturationShare),
+        }
       }
       const opened = await session.connect(
         planOpeningLoop(found, session.slo.limitMs, effort.saturationS),
@@ -252,7 +258,11 @@ export class SearchPass {
     if (bucket === undefined) return Math.min(soughtRps, 0.85 * failingRps, maxGeneratorRps)
     const errorFreeRps = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate).rateRps
     // Earlier windows have emptied the bucket; it fills only below its rate.
-    return Math.min(soughtRps, metRps > 0 ? errorFreeRps : retryFactor * Math.min(errorFreeRps, failingRps), maxGeneratorRps)
+    return Math.min(
+      soughtRps,
+      metRps > 0 ? errorFreeRps : retryFactor * Math.min(errorFreeRps, failingRps),
+      maxGeneratorRps,
+    )
   }
 
   /**
@@ -279,7 +289,8 @@ export class SearchPass {
       if (await session.died(point)) return this.result('server-died', session.causeOfDeath(point))
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined)
         await session.settle(idle)
-      if (session.unresponsive) return this.result('server-died', session.causeOfDeath(session.unresponsive))
+      if (session.unresponsive)
+        return this.result('server-died', session.causeOfDeath(session.unresponsive))
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
       if ((verdict === 'faster' || verdict === 'slower') && this.restarts < maxRestarts) {
         this.restarts++
@@ -344,7 +355,9 @@ export class SearchPass {
     const detail = `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`
     return {
       ...this.result('beaten', detail),
-      ...boundedAbove(Math.max(boundRps, boundByOutages(posterior, evidence.violatedRps, toBeatRps))),
+      ...boundedAbove(
+        Math.max(boundRps, boundByOutages(posterior, evidence.violatedRps, toBeatRps)),
+      ),
     }
   }
 
@@ -354,7 +367,8 @@ export class SearchPass {
     // slowdown is checked by another window.
     for (
       let tries = 0;
-      (evidence.metRps === 0 && tries < maxLowerTries) || (evidence.maySlowDown && tries < maxSlowdownChecks);
+      (evidence.metRps === 0 && tries < maxLowerTries) ||
+      (evidence.maySlowDown && tries < maxSlowdownChecks);
       tries++
     ) {
       const failed = await this.playWindow(this.nextRate(), effort.windowS)
@@ -369,7 +383,10 @@ export class SearchPass {
     const { effort, evidence } = this
     this.updateEstimate('estimateFinal')
     const { posterior } = this
-    if (!posterior?.refusesWhenFull && this.hasFailuresBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY))
+    if (
+      !posterior?.refusesWhenFull &&
+      this.hasFailuresBelow(posterior?.capacityRps ?? Number.POSITIVE_INFINITY)
+    )
       return this.concludeByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.maxGeneratorRps)
       return {
@@ -409,8 +426,8 @@ export class SearchPass {
     const percent = ((change - 1) * 100).toFixed(0)
     const how =
       this.evidence.change > 1
-      ? `its last window was served ${percent} % faster than those before it`
-      : `${percent} % in half of the time it took so far`
+        ? `its last window was served ${percent} % faster than those before it`
+        : `${percent} % in half of the time it took so far`
     return {
       ...this.result('unsettled', `still speeding up: ${how}`),
       ...this.boundBelow(),
@@ -432,7 +449,10 @@ export class SearchPass {
   /** The capacity is that of the present server, if it gets no slower. */
   private concludeSlowdown(): SearchResult {
     const { maySlowDown, relativeSpeed } = this.evidence
-    return { ...this.result('unsettled', describeSlowdown(relativeSpeed, maySlowDown)), change: relativeSpeed }
+    return {
+      ...this.result('unsettled', describeSlowdown(relativeSpeed, maySlowDown)),
+      change: relativeSpeed,
+    }
   }
 
   private boundBelow = () => {
@@ -503,10 +523,15 @@ export class SearchPass {
     )
     const [minPresent] = boundSystemCapacity(runs) ?? []
     // A bucket also refuses requests that find an idle server.
-    if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined)) return undefined
+    if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined))
+      return undefined
     const minPresentRps =
       minPresent > 1
-        ? this.estimator.estimateWithCapacity(minPresent, this.effort.simulation, this.saturationRps).capacityCi90Rps[0]
+        ? this.estimator.estimateWithCapacity(
+            minPresent,
+            this.effort.simulation,
+            this.saturationRps,
+          ).capacityCi90Rps[0]
         : 0
     const detail =
       'requests are refused under overload, but neither by a full queue nor by an identified rate limit: the rate at which refusals begin is unknown'
@@ -566,6 +591,8 @@ export class SearchPass {
 
   /** Half the width of the interval relative to the capacity; Infinity without an estimate. */
   private relativeHalfWidth(): number {
-    return this.posterior === undefined ? Number.POSITIVE_INFINITY : computeHalfWidth(this.posterior)
+    return this.posterior === undefined
+      ? Number.POSITIVE_INFINITY
+      : computeHalfWidth(this.posterior)
   }
 }

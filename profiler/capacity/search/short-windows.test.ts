@@ -1,10 +1,15 @@
 import { describe, expect, test } from 'vitest'
-import { QueueServer } from '../../testing/queue-server.ts'
-import { runOf } from '../../testing/scripted-generator.ts'
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Load } from '../../model/load.ts'
 import type { Slo } from '../../model/slo.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { estimateJointCapacity, estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
+import { QueueServer } from '../../testing/queue-server.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import {
+  estimateJointCapacity,
+  estimateOverloadThroughput,
+  type ObservedWindow,
+  observeWindow,
+} from './short-windows.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' }
 const generator = new VirtualLoadGenerator()
@@ -47,8 +52,13 @@ describe('what a server serves while it falls behind', () => {
       over: 1,
       overload: { answers, seconds, dispersion },
     })
-    expect(estimateOverloadThroughput([{ rateRps: 9, seconds: 9, nEff: 9, over: 0 }])).toBeUndefined()
-    expect(estimateOverloadThroughput([of(30, 1), of(30, 2)])).toEqual({ rps: 20, relativeError: Math.sqrt(60) / 60 })
+    expect(
+      estimateOverloadThroughput([{ rateRps: 9, seconds: 9, nEff: 9, over: 0 }]),
+    ).toBeUndefined()
+    expect(estimateOverloadThroughput([of(30, 1), of(30, 2)])).toEqual({
+      rps: 20,
+      relativeError: Math.sqrt(60) / 60,
+    })
     expect(estimateOverloadThroughput([of(25, 1, 4)])!.relativeError).toBeCloseTo(0.4, 12)
   })
 })
@@ -100,13 +110,21 @@ describe('the capacity', () => {
     const { median, ci90 } = estimateJointCapacity([window(10, 0), window(16, 1)], slo, 1)
     expect(ci90[0]).toBeGreaterThan(9)
     expect(ci90[1]).toBeLessThan(16.5)
-    expect(estimateJointCapacity([window(10, 0.08), window(16, 1)], slo, 1).median).toBeLessThan(median)
-    expect(estimateJointCapacity([window(10, 0), window(16, 0.15)], slo, 1).median).toBeGreaterThan(median)
+    expect(estimateJointCapacity([window(10, 0.08), window(16, 1)], slo, 1).median).toBeLessThan(
+      median,
+    )
+    expect(estimateJointCapacity([window(10, 0), window(16, 0.15)], slo, 1).median).toBeGreaterThan(
+      median,
+    )
   })
 
   test('is less sure from fewer requests', () => {
     const width = (nEff: number) => {
-      const { ci90 } = estimateJointCapacity([window(10, 0.05, nEff), window(16, 0.4, nEff)], slo, 1)
+      const { ci90 } = estimateJointCapacity(
+        [window(10, 0.05, nEff), window(16, 0.4, nEff)],
+        slo,
+        1,
+      )
       return Math.log(ci90[1] / ci90[0])
     }
     expect(width(10)).toBeGreaterThan(1.3 * width(100))
@@ -143,8 +161,11 @@ describe('the capacity', () => {
   test('of a shorter wait is lower', () => {
     const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
     const at = (limitMs: number, unloadedMs: number) =>
-      estimateJointCapacity([window(5, 0), { ...window(40, 1), overload }], { ...slo, limitMs }, unloadedMs)
-        .median
+      estimateJointCapacity(
+        [window(5, 0), { ...window(40, 1), overload }],
+        { ...slo, limitMs },
+        unloadedMs,
+      ).median
     expect(at(300, 1)).toBeLessThan(at(2000, 1))
     expect(at(2000, 1700)).toBeCloseTo(at(301, 1), 1)
   })
@@ -214,7 +235,9 @@ describe('against the reference', () => {
     seconds,
     nEff,
     over,
-    ...(overload && { overload: { answers: overload[0], seconds: overload[1], dispersion: overload[2] } }),
+    ...(overload && {
+      overload: { answers: overload[0], seconds: overload[1], dispersion: overload[2] },
+    }),
   })
   test.each([
     [

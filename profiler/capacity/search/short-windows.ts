@@ -8,9 +8,15 @@
  * a)^exp(s (r / C - 1)) of requests violates the limit at rate r.
  */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
-import { splitByClass, exceedsErrorRate, selectLimits, resolveLimits, type Slo } from '../../model/slo.ts'
-import { overShare } from '../../statistics/dependence.ts'
 import type { LoadRun } from '../../model/load-run.ts'
+import {
+  exceedsErrorRate,
+  resolveLimits,
+  type Slo,
+  selectLimits,
+  splitByClass,
+} from '../../model/slo.ts'
+import { overShare } from '../../statistics/dependence.ts'
 
 /** Effective sample size of requests, and the share of them over the limit. */
 interface Violations {
@@ -53,7 +59,10 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
   )
   const countViolations = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
     const late = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
-    const { n, over, nEff } = overShare(late.length >= minRequests ? late : of.latencyMs, slo.limitMs)
+    const { n, over, nEff } = overShare(
+      late.length >= minRequests ? late : of.latencyMs,
+      slo.limitMs,
+    )
     return { nEff, over: failed ? 1 : n === 0 ? 0 : over / n }
   }
   const classes = splitByClass(run, slo).flatMap((own) =>
@@ -82,7 +91,10 @@ const minDispersion = 0.1
  * Finds the span in which at least half of the maximum backlog was present. Undefined where the
  * answers kept up with the arrivals, but for chance.
  */
-function findOverloadPhase({ sentMs, latencyMs, stream }: LoadRun, rateRps: number): OverloadPhase | undefined {
+function findOverloadPhase(
+  { sentMs, latencyMs, stream }: LoadRun,
+  rateRps: number,
+): OverloadPhase | undefined {
   const staysMs = stream?.latenciesMs.e2e ?? latencyMs
   const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(staysMs[i]!))
   const arrivals = answered.map((i) => ({ atMs: sentMs[i]!, step: 1 }))
@@ -109,7 +121,10 @@ function findOverloadPhase({ sentMs, latencyMs, stream }: LoadRun, rateRps: numb
   const seconds = (max([beginMs, ...departuresMs]) - beginMs) / 1000
   const leftMs = departuresMs.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
   const answers = leftMs.length
-  if (answers < minRequests || rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds))
+  if (
+    answers < minRequests ||
+    rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds)
+  )
     return undefined
   const bySlice = new Array<number>(slices).fill(0)
   for (const ms of leftMs)
@@ -130,7 +145,8 @@ export function estimateOverloadThroughput(
 ): { readonly rps: number; readonly relativeError: number } | undefined {
   const overload = windows.flatMap((window) => window.overload ?? [])
   if (overload.length === 0) return undefined
-  const sum = (of: (one: OverloadPhase) => number) => overload.reduce((total, one) => total + of(one), 0)
+  const sum = (of: (one: OverloadPhase) => number) =>
+    overload.reduce((total, one) => total + of(one), 0)
   const answers = sum((one) => one.answers)
   return {
     rps: answers / sum(({ seconds }) => seconds),
@@ -203,19 +219,26 @@ function estimateCapacity(
   unloadedMs: number,
 ): JointCapacity {
   const rates = windows.map(({ rateRps }) => rateRps)
-  const [low, high] = [Math.log(Math.min(...rates) / gridReach), Math.log(Math.max(...rates) * gridReach)]
+  const [low, high] = [
+    Math.log(Math.min(...rates) / gridReach),
+    Math.log(Math.max(...rates) * gridReach),
+  ]
   const capacities = Array.from({ length: gridSize }, (_, i) =>
     Math.exp(low + ((high - low) * i) / (gridSize - 1)),
   )
   const served = estimateOverloadThroughput(windows)
   const allowed = Math.max(minAllowedShare, 1 - slo.percentile)
   const known = windows.map((window) =>
-    served === undefined ? window : { ...window, ...discountCorrelation(window, served.rps, allowed) },
+    served === undefined
+      ? window
+      : { ...window, ...discountCorrelation(window, served.rps, allowed) },
   )
   const lnAllowedMet = Math.log1p(-allowed)
   const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - unloadedMs) / 1000
   const logs = capacities.map((capacity) => {
-    const density = served && averageOverThroughput(served, (rps) => computeCapacityDensity(capacity, rps, waitS, allowed))
+    const density =
+      served &&
+      averageOverThroughput(served, (rps) => computeCapacityDensity(capacity, rps, waitS, allowed))
     const lnPrior = density === undefined ? 0 : Math.log(density + minDensity)
     return steepnessFactors.map((factor) => {
       const s = factor * (1 + capacity * waitS)
@@ -258,7 +281,12 @@ function averageOverThroughput(
  * utilization, up to a log-normal factor on the idle share. With a small probability something else
  * limits the capacity, which is then uniform below.
  */
-function computeCapacityDensity(capacity: number, servedRps: number, waitS: number, allowed: number): number {
+function computeCapacityDensity(
+  capacity: number,
+  servedRps: number,
+  waitS: number,
+  allowed: number,
+): number {
   const waitFactor = (2 * waitS) / Math.log(1 / allowed)
   const idleShareAtLimit = 1 / (1 + servedRps * waitFactor)
   const idleShare = Math.max(minIdleShare, 1 - capacity / servedRps)
@@ -267,8 +295,12 @@ function computeCapacityDensity(capacity: number, servedRps: number, waitS: numb
   const waitDensity =
     capacity > servedRps
       ? 0
-      : ((1 - otherLimitProbability) * slope * Math.exp(-0.5 * zScore ** 2)) / Math.sqrt(2 * Math.PI)
-  const otherDensity = capacity > servedRps * (1 - idleShareAtLimit) ? 0 : otherLimitProbability / Math.log(2 * gridReach)
+      : ((1 - otherLimitProbability) * slope * Math.exp(-0.5 * zScore ** 2)) /
+        Math.sqrt(2 * Math.PI)
+  const otherDensity =
+    capacity > servedRps * (1 - idleShareAtLimit)
+      ? 0
+      : otherLimitProbability / Math.log(2 * gridReach)
   return waitDensity + otherDensity
 }
 

@@ -1,7 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { runOf } from '../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../model/load-run.ts'
-import { joinServiceLogs, computeMoments, estimateSystemCapacity, extractServiceLog } from './service-log.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import {
+  computeMoments,
+  estimateSystemCapacity,
+  extractServiceLog,
+  joinServiceLogs,
+} from './service-log.ts'
 
 /** Requests by when they were sent and answered, ms; NaN: never. */
 const runOfRequests = (
@@ -221,10 +226,10 @@ describe('the places of a queue', () => {
 
   test('are not known where nothing, too little or any number of requests is refused', () => {
     expect(estimateSystemCapacity([refusing(() => 50)])).toBeUndefined()
-    expect([estimateSystemCapacity([refusing(() => 12, 17)]), estimateSystemCapacity([refusing(() => 12, 16)])]).toEqual([
-      12,
-      undefined,
-    ])
+    expect([
+      estimateSystemCapacity([refusing(() => 12, 17)]),
+      estimateSystemCapacity([refusing(() => 12, 16)]),
+    ]).toEqual([12, undefined])
     // Ten in a burst, and of each the third, the sixth and the tenth refused: with 2, 4 and 7
     // there.
     const limited = Array.from(

@@ -1,6 +1,6 @@
 /** The service log of a server: its departures, extracted from a run of load. */
 import type { LoadRun } from '../../model/load-run.ts'
-import { overlapsAny, type TimeSpans, type RunWithInterference } from '../host-interference.ts'
+import { overlapsAny, type RunWithInterference, type TimeSpans } from '../host-interference.ts'
 
 /** A log of service steps, one array element each. A step leads from one departure to the next. */
 export interface ServiceLog {
@@ -74,7 +74,11 @@ export const departureCoalescingMs = (unloadedMs: number): number => coalescingS
  * while each answer closely follows the one before and its request was present when the step began.
  * Failed requests, requests that were cut short and steps during host interference are left out.
  */
-export function extractServiceLog(run: LoadRun, coalescingMs: number, disturbed: TimeSpans = []): ServiceLog {
+export function extractServiceLog(
+  run: LoadRun,
+  coalescingMs: number,
+  disturbed: TimeSpans = [],
+): ServiceLog {
   const log: ServiceLog = {
     present: [],
     tookMs: [],
@@ -113,7 +117,9 @@ export function extractServiceLog(run: LoadRun, coalescingMs: number, disturbed:
     let endedMs = atMs
     const isSameBatch = (request: number) =>
       endMs(request) <= atMs + coalescingMs ||
-      (isBursty && endMs(request) <= endedMs + maxWritePause * coalescingMs && run.sentMs[request]! <= beganMs)
+      (isBursty &&
+        endMs(request) <= endedMs + maxWritePause * coalescingMs &&
+        run.sentMs[request]! <= beganMs)
     while (next < leaving.length && isSameBatch(leaving[next]!)) {
       if (isBursty) endedMs = endMs(leaving[next]!)
       const place = present.indexOf(leaving[next]!)

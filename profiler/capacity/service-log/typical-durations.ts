@@ -35,7 +35,9 @@ export function typicalDurations(runs: readonly ServiceLog[]): number[] {
     const slope = isSparse
       ? 0
       : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
-    const median = isSparse ? typicalMs[from - 1]! : medianOf(group.map((step) => step.ms - slope * step.k))
+    const median = isSparse
+      ? typicalMs[from - 1]!
+      : medianOf(group.map((step) => step.ms - slope * step.k))
     for (; from <= k; from++) typicalMs[from] = median + slope * from
     group = []
   }

@@ -2,9 +2,10 @@
  * Searches for the highest rate that meets an SLO, for a server in virtual time that counts
  * violations: windows end as soon as they are lost.
  */
-import { countsMeetSlo, maxRequestsOver, type Slo } from '../../model/slo.ts'
+
 import type { Load } from '../../model/load.ts'
 import type { Capacity } from '../../model/measurement.ts'
+import { countsMeetSlo, maxRequestsOver, type Slo } from '../../model/slo.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
 import { boundedBetween } from '../capacity-bounds.ts'
 

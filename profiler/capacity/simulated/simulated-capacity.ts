@@ -2,15 +2,23 @@
  * Capacity of a server in virtual time. Its time is free, so long windows and plain bisection
  * replace the search for real servers.
  */
-import { meetsSlo, judgeSloByInterval, type Slo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
-import type { LoadPoint } from '../../model/load-point.ts'
+
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Load, Phase } from '../../model/load.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
 import type { Capacity, Measurement } from '../../model/measurement.ts'
+import {
+  judgeSloByInterval,
+  meetsSlo,
+  type Slo,
+  sloLimit,
+  sloName,
+  sloValue,
+} from '../../model/slo.ts'
 import type { Target } from '../../model/target.ts'
 import type { VirtualExpectation } from '../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
-import { type CountedSearch, searchCountedCapacity } from './counted-search.ts'
 import { boundedBetween, noCapacity } from '../capacity-bounds.ts'
+import { type CountedSearch, searchCountedCapacity } from './counted-search.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -87,7 +95,10 @@ class SimulatedMeasurement {
     }
     // A closed loop may end before a large batch on a slow device, and the unloaded rate is a lower
     // bound.
-    const saturationRps = Math.max(idle.achievedRps, (await this.measureSaturation(idle)).achievedRps)
+    const saturationRps = Math.max(
+      idle.achievedRps,
+      (await this.measureSaturation(idle)).achievedRps,
+    )
     const { server } = target
     const { expects, countOver } = server
     const capacity =
@@ -154,9 +165,18 @@ class SimulatedMeasurement {
   }
 
   /** Searches by the server's own count of violations, and plays the load curve beside it. */
-  private async searchCounted(server: CountedSearch['server'], saturationRps: number): Promise<Capacity> {
+  private async searchCounted(
+    server: CountedSearch['server'],
+    saturationRps: number,
+  ): Promise<Capacity> {
     const { slo, seed } = this.options
-    const capacity = searchCountedCapacity({ server, slo, seed, arrivals: this.arrivals, saturationRps })
+    const capacity = searchCountedCapacity({
+      server,
+      slo,
+      seed,
+      arrivals: this.arrivals,
+      saturationRps,
+    })
     const { capacityRps } = capacity
     for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
     // Shows what a looser SLO would allow.

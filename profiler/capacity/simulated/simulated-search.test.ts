@@ -3,8 +3,8 @@
  * searches of the device model's servers are in trials/launchers/simulated.
  */
 import { describe, expect, test } from 'vitest'
-import type { LoadPoint } from '../../model/load-point.ts'
 import type { Load } from '../../model/load.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
 import type { Slo } from '../../model/slo.ts'
 import type { VirtualExpectation, VirtualRun, VirtualServer } from '../../model/virtual-server.ts'
 import { measureSimulatedCapacity, type SimulatedCapacityOptions } from './simulated-capacity.ts'

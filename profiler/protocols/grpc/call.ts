@@ -1,10 +1,10 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
 import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../load/grpc-sender.ts'
 import { asksForCertificate, clientCertificateHint, trustHint } from '../../load/tls.ts'
-import { ProtocolError } from '../../profiler-errors.ts'
 import type { TlsOptions } from '../../model/tls-options.ts'
-import type { OnReason } from '../protocol.ts'
+import { ProtocolError } from '../../profiler-errors.ts'
 import { notReadyReason } from '../not-ready.ts'
+import type { OnReason } from '../protocol.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 

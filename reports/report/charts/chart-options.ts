@@ -1,7 +1,7 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
-import { type Slo, sloAxis, type SloAxis } from '../../../profiler/model/slo.ts'
+import { type Slo, type SloAxis, sloAxis } from '../../../profiler/model/slo.ts'
 import { type Objective, shownCost, unitOf } from '../../../search/objective.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'

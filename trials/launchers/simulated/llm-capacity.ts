@@ -389,7 +389,9 @@ export function llmCapacities(
   const apart = model.load.classes.filter(({ name }) => classes.includes(name))
   const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
     const latencies = llmLatencies(model, rate, percentile, of)
-    return latencies === undefined ? Number.POSITIVE_INFINITY : computeSloLatency(latencies, slo, of?.name)
+    return latencies === undefined
+      ? Number.POSITIVE_INFINITY
+      : computeSloLatency(latencies, slo, of?.name)
   }
   const known = new Map<number, number>()
   /** As the SLO counts them, of the worst class; infinite beyond saturation. */

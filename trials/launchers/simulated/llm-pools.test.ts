@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { selectSloLatencies, type Slo } from '../../../profiler/model/slo.ts'
+import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { heldGpus } from '../../resources.ts'

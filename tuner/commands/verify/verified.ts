@@ -2,8 +2,9 @@
  * What a verification comes to: whether the SLO held at the rate that was asked, in words and as a
  * document.
  */
-import { meetsSlo, isInvalidWindow, type Slo } from '../../../profiler/model/slo.ts'
+
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import { isInvalidWindow, meetsSlo, type Slo } from '../../../profiler/model/slo.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
 import { variationText } from '../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'

@@ -5,8 +5,8 @@
 import { createServer, type Socket } from 'node:net'
 import { GrpcSender } from '../../../profiler/load/grpc-sender.ts'
 import { Http2Sender } from '../../../profiler/load/http2-sender.ts'
-import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { Target } from '../../../profiler/model/target.ts'
+import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { listening } from './answering-server.ts'
 
 export const frameKind = {

@@ -32,20 +32,30 @@ export function areBatchesSimilar(known: ServiceLog, other: ServiceLog): boolean
     median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!)),
   )
   const logs = (log: ServiceLog) =>
-    log.tookMs.map((ms, i) =>
-      Math.log(Math.max(1e-3, ms) / (baseMs + slope * log.departed[i]!)),
-    )
+    log.tookMs.map((ms, i) => Math.log(Math.max(1e-3, ms) / (baseMs + slope * log.departed[i]!)))
   const [knownLogs, otherLogs] = [logs(known), logs(other)]
   const shift = median(otherLogs)
   const spread = robustSd(knownLogs)
-  if (robustSd(otherLogs.map((log) => log - shift)) > maxSpreadFactor * Math.max(maxDifference, spread)) return false
+  if (
+    robustSd(otherLogs.map((log) => log - shift)) >
+    maxSpreadFactor * Math.max(maxDifference, spread)
+  )
+    return false
   const blockMedians = Array.from({ length: Math.floor(knownLogs.length / blockSize) }, (_, row) =>
     median(knownLogs.slice(row * blockSize, (row + 1) * blockSize)),
   )
-  const blockSd = Math.max(spread / Math.sqrt(blockSize), blockMedians.length > 1 ? robustSd(blockMedians) : 0)
+  const blockSd = Math.max(
+    spread / Math.sqrt(blockSize),
+    blockMedians.length > 1 ? robustSd(blockMedians) : 0,
+  )
   return (
     Math.abs(shift) <
-    Math.max(maxDifference, maxStandardErrors * blockSd * Math.sqrt(blockSize / knownLogs.length + blockSize / otherLogs.length))
+    Math.max(
+      maxDifference,
+      maxStandardErrors *
+        blockSd *
+        Math.sqrt(blockSize / knownLogs.length + blockSize / otherLogs.length),
+    )
   )
 }
 

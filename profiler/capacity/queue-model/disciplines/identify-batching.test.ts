@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
+import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
+import type { Load } from '../../../model/load.ts'
+import type { LoadRun } from '../../../model/load-run.ts'
+import type { Slo } from '../../../model/slo.ts'
+import type { VirtualServer } from '../../../model/virtual-server.ts'
 import { gamma, seeded } from '../../../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../../../testing/queue-server.ts'
 import { virtualCases } from '../../../testing/virtual-servers.ts'
-import type { LoadRun } from '../../../model/load-run.ts'
-import type { Load } from '../../../model/load.ts'
-import type { Slo } from '../../../model/slo.ts'
-import type { VirtualServer } from '../../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
 import type { RunWithInterference } from '../../host-interference.ts'
 import { measureCapacity } from '../../measure.ts'
 import { type Batching, evaluateLine, fitLine, simulateBatches } from '../batching.ts'
-import { computeSaturation, buildQueueModel } from '../queue-model.ts'
+import { buildQueueModel, computeSaturation } from '../queue-model.ts'
 import { identifyBatching } from './identify-batching.ts'
 
 const { signal } = new AbortController()
@@ -24,7 +24,12 @@ const open = (rateRps: number, durationS: number, seed = 3): Load => ({
   seed,
 })
 
-async function seenOf(server: VirtualServer, rateRps: number, coalescingMs: number, unloadedMs: number) {
+async function seenOf(
+  server: VirtualServer,
+  rateRps: number,
+  coalescingMs: number,
+  unloadedMs: number,
+) {
   const windows: RunWithInterference[] = []
   for (const share of [0.6, 0.9, 1])
     windows.push({ run: await play(server, open(share * rateRps, 1, 10 * share)), disturbed: [] })
@@ -132,9 +137,9 @@ test('what few batches of open load contradict is no way, where more leave at on
     found.push(identifyBatching(windows, loops, 8, 1.5, 10))
   }
   // Two at once of four each leave as eight do.
-  expect(found.map((way) => (way ? way.workers * way.maxBatch : 8)).every((maxBatch) => maxBatch >= 8)).toBe(
-    true,
-  )
+  expect(
+    found.map((way) => (way ? way.workers * way.maxBatch : 8)).every((maxBatch) => maxBatch >= 8),
+  ).toBe(true)
   expect(found.filter((way) => way?.workers === 2).length).toBeGreaterThan(3)
 })
 
@@ -202,9 +207,17 @@ describe('what a batch of another size takes', () => {
   })
 
   test('is what the queue model serves at saturation, though it saw none so large', () => {
-    const batching: Batching = { workers: 2, maxBatch: 16, delayMs: 3, since: 'arrival', overheadMs: 0 }
+    const batching: Batching = {
+      workers: 2,
+      maxBatch: 16,
+      delayMs: 3,
+      since: 'arrival',
+      overheadMs: 0,
+    }
     expect(
-      Math.abs(computeSaturation(buildQueueModel(log, { workers: 2, batching })) / ((2 * 16_000) / 68) - 1),
+      Math.abs(
+        computeSaturation(buildQueueModel(log, { workers: 2, batching })) / ((2 * 16_000) / 68) - 1,
+      ),
     ).toBeLessThan(0.03)
   })
 })

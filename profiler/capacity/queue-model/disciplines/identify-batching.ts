@@ -1,13 +1,13 @@
 /** Identifies dynamic batching (batching.ts) from open windows. */
 import { sum } from 'simple-statistics'
-import { indexOfMin } from '../../../statistics/index-of-min.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
+import { indexOfMin } from '../../../statistics/index-of-min.ts'
 import { overlapsAny, type RunWithInterference } from '../../host-interference.ts'
-import { type Batching, computeBatchStart } from '../batching.ts'
-import { typicalDurations } from '../../service-log/typical-durations.ts'
 import { joinServiceLogs, type ServiceLog } from '../../service-log/service-log.ts'
-import { areBatchesSimilar } from './batch-similarity.ts'
 import { collectSojourns } from '../../service-log/sojourns.ts'
+import { typicalDurations } from '../../service-log/typical-durations.ts'
+import { type Batching, computeBatchStart } from '../batching.ts'
+import { areBatchesSimilar } from './batch-similarity.ts'
 
 interface IdentifiedBatching extends Batching {
   /** Batch durations by size, for each window, in order of their start. */
@@ -81,7 +81,8 @@ export function identifyBatching(
       best,
       coalescingMs,
     )
-    if (found.contradicted > maxContradictedShare || !areBatchesSimilar(known, found.windows[0]!)) break
+    if (found.contradicted > maxContradictedShare || !areBatchesSimilar(known, found.windows[0]!))
+      break
     alike.unshift(found.windows[0]!)
   }
   // Too few workers, or too short a delay, can explain open windows of nearly full batches, but not
@@ -109,11 +110,19 @@ function findBestBatching(
   unloadedMs: number,
 ): Explanation | undefined {
   const groupsWithin = (ms: number) => windows.map(({ run }) => groupDepartures(run, ms))
-  const [groups, close] = [groupsWithin(coalescingMs), groupsWithin(closeDeparturesShare * coalescingMs)]
+  const [groups, close] = [
+    groupsWithin(coalescingMs),
+    groupsWithin(closeDeparturesShare * coalescingMs),
+  ]
   if (close.flatMap(({ sizes }) => sizes).filter((size) => size > 1).length < minBatches)
     return undefined
   const maxSimultaneous = findRepeatedMax(
-    loops.flatMap((run) => selectSimultaneous(groupDepartures(run, closeDeparturesShare * coalescingMs), closeDeparturesShare * coalescingMs)),
+    loops.flatMap((run) =>
+      selectSimultaneous(
+        groupDepartures(run, closeDeparturesShare * coalescingMs),
+        closeDeparturesShare * coalescingMs,
+      ),
+    ),
   )
   let best: Explanation | undefined
   const consider = (batching: Omit<Batching, 'delayMs'>, of: readonly DepartureGroups[]) => {
@@ -139,7 +148,9 @@ function findBestBatching(
     workers++
   )
     for (const of of workers === 1 ? [groups, close] : [close])
-      for (const maxBatch of proposeMaxBatches(of, largest).filter((size) => workers * size >= maxSimultaneous)) {
+      for (const maxBatch of proposeMaxBatches(of, largest).filter(
+        (size) => workers * size >= maxSimultaneous,
+      )) {
         for (const since of ['arrival', 'free'] as const)
           consider({ workers, maxBatch, since, overheadMs: 0 }, of)
         if (best !== undefined && best.implausible < negligibleShare) return best
@@ -147,7 +158,10 @@ function findBestBatching(
   if (best === undefined) return undefined
   const { workers, maxBatch, since } = best
   for (const share of overheadShares)
-    consider({ workers, maxBatch, since, overheadMs: share * unloadedMs }, workers === 1 ? groups : close)
+    consider(
+      { workers, maxBatch, since, overheadMs: share * unloadedMs },
+      workers === 1 ? groups : close,
+    )
   return best
 }
 
@@ -176,9 +190,9 @@ function proposeMaxBatches(groups: readonly DepartureGroups[], largest: number):
   const counts = new Map<number, number>()
   for (const size of sizes) if (size > 1) counts.set(size, (counts.get(size) ?? 0) + size)
   const [frequent] = [...counts].reduce((a, b) => (b[1] > a[1] ? b : a), [1, 0])
-  return [...new Set([Math.max(largest, maxBatch), maxBatch, findRepeatedMax(sizes), frequent])].filter(
-    (size) => size > 1,
-  )
+  return [
+    ...new Set([Math.max(largest, maxBatch), maxBatch, findRepeatedMax(sizes), frequent]),
+  ].filter((size) => size > 1)
 }
 
 /** The largest size that occurs three times; 1 without one. */
@@ -249,14 +263,18 @@ function estimateDelay(
       first = next
     }
   }
-  const candidates = [0, ...minDelaysMs, ...maxDelaysMs].filter((ms) => ms <= unloadedMs).sort((a, b) => a - b)
+  const candidates = [0, ...minDelaysMs, ...maxDelaysMs]
+    .filter((ms) => ms <= unloadedMs)
+    .sort((a, b) => a - b)
   minDelaysMs.sort((a, b) => a - b)
   maxDelaysMs.sort((a, b) => a - b)
   let [explainedWaits, contradictedWaits] = [0, 0]
   let [minWrong, from, to] = [Number.POSITIVE_INFINITY, 0, 0]
   for (const [i, ms] of candidates.entries()) {
-    while (explainedWaits < minDelaysMs.length && minDelaysMs[explainedWaits]! <= ms) explainedWaits++
-    while (contradictedWaits < maxDelaysMs.length && maxDelaysMs[contradictedWaits]! <= ms) contradictedWaits++
+    while (explainedWaits < minDelaysMs.length && minDelaysMs[explainedWaits]! <= ms)
+      explainedWaits++
+    while (contradictedWaits < maxDelaysMs.length && maxDelaysMs[contradictedWaits]! <= ms)
+      contradictedWaits++
     const wrong = minDelaysMs.length - explainedWaits + contradictedWaits
     const next = candidates[i + 1] ?? ms
     if (wrong < minWrong) [minWrong, from, to] = [wrong, ms, next]
@@ -311,11 +329,14 @@ function explain(
         const beganMs = computeBatchStart(batching, sentMs, first, freeMs[worker]!)
         let batchSize = 1
         const hasArrived = (by: number) =>
-          first + batchSize < sentMs.length && sentMs[first + batchSize]! + batching.overheadMs <= beganMs + by
-        while (batchSize < batching.maxBatch && first + batchSize < end && hasArrived(toleranceMs)) batchSize++
+          first + batchSize < sentMs.length &&
+          sentMs[first + batchSize]! + batching.overheadMs <= beganMs + by
+        while (batchSize < batching.maxBatch && first + batchSize < end && hasArrived(toleranceMs))
+          batchSize++
         const batch = batching.workers > 1 ? batchSize : end - first
         // Requests had arrived that are not in the batch, or the reverse.
-        const others = first + batchSize === end && batchSize < batching.maxBatch && hasArrived(-toleranceMs)
+        const others =
+          first + batchSize === end && batchSize < batching.maxBatch && hasArrived(-toleranceMs)
         all += batch
         if (others || batch > batchSize) unexplained += batch
         const endedMs = endMs[first + batch - 1]!

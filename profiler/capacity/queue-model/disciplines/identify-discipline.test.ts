@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest'
-import { QueueServer } from '../../../testing/queue-server.ts'
-import type { LoadRun } from '../../../model/load-run.ts'
-import type { Load } from '../../../model/load.ts'
 import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
+import type { Load } from '../../../model/load.ts'
+import type { LoadRun } from '../../../model/load-run.ts'
+import { QueueServer } from '../../../testing/queue-server.ts'
 import { extractServiceLog } from '../../service-log/service-log.ts'
 import { identifyDiscipline } from './identify-discipline.ts'
 import { identifyWorkers } from './workers.ts'
@@ -30,7 +30,12 @@ const windowAt = async (rateRps: number) => {
 test('the same windows are looked at once, others anew', async () => {
   const windows = [await windowAt(100), await windowAt(130)]
   const loops = [await play({ kind: 'closed', connections: 20, durationS: 1 })]
-  const beside = { systemCapacity: undefined, loopLogs: [extractServiceLog(loops[0]!, 1)], unloadedMs: 12, coalescingMs: 1 }
+  const beside = {
+    systemCapacity: undefined,
+    loopLogs: [extractServiceLog(loops[0]!, 1)],
+    unloadedMs: 12,
+    coalescingMs: 1,
+  }
   const workersOf = vi.fn(identifyWorkers)
   const seen = identifyDiscipline(windows, loops, beside, workersOf)
   expect(seen?.workers).toBe(2)

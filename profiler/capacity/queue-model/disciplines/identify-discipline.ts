@@ -3,13 +3,17 @@
  * service log has to do.
  */
 import type { LoadRun } from '../../../model/load-run.ts'
+import {
+  joinServiceLogs,
+  type ObservedRun,
+  type ServiceLog,
+} from '../../service-log/service-log.ts'
 import type { Batching } from '../batching.ts'
-import { joinServiceLogs, type ServiceLog, type ObservedRun } from '../../service-log/service-log.ts'
 import { estimateMaxBatch, isBatchServer } from '../queue-model.ts'
+import type { IdentifiedDiscipline } from '../service-discipline.ts'
 import { identifyBatching } from './identify-batching.ts'
 import { identifyTwoStages } from './identify-two-stages.ts'
-import { isSingleServerOutOfOrder, type identifyWorkers } from './workers.ts'
-import type { IdentifiedDiscipline } from '../service-discipline.ts'
+import { type identifyWorkers, isSingleServerOutOfOrder } from './workers.ts'
 
 interface DisciplineHints {
   /** System capacity K of a server that refuses; absent otherwise. */
@@ -81,14 +85,17 @@ function identify({
     systemCapacity === undefined
       ? identifyBatching(windows, loops, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
-  if (batching !== undefined && addsToServiceLog(batching, coalescingMs)) return { ...batching, batching }
+  if (batching !== undefined && addsToServiceLog(batching, coalescingMs))
+    return { ...batching, batching }
   const log = joinServiceLogs(windows.map((window) => window.log))
   const stages =
     batching === undefined && systemCapacity === undefined
       ? identifyTwoStages(windows, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
   if (stages !== undefined) return { ...stages, batching: stages }
-  return isBatchServer(log) || isSingleServerOutOfOrder(log) ? undefined : workerIdentifier(windows, loops)
+  return isBatchServer(log) || isSingleServerOutOfOrder(log)
+    ? undefined
+    : workerIdentifier(windows, loops)
 }
 
 /**

@@ -1,9 +1,15 @@
 /** Identifies cores that decode and write beside batches (two-stages.ts) from open windows. */
 import { median, sum } from 'simple-statistics'
 import { overlapsAny, type RunWithInterference } from '../../host-interference.ts'
-import { type Batching, computeBatchStart, type TwoStageCores, evaluateLine, fitLine } from '../batching.ts'
 import { joinServiceLogs, type ServiceLog } from '../../service-log/service-log.ts'
 import { collectSojourns } from '../../service-log/sojourns.ts'
+import {
+  type Batching,
+  computeBatchStart,
+  evaluateLine,
+  fitLine,
+  type TwoStageCores,
+} from '../batching.ts'
 
 interface IdentifiedTwoStages extends Batching {
   /** Batch durations by size, for each window. */
@@ -50,7 +56,9 @@ export function identifyTwoStages(
   coalescingMs: number,
   unloadedMs: number,
 ): IdentifiedTwoStages | undefined {
-  const groupsOfWindows = windows.map((window) => groupDepartures(window, closeDeparturesShare * coalescingMs))
+  const groupsOfWindows = windows.map((window) =>
+    groupDepartures(window, closeDeparturesShare * coalescingMs),
+  )
   const sizes = groupsOfWindows.flatMap((groups) => groups.sizes)
   const several = sizes.filter((size) => size > 1)
   if (several.length < minBatches || sum(several) < minBatchedShare * sum(sizes)) return undefined
@@ -66,15 +74,23 @@ export function identifyTwoStages(
     const longestMs = Math.min(unloadedMs, (maxCoreLoad * 1000 * cores) / servedRps - writeMs)
     const shortestMs = minCoreTimeShare * unloadedMs
     if (longestMs <= shortestMs) continue
-    const of = minimiseMismatch((decodeMs) => fit({ cores, decodeMs, writeMs }), shortestMs, longestMs)
+    const of = minimiseMismatch(
+      (decodeMs) => fit({ cores, decodeMs, writeMs }),
+      shortestMs,
+      longestMs,
+    )
     if (best === undefined || of.mismatch < best.mismatch) best = of
   }
-  if (best === undefined || best.mismatch > Math.min(maxMismatch, maxRemainingShare * withoutCores.mismatch))
+  if (
+    best === undefined ||
+    best.mismatch > Math.min(maxMismatch, maxRemainingShare * withoutCores.mismatch)
+  )
     return undefined
   const { cores, delayMs } = best
   const { writeMs } = cores
   const served = groupsOfWindows.map(
-    (groups) => extractBatches(groups, computeDecodeTimes(groups, cores), { writeMs, maxBatch, delayMs }).log,
+    (groups) =>
+      extractBatches(groups, computeDecodeTimes(groups, cores), { writeMs, maxBatch, delayMs }).log,
   )
   // Cores that leave nothing to the batches are workers.
   if (sum(served.map(({ tookMs }) => tookMs.length)) < minBatches) return undefined
@@ -96,7 +112,9 @@ export function identifyTwoStages(
  */
 function chooseMaxBatch(sizes: readonly number[], largest: number): number {
   const descending = sizes.toSorted((a, b) => b - a)
-  return descending[Math.floor(negligibleShare * descending.length)]! <= largest ? largest : descending[0]!
+  return descending[Math.floor(negligibleShare * descending.length)]! <= largest
+    ? largest
+    : descending[0]!
 }
 
 /** Minimises the mismatch over a logarithmic grid, refined around its best point. */
@@ -166,9 +184,16 @@ interface Fit {
   readonly maxPrefixMismatch: number
 }
 
-function fitCores(groupsOfWindows: readonly DepartureGroups[], cores: TwoStageCores, maxBatch: number, unloadedMs: number): Fit {
+function fitCores(
+  groupsOfWindows: readonly DepartureGroups[],
+  cores: TwoStageCores,
+  maxBatch: number,
+  unloadedMs: number,
+): Fit {
   const decoded = groupsOfWindows.map((groups) => computeDecodeTimes(groups, cores))
-  const upTo = groupsOfWindows.map((_, last) => sum(groupsOfWindows.slice(0, last + 1).map(({ endMs }) => endMs.length)))
+  const upTo = groupsOfWindows.map((_, last) =>
+    sum(groupsOfWindows.slice(0, last + 1).map(({ endMs }) => endMs.length)),
+  )
   const at = (delayMs: number): Fit & { readonly busy: ServiceLog } => {
     const served = groupsOfWindows.map((groups, i) =>
       extractBatches(groups, decoded[i]!, { writeMs: cores.writeMs, maxBatch, delayMs }),
@@ -249,7 +274,10 @@ function computeDecodeTimes(
     ) {
       const writtenMs = endMs[from + sizes[batch]! - 1]!
       if (writtenMs > computeBatchStart)
-        computeBatchStart += Math.min(writtenMs - computeBatchStart, writtenMs - endMs[from]! + writeMs)
+        computeBatchStart += Math.min(
+          writtenMs - computeBatchStart,
+          writtenMs - endMs[from]! + writeMs,
+        )
     }
     doneMs[i] = computeBatchStart + decodeMs
   }

@@ -31,14 +31,21 @@ const maxShortShare = 0.04
  * Whether requests that waited were served as long, and varied as much, as those that did not, and
  * likewise by queue length found. Undefined where either group is too small.
  */
-export function isIndependentOfLoad(runs: readonly ServiceTimes[], workers: number): boolean | undefined {
+export function isIndependentOfLoad(
+  runs: readonly ServiceTimes[],
+  workers: number,
+): boolean | undefined {
   const { free: unqueued, waited } = splitByWaiting(runs, workers)
-  if (unqueued.length < minRequestsToCompare || waited.length < minRequestsToCompare) return undefined
+  if (unqueued.length < minRequestsToCompare || waited.length < minRequestsToCompare)
+    return undefined
   const twentieth = Math.floor(0.05 * unqueued.length)
   quickselect(unqueued, twentieth)
   const shortMs = 0.5 * unqueued[twentieth]!
   const short = waited.filter((each) => each < shortMs).length
-  if (short > maxShortShare * waited.length + minHalfStandardErrors * Math.sqrt(maxShortShare * waited.length))
+  if (
+    short >
+    maxShortShare * waited.length + minHalfStandardErrors * Math.sqrt(maxShortShare * waited.length)
+  )
     return false
   const { ms, found } = concatenate(runs)
   const ascending = found.slice().sort()
@@ -108,7 +115,10 @@ export function computeMisfit(runs: readonly ServiceTimes[], workers: number): n
  * Selects the latest loops whose service times agree with the open windows and with later loops,
  * one by one, and then by halves.
  */
-export function selectSimilarLoops(open: readonly ServiceTimes[], loops: readonly ServiceTimes[]): ServiceTimes[] {
+export function selectSimilarLoops(
+  open: readonly ServiceTimes[],
+  loops: readonly ServiceTimes[],
+): ServiceTimes[] {
   const times = (of: readonly ServiceTimes[]) => of.flatMap(({ log }) => log.tookMs)
   let found: ServiceTimes[] = []
   for (const services of loops.toReversed()) {
@@ -117,7 +127,8 @@ export function selectSimilarLoops(open: readonly ServiceTimes[], loops: readonl
   }
   for (let half = Math.floor(found.length / 2); half > 0; half = Math.floor(found.length / 2)) {
     const [earlier, later] = [times(found.slice(0, half)), times([...open, ...found.slice(half)])]
-    if (areSimilar(later, earlier, minHalfStandardErrors) && !didSlowServicesFade(earlier, later)) break
+    if (areSimilar(later, earlier, minHalfStandardErrors) && !didSlowServicesFade(earlier, later))
+      break
     found = found.slice(half)
   }
   return found
@@ -135,8 +146,11 @@ const maxRareShare = 0.1
 const maxFadingPValue = 0.05
 
 function didSlowServicesFade(earlier: readonly number[], later: readonly number[]): boolean {
-  const minSlowMs = minSlowFactor * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
-  const [before, after] = [earlier, later].map((times) => times.filter((ms) => ms > minSlowMs).length)
+  const minSlowMs =
+    minSlowFactor * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
+  const [before, after] = [earlier, later].map(
+    (times) => times.filter((ms) => ms > minSlowMs).length,
+  )
   const all = before! + after!
   return (
     all <= maxRareShare * (earlier.length + later.length) &&

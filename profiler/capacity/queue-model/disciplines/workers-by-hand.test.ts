@@ -3,10 +3,10 @@
  * workers.test.ts.
  */
 import { describe, expect, test } from 'vitest'
-import { runOf } from '../../../testing/scripted-generator.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
+import { runOf } from '../../../testing/scripted-generator.ts'
 import type { ServiceLog } from '../../service-log/service-log.ts'
-import { isSingleServerOutOfOrder, extractServiceTimes, identifyWorkers } from './workers.ts'
+import { extractServiceTimes, identifyWorkers, isSingleServerOutOfOrder } from './workers.ts'
 
 type Request = readonly [sentMs: number, serviceMs: number]
 

@@ -1,17 +1,17 @@
 import { expect, test } from 'vitest'
 import { trueCapacities } from '../../../bench/truth.bench.ts'
 import { schedule } from '../../../load/arrivals.ts'
+import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
+import type { Load } from '../../../model/load.ts'
+import type { LoadRun } from '../../../model/load-run.ts'
+import type { VirtualServer } from '../../../model/virtual-server.ts'
 import { gamma, normal, seeded, type Uniform } from '../../../seeded-random.ts'
 import { DisciplineServer } from '../../../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../../../testing/queue-server.ts'
 import { developmentCases, simpleCases } from '../../../testing/simple-servers.ts'
 import { virtualCases } from '../../../testing/virtual-servers.ts'
-import type { LoadRun } from '../../../model/load-run.ts'
-import type { Load } from '../../../model/load.ts'
-import type { VirtualServer } from '../../../model/virtual-server.ts'
-import { VirtualLoadGenerator } from '../../../load/virtual-generator.ts'
 import { measureCapacity } from '../../measure.ts'
-import { simulate, buildQueueModel } from '../queue-model.ts'
+import { buildQueueModel, simulate } from '../queue-model.ts'
 import { extractServiceTimes, identifyWorkers } from './workers.ts'
 
 const { signal } = new AbortController()
@@ -167,7 +167,9 @@ test('loops that were served otherwise, as those of a cold server, and those bef
     true,
   )
   // Where even the last loop tells of another one, closed loops and open load are not served alike.
-  expect(identifyWorkers([{ run: await play(server, open(130)), disturbed: [] }], cold)).toBeUndefined()
+  expect(
+    identifyWorkers([{ run: await play(server, open(130)), disturbed: [] }], cold),
+  ).toBeUndefined()
 })
 
 test('a queue model with workers makes requests wait as the server does, and refuses as it does', async () => {

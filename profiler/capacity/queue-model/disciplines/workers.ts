@@ -8,16 +8,27 @@
  * same service times in larger numbers, which matters where slow requests are rare.
  */
 import { median, sum } from 'simple-statistics'
-import { indexOfMin } from '../../../statistics/index-of-min.ts'
 import { computeRateUntilLast } from '../../../load/load-point.ts'
 import type { LatencySummary } from '../../../model/load-point.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
-import { overlapsAny, type TimeSpans, type RunWithInterference } from '../../host-interference.ts'
-import type { IdentifiedDiscipline } from '../service-discipline.ts'
-import { extractWork } from '../processor-sharing.ts'
-import { computeMoments, type ServiceTimes, type ServiceLog, logSingleServices } from '../../service-log/service-log.ts'
-import { splitByWaiting, minRequestsToCompare, isIndependentOfLoad, computeMisfit, selectSimilarLoops } from './independence.ts'
+import { indexOfMin } from '../../../statistics/index-of-min.ts'
+import { overlapsAny, type RunWithInterference, type TimeSpans } from '../../host-interference.ts'
+import {
+  computeMoments,
+  logSingleServices,
+  type ServiceLog,
+  type ServiceTimes,
+} from '../../service-log/service-log.ts'
 import { collectSojourns } from '../../service-log/sojourns.ts'
+import { extractWork } from '../processor-sharing.ts'
+import type { IdentifiedDiscipline } from '../service-discipline.ts'
+import {
+  computeMisfit,
+  isIndependentOfLoad,
+  minRequestsToCompare,
+  selectSimilarLoops,
+  splitByWaiting,
+} from './independence.ts'
 
 const maxWorkers = 64
 /** Factor around the number of busy workers at the highest rate within which numbers are tried. */
@@ -90,7 +101,9 @@ export function extractFcfsServices(
     workers,
   )
     ? undefined
-    : windows.map(({ run, disturbed }) => extractServiceTimes(run, workers, disturbed, overheadMs).log)
+    : windows.map(
+        ({ run, disturbed }) => extractServiceTimes(run, workers, disturbed, overheadMs).log,
+      )
 }
 
 /** Under first come, first served only requests in service can be overtaken. */
@@ -126,8 +139,14 @@ export function identifyWorkers(
       const explanation = explainAll(windows, loops, workers, of)
       if (explanation === undefined) continue
       const fitsBetter =
-        best !== undefined && best.sharesCores === explanation.sharesCores && explanation.misfit < best.misfit
-      if (best === undefined || explanation.explained > (fitsBetter ? 1 / minExplainedGain : minExplainedGain) * best.explained)
+        best !== undefined &&
+        best.sharesCores === explanation.sharesCores &&
+        explanation.misfit < best.misfit
+      if (
+        best === undefined ||
+        explanation.explained >
+          (fitsBetter ? 1 / minExplainedGain : minExplainedGain) * best.explained
+      )
         best = explanation
     }
   }
@@ -144,7 +163,10 @@ function takePreviews(windows: readonly RunWithInterference[]): readonly RunWith
     if (run.sentMs.length <= previewRequests) return { run, disturbed }
     const sentMs = run.sentMs.slice(0, previewRequests)
     const cutMs = Math.min(run.cutMs ?? Number.POSITIVE_INFINITY, run.sentMs[previewRequests]!)
-    return { run: { ...run, sentMs, latencyMs: run.latencyMs.slice(0, previewRequests), cutMs }, disturbed }
+    return {
+      run: { ...run, sentMs, latencyMs: run.latencyMs.slice(0, previewRequests), cutMs },
+      disturbed,
+    }
   })
 }
 
@@ -154,7 +176,7 @@ function takePreviews(windows: readonly RunWithInterference[]): readonly RunWith
  */
 interface Explanation extends IdentifiedDiscipline {
   readonly explained: number
-  readonly computeMisfit: number
+  readonly misfit: number
 }
 
 /**
@@ -255,7 +277,8 @@ function estimateOverhead(runs: readonly ServiceTimes[], workers: number): numbe
   const { free, waited } = splitByWaiting(runs, workers)
   if (Math.min(free.length, waited.length) < minRequestsToCompare) return 0
   const overheadMs = median(free) - median(waited)
-  return overheadMs > minOverheadShare * median(waited) && overheadMs < maxOverheadShare * median(waited)
+  return overheadMs > minOverheadShare * median(waited) &&
+    overheadMs < maxOverheadShare * median(waited)
     ? overheadMs
     : 0
 }
@@ -312,7 +335,10 @@ function estimateMeanBusy(
   loops: readonly LoadRun[],
 ): number {
   const open = windows.map(({ run }) => run)
-  const maxRps = [...open, ...loops].reduce((highest, run) => Math.max(highest, computeRateUntilLast(run)), 0)
+  const maxRps = [...open, ...loops].reduce(
+    (highest, run) => Math.max(highest, computeRateUntilLast(run)),
+    0,
+  )
   // With more workers than requests, service begins at the arrival.
   const services = open.map((run) => extractServiceTimes(run, maxWorkers))
   const found = services.flatMap((service) => service.found)
@@ -332,5 +358,7 @@ export function isSingleServerOutOfOrder(log: ServiceLog): boolean {
     log.departed.some((departed) => departed > 1)
   )
     return false
-  return isIndependentOfLoad([{ log, found: log.present.map((present) => present - 1) }], 1) === true
+  return (
+    isIndependentOfLoad([{ log, found: log.present.map((present) => present - 1) }], 1) === true
+  )
 }

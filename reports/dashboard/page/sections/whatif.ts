@@ -1,6 +1,11 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
 
-import { resolveLimits, limitTitle, type Slo, replaceLimit } from '../../../../profiler/model/slo.ts'
+import {
+  limitTitle,
+  replaceLimit,
+  resolveLimits,
+  type Slo,
+} from '../../../../profiler/model/slo.ts'
 import {
   asksOf,
   defaultKind,
