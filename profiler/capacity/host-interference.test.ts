@@ -138,8 +138,8 @@ describe('disagreement', () => {
 
 test('a server that changed is said to have', () => {
   const at = (ms: number) => run({ latencyMs: new Float64Array(50).map((_, i) => ms + (i % 3)) })
-  expect(describeSpeedChange(at(10), at(20)).join()).toMatch(/got slower/)
-  expect(describeSpeedChange(at(20), at(10)).join()).toMatch(/got faster/)
+  expect(describeSpeedChange(at(10), at(20)).join()).toMatch(/became slower/)
+  expect(describeSpeedChange(at(20), at(10)).join()).toMatch(/became faster/)
   expect(describeSpeedChange(at(10), at(10.2))).toEqual([])
   const each = (...latencies: number[]) => run({ latencyMs: Float64Array.from(latencies) })
   // A quarter of what it was before, and no less.

@@ -131,7 +131,7 @@ describe('capacity of servers whose true one is known', () => {
       found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3],
     ).toBeLessThan(0.04)
     const told = found.filter(({ caveats }) =>
-      caveats.some((caveat) => caveat.includes('ever rarer')),
+      caveats.some((caveat) => caveat.includes('became rarer')),
     )
     expect(told.length).toBeGreaterThan(0)
     expect(told.every(({ outcome }) => outcome !== 'converged')).toBe(true)

@@ -89,7 +89,7 @@ export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySum
 }
 
 /** Latencies of the answers to one class of requests. */
-export interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
+interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
   /** Share of its requests within the limits of the SLO, 0-1. */
   readonly good: number
   /** Failed requests. Absent in old stores, where `good` is a share of the answers only. */

@@ -27,7 +27,7 @@ export interface Capacity {
   readonly known: CapacityKnown
 }
 
-export type CapacityKnown =
+type CapacityKnown =
   | 'held' // an open window (for imported results, a load) met the SLO at the lower end, and the upper end is bounded; or no rate meets the SLO
   | 'bound below' // an open window met the SLO, and there is no upper bound: at least
   | 'bound above' // no window met the SLO below the bound (capacity 0), or the trial was pruned (capacity is the bound): at most

@@ -46,7 +46,7 @@ export interface SloLimit {
 type StreamLatencies = Readonly<Record<LatencyMetric, number>>
 
 /** Part of an SLO that determines which latency counts. */
-export type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
+type CountedLatency = Pick<Slo, 'metric' | 'limits' | 'classes'>
 
 /**
  * Latency that an SLO counts: that of its metric, or under a joint SLO the largest fraction of a
@@ -78,7 +78,7 @@ export function selectLimits(
 }
 
 /** Requests that have to meet the percentile on their own. */
-export interface RequestGroup {
+interface RequestGroup {
   /** Absent: all requests. */
   readonly requestClass?: string
   readonly sentMs: Float64Array

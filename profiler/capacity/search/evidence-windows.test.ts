@@ -50,7 +50,7 @@ describe('a steady window', () => {
       violatedRps: Number.POSITIVE_INFINITY,
       failingRps: Number.POSITIVE_INFINITY,
       change: 1,
-      disturbed: false,
+      isDisturbed: false,
     })
     // The p99 of 320 requests has no upper end.
     add(seen, windowOf(160, 5, {}, 320))
@@ -170,7 +170,7 @@ describe('a window that the machine disturbed', () => {
     add(seen, windowOf(100, 5))
     for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
     expect(seen).toMatchObject({
-      disturbed: false,
+      isDisturbed: false,
       metRps: 125,
       violatedRps: Number.POSITIVE_INFINITY,
       relativeSpeed: 1,
@@ -198,7 +198,7 @@ describe('a window that the machine disturbed', () => {
     }
     expect(seen).toMatchObject({ metRps: 0, windows: [] })
     add(seen, windowOf(100, 5))
-    expect(seen).toMatchObject({ disturbed: false, metRps: 100 })
+    expect(seen).toMatchObject({ isDisturbed: false, metRps: 100 })
   })
 
   test('after one that was not is played again as often, six times in all', () => {

@@ -146,7 +146,7 @@ describe('a search', () => {
       },
     })
     expect(plays).toEqual([
-      ...Array(3).fill({ requests: 6000, longest: 30_000, replicates: 4 }),
+      ...Array(3).fill({ requests: 6000, maxRequests: 30_000, replicates: 4 }),
       efforts.quick.simulation,
     ])
   })
