@@ -31,8 +31,8 @@ interface Answer {
  * A posterior at fitted hyperparameters is too sure of what is untried. Two views of it each make
  * up for that: in one, deviations of the untried are this many times as wide; in the other every
  * configuration has something of its own, a tenth (the variance of ln). Each is wrong where the
- * other is right, so half of the draws are of each (docs/search.md). Of trials the reading's own
- * noise says all.
+ * other is right, so half of the draws are of each (docs/research/search.md). Of trials the
+ * reading's own noise says all.
  */
 const WIDENING = 1.5
 const OWN = 0.1 ** 2

@@ -24,8 +24,9 @@ const SURE = 0.75
 
 /**
  * P(some untried feasible configuration is more than `tolerance` cheaper than the best believed),
- * as often right on recorded tables as it says (docs/search.md). A search that has just gained goes
- * on, however sure, and so does one whose trials do not tell which of them to recommend.
+ * as often right on recorded tables as it says (docs/research/search.md). A search that has
+ * just gained goes on, however sure, and so does one whose trials do not tell which of them to
+ * recommend.
  */
 export function assessStop(
   problem: Problem,

@@ -1,8 +1,8 @@
 /**
  * Small models on cores in virtual time: a batch takes nearly as long as its requests do one by
- * one, so that a full one takes more than the limit and servers keep it with a few. What is known
- * of them is in docs/profiler.md; the way in which batches are put together was repaired with these
- * in sight.
+ * one, so that a full one takes more than the limit and servers keep it with a few. Their
+ * figures are in docs/research/capacity.md; the way in which batches are put together was
+ * repaired with these in sight.
  */
 import { gamma, seeded, type Uniform } from '../seeded-random.ts'
 import { QueueServer } from './queue-server.ts'

@@ -176,7 +176,7 @@ describe('what is known beforehand', () => {
     expect(found).toMatchObject({
       outcome: 'beaten',
       known: 'bound above',
-      detail: 'stopped early: violates the SLO at 15.00 req/s, below the 15.00 req/s needed to win',
+      detail: 'stopped early: violates the SLO at 15 req/s, and 15 req/s is needed to win',
     })
     expect(found.capacityCi90Rps[1]).toBe(15)
     // Not a rate far beyond what is expected: an overload teaches nothing.

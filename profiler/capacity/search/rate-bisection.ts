@@ -238,7 +238,7 @@ class RateBisection {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0 } = aim
     const isExpectedToLose = expectedRps !== undefined && expectedRps < toBeatRps
     if (violatedRps > toBeatRps || violations < (isExpectedToLose ? 1 : 2)) return undefined
-    const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, below the ${rate(toBeatRps)} needed to win`
+    const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, and ${rate(toBeatRps)} is needed to win`
     return { ...this.finish('beaten', detail), ...boundedAbove(violatedRps) }
   }
 
