@@ -3,7 +3,7 @@ import type { Capacity, Measurement } from '../model/measurement.ts'
 
 /** Result of a search: a measurement without what was observed before it. */
 export type SearchResult = Capacity &
-  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change'> & {
+  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change' | 'adjustments'> & {
     readonly caveats?: readonly string[]
   }
 
@@ -55,17 +55,6 @@ export const boundedAbove = (boundRps: number): Capacity => ({
   capacityCi90Rps: [0, boundRps],
   known: 'bound above',
 })
-
-/**
- * Upper bound for a server with outages whose estimate lies below a rate: that rate, or the lowest
- * violated one. A few seconds do not show how rare the outages are, and so how far below the
- * capacity lies. 0 for a server without outages.
- */
-export const boundByOutages = (
-  { hasOutages }: { readonly hasOutages: boolean },
-  violatedRps: number,
-  rateRps: number,
-): number => (hasOutages ? Math.min(violatedRps, rateRps) : 0)
 
 /** A capacity between a met rate, 0 for none, and an upper bound, Infinity for none. */
 export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {

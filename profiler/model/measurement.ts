@@ -27,6 +27,27 @@ export interface Capacity {
   readonly known: CapacityKnown
 }
 
+/** What changed the interval of a capacity after it was estimated: see `capacity/interval.ts`. */
+export type IntervalRule =
+  | 'observed throughput'
+  | 'closed loops'
+  | 'system capacity'
+  | 'CPU quota'
+  | 'windows'
+  | 'failing rate'
+  | 'token bucket'
+  | 'refusals'
+  | 'no window met'
+  | 'pruned'
+  | 'lower bound only'
+
+/** Figures of a capacity after a rule. */
+export interface IntervalAdjustment {
+  readonly rule: IntervalRule
+  readonly capacityRps: number
+  readonly capacityCi90Rps: readonly [number, number]
+}
+
 type CapacityKnown =
   | 'held' // an open window (for imported results, a load) met the SLO at the lower end, and the upper end is bounded; or no rate meets the SLO
   | 'bound below' // an open window met the SLO, and there is no upper bound: at least
@@ -65,6 +86,8 @@ export interface Measurement extends Omit<Capacity, 'known'> {
    * answers, confirmations and simulations.
    */
   readonly warmUp?: { readonly requests: number; readonly steadyAfter: number }
+  /** Rules that changed the interval, in their order. Absent: none did. */
+  readonly adjustments?: readonly IntervalAdjustment[]
   /** Variation of a confirmation whose measurements disagree. Absent: they agree. */
   readonly variation?: Variation
   /** Evidence in one line for outcomes other than 'converged'. */

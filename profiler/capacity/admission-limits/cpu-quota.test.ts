@@ -10,8 +10,7 @@ import { simpleCases } from '../../testing/simple-servers.ts'
 import { computeHalfWidth } from '../capacity-bounds.ts'
 import { efforts } from '../effort.ts'
 import { measureCapacity } from '../measure.ts'
-import type { CapacityPosterior } from '../queue-model/posterior.ts'
-import { detectQuotaWait, widenForQuota } from './cpu-quota.ts'
+import { detectQuotaWait } from './cpu-quota.ts'
 
 const throttled = furtherCases.filter(({ name }) =>
   name.includes('of each 100 ms of computing time'),
@@ -186,13 +185,4 @@ test('nothing is told by few waits, by loops over few connections, or of periods
   expect(detectQuotaWait(loopsOf(fourMs(60), 12, 8))).toBeGreaterThan(0.4)
   expect(detectQuotaWait(loopsOf(fourMs(96)))).toBe(0)
   expect(detectQuotaWait(loopsOf(fourMs(125, 250)))).toBe(0)
-})
-
-test('a quarter of the share is what the queue model may be wrong by', () => {
-  const of = { capacityRps: 100, capacityCi90Rps: [90, 110] } as unknown as CapacityPosterior
-  expect(widenForQuota(of, 0)).toEqual(of)
-  expect(widenForQuota(of, 0.2)).toEqual({
-    capacityRps: 100,
-    capacityCi90Rps: [90 * 0.95, 110 * 1.05],
-  })
 })

@@ -4,7 +4,6 @@
  */
 import { mean, median, sampleStandardDeviation, sum } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
-import type { CapacityPosterior } from '../queue-model/posterior.ts'
 import { firstConnections } from '../saturation.ts'
 
 /** Default period of Linux CPU quotas (sched-bwc.rst), which Kubernetes and Docker keep. */
@@ -29,8 +28,6 @@ const minVTestStatistic = 3.7
  * length drift away.
  */
 const [maxPeriodOffsetMs, maxOffsetStandardErrors] = [1, 3]
-/** Error of a queue model, as a share of the waiting time. */
-const modelErrorShare = 0.25
 
 export const describeQuotaWait = (share: number): string =>
   `under load the server answered nothing for about ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, like a container that has used up its CPU limit: more cores may serve far more`
@@ -93,15 +90,4 @@ export function findLongestSilences(loop: LoadRun) {
     .sort((a, b) => b.tookMs - a.tookMs)
     .slice(0, Math.floor((answeredMs.at(-1)! - answeredMs[0]!) / periodMs))
     .sort((a, b) => a.endedMs - b.endedMs)
-}
-
-/**
- * Widens the interval of a queue model by its error for a server that waits this share of the time.
- */
-export function widenForQuota(of: CapacityPosterior, share: number): CapacityPosterior {
-  const [low, high] = of.capacityCi90Rps
-  return {
-    ...of,
-    capacityCi90Rps: [low * (1 - modelErrorShare * share), high * (1 + modelErrorShare * share)],
-  }
 }

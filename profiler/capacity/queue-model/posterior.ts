@@ -7,7 +7,7 @@
  * variate: their chance, the largest part of the noise of a short window, cancels.
  */
 import { gammaln, sum } from 'simple-statistics'
-import type { Capacity } from '../../model/measurement.ts'
+import type { Capacity, IntervalAdjustment } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import { seeded } from '../../seeded-random.ts'
 import { overlapsAny } from '../host-interference.ts'
@@ -70,6 +70,8 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   readonly hasFadingOutages: boolean
   /** The median was capped: the model serves far more than any observed rate. */
   readonly isCapped?: boolean
+  /** Rules that changed the interval of the posterior, in their order. */
+  readonly adjustments?: readonly IntervalAdjustment[]
   /** Throughput of the model when requests queue without end, per second. */
   readonly saturationRps: number
   /** Relative standard error of the saturation for a single answer; for n answers 1 / √n of it. */

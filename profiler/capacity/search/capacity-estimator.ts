@@ -1,5 +1,6 @@
 /** Estimates the capacity from the windows of a search, by the queue model of the server. */
 import type { LoadRun } from '../../model/load-run.ts'
+import { adjustPosterior, type SearchFacts } from '../interval.ts'
 import { identifyDiscipline } from '../queue-model/disciplines/identify-discipline.ts'
 import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import type {
@@ -7,11 +8,24 @@ import type {
   estimatePosterior,
   SimulationBudget,
 } from '../queue-model/posterior.ts'
+import type { IdentifiedDiscipline } from '../queue-model/service-discipline.ts'
 import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/service-log.ts'
 import type { Session } from '../session.ts'
 import type { Evidence } from './evidence.ts'
-import { capToObservedRates, widenByShareOfLoops } from './reported-interval.ts'
 
+/** What the search knows beside its windows. */
+type LoopFacts = Pick<SearchFacts, 'quotaWaitShare'> & {
+  /** Saturation of the closed loops, requests per second. */
+  readonly saturationRps: number
+}
+
+interface CapacityEstimate {
+  readonly posterior: CapacityPosterior
+  /** The server's service discipline; undefined where none was identified. */
+  readonly discipline: IdentifiedDiscipline | undefined
+}
+
+/** Only reads the evidence: the same windows always give the same estimate. */
 export class CapacityEstimator {
   constructor(
     private readonly session: Session,
@@ -25,51 +39,53 @@ export class CapacityEstimator {
   /**
    * Estimates the capacity to choose the next rate.
    * @param runs runs of open load, and refused closed loops
-   * @param saturationRps saturation of the closed loops
    */
   estimateToPlan(
     runs: readonly LoadRun[],
     budget: SimulationBudget,
-    saturationRps: number,
-  ): CapacityPosterior {
-    return this.estimateWithCapacity(estimateSystemCapacity(runs), budget, saturationRps)
+    facts: LoopFacts,
+  ): CapacityEstimate {
+    const { posterior, discipline } = this.estimate(estimateSystemCapacity(runs), budget)
+    return { posterior: adjustPosterior([posterior], this.collectFacts(facts)), discipline }
   }
 
-  /**
-   * Estimates the final capacity. Where the system capacity is uncertain, the interval covers its
-   * bounds.
-   */
+  /** Estimates the final capacity, over all system capacities that the refusals allow. */
   estimateFinal(
     runs: readonly LoadRun[],
     budget: SimulationBudget,
-    saturationRps: number,
-  ): CapacityPosterior {
+    facts: LoopFacts,
+  ): CapacityEstimate {
     const systemCapacity = estimateSystemCapacity(runs)
-    const found = this.estimateWithCapacity(systemCapacity, budget, saturationRps)
-    if (systemCapacity === undefined) return found
-    const others = (boundSystemCapacity(runs) ?? [])
-      .filter((other) => other !== systemCapacity)
-      .map((other) => this.estimateWithCapacity(other, budget, saturationRps))
-    const ends = [found, ...others].map(({ capacityCi90Rps }) => capacityCi90Rps)
+    const others =
+      systemCapacity === undefined
+        ? []
+        : (boundSystemCapacity(runs) ?? []).filter((other) => other !== systemCapacity)
+    const { posterior, discipline } = this.estimate(systemCapacity, budget)
+    const posteriors = others.map((other) => this.estimate(other, budget).posterior)
     return {
-      ...found,
-      capacityCi90Rps: [
-        Math.min(...ends.map(([low]) => low)),
-        Math.max(...ends.map(([, high]) => high)),
-      ],
+      posterior: adjustPosterior([posterior, ...posteriors], this.collectFacts(facts)),
+      discipline,
     }
   }
 
-  /**
-   * Estimates the capacity for a given system capacity; undefined for a server that refuses
-   * nothing.
-   */
-  estimateWithCapacity(
-    systemCapacity: number | undefined,
-    budget: SimulationBudget,
-    saturationRps: number,
-  ): CapacityPosterior {
-    const { windows, servedRps, coalescingMs } = this.evidence
+  /** Lower end of the interval for a given system capacity, requests per second. */
+  estimateLowRps(systemCapacity: number, budget: SimulationBudget, saturationRps: number): number {
+    const { posterior } = this.estimate(systemCapacity, budget)
+    const facts = this.collectFacts({ saturationRps, quotaWaitShare: 0 })
+    return adjustPosterior([posterior], facts).capacityCi90Rps[0]
+  }
+
+  private collectFacts({ saturationRps, quotaWaitShare }: LoopFacts): SearchFacts {
+    return {
+      observedRps: Math.max(saturationRps, this.evidence.servedRps),
+      fastestLoop: this.session.fastestLoop,
+      quotaWaitShare,
+    }
+  }
+
+  /** @param systemCapacity undefined for a server that refuses nothing */
+  private estimate(systemCapacity: number | undefined, budget: SimulationBudget): CapacityEstimate {
+    const { windows, coalescingMs } = this.evidence
     const { loops, slo } = this.session
     const loopLogs = this.evidence.extractLoopLogs(loops)
     const discipline = identifyDiscipline(
@@ -78,11 +94,7 @@ export class CapacityEstimator {
       { systemCapacity, loopLogs, unloadedMs: this.unloadedMs, coalescingMs },
       this.workerIdentifier,
     )
-    this.evidence.batching =
-      discipline?.batching?.cores === undefined ? discipline?.batching : undefined
-    if (discipline !== undefined && discipline.batching === undefined)
-      this.evidence.recordWorkers(discipline.sharesCores ? undefined : discipline)
-    const found = this.posteriorEstimator(
+    const posterior = this.posteriorEstimator(
       windows,
       slo,
       budget,
@@ -91,7 +103,6 @@ export class CapacityEstimator {
       discipline,
       loopLogs,
     )
-    const within = capToObservedRates(found, Math.max(saturationRps, servedRps))
-    return widenByShareOfLoops(within, this.session.fastestLoop)
+    return { posterior, discipline }
   }
 }

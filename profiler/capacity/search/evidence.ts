@@ -126,6 +126,14 @@ export class Evidence {
     return departureCoalescingMs(this.unloadedMs)
   }
 
+  /** Records the discipline that was identified after a window; undefined: none was. */
+  recordDiscipline(discipline: IdentifiedDiscipline | undefined): void {
+    const batching = discipline?.batching
+    this.batching = batching?.cores === undefined ? batching : undefined
+    if (discipline !== undefined && batching === undefined)
+      this.recordWorkers(discipline.sharesCores ? undefined : discipline)
+  }
+
   /**
    * Records the number of workers of the latest estimate. A number that changes from one estimate
    * to the next is wrong: the service times depend on the load.

@@ -13,8 +13,8 @@ import {
 import { boundedAbove, boundedBetween, type SearchResult } from '../capacity-bounds.ts'
 import type { Effort } from '../effort.ts'
 import { allWindowsDisturbed } from '../host-interference.ts'
+import { boundByWindows } from '../interval.ts'
 import { describeErrors, type Session } from '../session.ts'
-import { boundByEvidence } from './reported-interval.ts'
 import {
   estimateJointCapacity,
   estimateOverloadThroughput,
@@ -292,7 +292,7 @@ class RateBisection {
       return { outcome, ...boundedBetween(metRps, violatedRps), saturationRps, detail }
     return {
       outcome,
-      ...boundByEvidence(
+      ...boundByWindows(
         { capacityRps: joint.median, capacityCi90Rps: joint.ci90 },
         { metRps, ciMetRps },
       ),

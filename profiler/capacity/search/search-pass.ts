@@ -5,21 +5,28 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { exceedsErrorRate, planEarlyCut } from '../../model/slo.ts'
-import { describeQuotaWait, detectQuotaWait, widenForQuota } from '../admission-limits/cpu-quota.ts'
+import { describeQuotaWait, detectQuotaWait } from '../admission-limits/cpu-quota.ts'
 import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
-import {
-  boundByOutages,
-  boundedAbove,
-  boundedBetween,
-  computeHalfWidth,
-  type SearchResult,
-  unknownCapacity,
-} from '../capacity-bounds.ts'
+import { computeHalfWidth, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
 import { describeSlowdown, type detectSlowdown } from '../changes/slowdown.ts'
+import { computeShareOfLoops, describeShareOfLoops, isAsFastAsLoops } from '../closed-loop-share.ts'
 import { findDisagreements } from '../consistency-checks.ts'
 import type { Effort } from '../effort.ts'
 import { agreesWithExpectation } from '../expectation.ts'
 import { allWindowsDisturbed, describeDisturbedLoops } from '../host-interference.ts'
+import {
+  boundBelow,
+  boundByBucket,
+  boundByFailures,
+  boundByRefusals,
+  boundByViolation,
+  boundByWindows,
+  boundPruned,
+  chooseNextRate,
+  farFactor,
+  isContradicted,
+  type ReportedCapacity,
+} from '../interval.ts'
 import { estimateBusyWorkers, type identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import type { CapacityPosterior, estimatePosterior } from '../queue-model/posterior.ts'
 import { estimateMaxBatch } from '../queue-model/queue-model.ts'
@@ -30,16 +37,6 @@ import type { RequestWarmUp } from '../warm-up.ts'
 import { CapacityEstimator } from './capacity-estimator.ts'
 import { Evidence } from './evidence.ts'
 import { searchThrottledCapacity } from './quota-search.ts'
-import {
-  boundByEvidence,
-  chooseNextRate,
-  computeShareOfLoops,
-  describeShareOfLoops,
-  fadingOutagesCaveat,
-  farFactor,
-  isAsFastAsLoops,
-  isContradicted,
-} from './reported-interval.ts'
 
 export interface SearchOptions {
   readonly seed: number
@@ -82,6 +79,8 @@ const maxRemainingGain = 0.02
 const maxRestarts = 3
 /** Further windows for a server whose last window may have been slower. */
 const maxSlowdownChecks = 2
+const fadingOutagesCaveat =
+  'slow answers became rarer during the measurement, as with a filling cache: the capacity is close to that without them, and the interval covers both'
 
 /**
  * A pass of the search. Its states: saturation by short closed loops; a sweep over rates to
@@ -207,10 +206,8 @@ export class SearchPass {
         found.rps * (1 + this.computeRemainingGain()) < prunableSaturationShare * toBeatRps
       ) {
         const detail = `stopped early: saturated at ${rate(found.rps)}, far below the ${rate(toBeatRps)} needed to win`
-        return {
-          ...this.result('beaten', detail),
-          ...boundedAbove(found.rps / prunableSaturationShare),
-        }
+        const maxRps = found.rps / prunableSaturationShare
+        return this.result('beaten', detail, boundPruned(undefined, maxRps, 0, toBeatRps))
       }
       const opened = await session.connect(
         planOpeningLoop(found, session.slo.limitMs, effort.saturationS),
@@ -353,12 +350,8 @@ export class SearchPass {
     )
       return undefined
     const detail = `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`
-    return {
-      ...this.result('beaten', detail),
-      ...boundedAbove(
-        Math.max(boundRps, boundByOutages(posterior, evidence.violatedRps, toBeatRps)),
-      ),
-    }
+    const capacity = boundPruned(posterior, boundRps, evidence.violatedRps, toBeatRps)
+    return this.result('beaten', detail, capacity)
   }
 
   private async finishSearch(): Promise<SearchResult> {
@@ -389,23 +382,22 @@ export class SearchPass {
     )
       return this.concludeByErrors()
     if (posterior === undefined || posterior.capacityRps > evidence.maxGeneratorRps)
-      return {
-        ...this.result(
-          'generator-limit',
-          'the load generator could not sustain the rate: the server may serve more',
-        ),
-        ...this.boundBelow(),
-      }
+      return this.result(
+        'generator-limit',
+        'the load generator could not sustain the rate: the server may serve more',
+        this.boundBelow(),
+      )
     if (this.exceedsLoops) return this.concludeSaturationTooLow()
     await this.options.warmUp?.recheckGain()
     const change = evidence.change > 1 ? evidence.change : 1 + this.computeRemainingGain()
     this.isCold = change > 1 + maxRemainingGain
     if (this.isCold) return this.concludeSpeedUp(change)
     if (evidence.metRps === 0)
-      return {
-        ...this.result('budget', 'no open window met the SLO'),
-        ...boundedBetween(0, Math.min(evidence.violatedRps, posterior.capacityCi90Rps[1])),
-      }
+      return this.result(
+        'budget',
+        'no open window met the SLO',
+        boundByViolation(posterior, evidence.violatedRps),
+      )
     if (evidence.maySlowDown || evidence.relativeSpeed < 1) return this.concludeSlowdown()
     const refused = posterior.refusesWhenFull ? undefined : this.concludeByRefusals(posterior)
     if (refused !== undefined) return refused
@@ -428,11 +420,7 @@ export class SearchPass {
       this.evidence.change > 1
         ? `its last window was served ${percent} % faster than those before it`
         : `${percent} % in half of the time it took so far`
-    return {
-      ...this.result('unsettled', `still speeding up: ${how}`),
-      ...this.boundBelow(),
-      change,
-    }
+    return { ...this.result('unsettled', `still speeding up: ${how}`, this.boundBelow()), change }
   }
 
   /**
@@ -455,13 +443,10 @@ export class SearchPass {
     }
   }
 
-  private boundBelow = () => {
-    const { metRps } = this.evidence
-    return metRps > 0 ? boundedBetween(metRps, Number.POSITIVE_INFINITY) : unknownCapacity
-  }
+  private boundBelow = (): ReportedCapacity => boundBelow(this.posterior, this.evidence.metRps)
 
   private concludeDisturbed(detail: string): SearchResult {
-    return { ...this.result('disturbed', detail), ...unknownCapacity }
+    return this.result('disturbed', detail, unknownCapacity)
   }
 
   private concludeSaturationTooLow(): SearchResult {
@@ -488,25 +473,20 @@ export class SearchPass {
 
   /** Requests fail at rates whose latency would meet the SLO: a full queue or a rate limit. */
   private concludeByErrors(): SearchResult {
-    const { errorFreeRps, failingRps, metRps, ciMetRps } = this.evidence
+    const { evidence, posterior, effort } = this
+    const { errorFreeRps, failingRps } = evidence
     const bucket = errorFreeRps > 0 ? this.fitBucket() : undefined
-    const concludeAt = (low: number, high: number, rateRps = low) => {
-      const isNarrow = high - low < 4 * this.effort.precision * rateRps
-      return {
-        ...this.result(
-          rateRps > 0 ? (isNarrow ? 'converged' : 'budget') : 'errors',
-          this.describeFailingRate(),
-        ),
-        ...boundedBetween(low, high, rateRps),
-      }
-    }
-    if (bucket === undefined)
-      return concludeAt(this.evidence.findMetBelow(failingRps), Math.max(failingRps, ciMetRps))
-    // The bucket also explains windows that failed below the capacity: earlier windows had emptied
-    // it.
-    const { rateRps, ci90Rps } = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate)
-    const low = Math.min(ci90Rps[0], metRps)
-    return concludeAt(low, Math.max(low, ci90Rps[1]), Math.max(low, rateRps))
+    const capacity =
+      bucket === undefined
+        ? boundByFailures(posterior, evidence.findMetBelow(failingRps), failingRps, evidence)
+        : boundByBucket(
+            posterior,
+            estimateBucketCapacity(bucket, this.session.slo.maxErrorRate),
+            evidence,
+          )
+    const isNarrow = computeHalfWidth(capacity) < 2 * effort.precision
+    const outcome = capacity.capacityRps > 0 ? (isNarrow ? 'converged' : 'budget') : 'errors'
+    return this.result(outcome, this.describeFailingRate(), capacity)
   }
 
   /**
@@ -514,10 +494,7 @@ export class SearchPass {
    * refusals do not show where they begin. So the interval reaches down to the capacity with the
    * smallest system capacity that the refusals allow.
    */
-  private concludeByRefusals({
-    capacityRps,
-    capacityCi90Rps: [low, high],
-  }: CapacityPosterior): SearchResult | undefined {
+  private concludeByRefusals(posterior: CapacityPosterior): SearchResult | undefined {
     const runs = [...this.session.loops, ...this.collectOpenRuns()].filter(({ errorKinds }) =>
       Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
     )
@@ -525,20 +502,12 @@ export class SearchPass {
     // A bucket also refuses requests that find an idle server.
     if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined))
       return undefined
-    const minPresentRps =
-      minPresent > 1
-        ? this.estimator.estimateWithCapacity(
-            minPresent,
-            this.effort.simulation,
-            this.saturationRps,
-          ).capacityCi90Rps[0]
-        : 0
+    const { estimator, effort, saturationRps } = this
+    const smallestRps =
+      minPresent > 1 ? estimator.estimateLowRps(minPresent, effort.simulation, saturationRps) : 0
     const detail =
       'requests are refused under overload, but neither by a full queue nor by an identified rate limit: the rate at which refusals begin is unknown'
-    return {
-      ...this.result('budget', detail),
-      ...boundedBetween(Math.min(low, minPresentRps, this.evidence.metRps), high, capacityRps),
-    }
+    return this.result('budget', detail, boundByRefusals(posterior, smallestRps, this.evidence))
   }
 
   /** Runs of open load, and the closed loop that was refused. */
@@ -554,7 +523,12 @@ export class SearchPass {
       : undefined
   }
 
-  private result(outcome: CapacityOutcome, detail?: string): SearchResult {
+  /** @param capacity default: the estimate bounded by the windows, or what is met without one */
+  private result(
+    outcome: CapacityOutcome,
+    detail?: string,
+    capacity: ReportedCapacity = this.boundEstimate(outcome),
+  ): SearchResult {
     const { evidence, posterior, saturationRps, session } = this
     const runs = evidence.windows.map(({ run }) => run)
     const caveats = [...findDisagreements(runs, session.slo.limitMs), ...evidence.caveats()]
@@ -562,22 +536,27 @@ export class SearchPass {
     if (this.quotaWaitShare > 0) caveats.push(describeQuotaWait(this.quotaWaitShare))
     const share = posterior && computeShareOfLoops(posterior, session.fastestLoop)
     if (share !== undefined) caveats.push(describeShareOfLoops(share))
-    const capacity =
-      posterior === undefined || outcome === 'server-died'
-        ? this.boundBelow()
-        : boundByEvidence(posterior, evidence)
     return { outcome, ...capacity, saturationRps, detail, caveats }
   }
 
+  private boundEstimate(outcome: CapacityOutcome): ReportedCapacity {
+    const { posterior, evidence } = this
+    return posterior === undefined || outcome === 'server-died'
+      ? this.boundBelow()
+      : boundByWindows(posterior, evidence)
+  }
+
   private updateEstimate(how: 'estimateToPlan' | 'estimateFinal'): void {
-    const { windows } = this.evidence
+    const { evidence, saturationRps, quotaWaitShare } = this
     const budget = how === 'estimateFinal' ? this.effort.simulation : planningBudget
-    if (windows.length === 0) this.posterior = undefined
-    else
-      this.posterior = widenForQuota(
-        this.estimator[how](this.collectOpenRuns(), budget, this.saturationRps),
-        this.quotaWaitShare,
-      )
+    if (evidence.windows.length === 0) {
+      this.posterior = undefined
+      return
+    }
+    const facts = { saturationRps, quotaWaitShare }
+    const { posterior, discipline } = this.estimator[how](this.collectOpenRuns(), budget, facts)
+    this.posterior = posterior
+    if (how === 'estimateToPlan') evidence.recordDiscipline(discipline)
   }
 
   private isAsFastAsLoops(): boolean {
