@@ -174,7 +174,7 @@ test('the date is read for stamps alone: durations go by the steady clock of tri
   const mayReadIt = [
     'trials/clock.ts',
     // gRPC takes a deadline as a date, and turns it into a duration at once.
-    'profiler/generator/grpc-sender.ts',
+    'profiler/load/grpc-sender.ts',
     'profiler/protocols/grpc/call.ts',
     // Stamps of other people's formats.
     'trials/predictor/llm/llm-http.ts',

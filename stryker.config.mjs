@@ -4,9 +4,12 @@
 const decisions = [
   'search/*.ts',
   'search/{space,gp,model,acquisition,stopping,samplers,replay}/*.ts',
-  'profiler/slo.ts',
+  'profiler/model/slo.ts',
   'profiler/statistics/*.ts',
+  'profiler/load/{hdr,latency-record,latency-summary,load-point}.ts',
   'profiler/capacity/*.ts',
+  'profiler/capacity/{search,simulated}/*.ts',
+  'profiler/capacity/queue-model/{closed-loop-departures,closed-loop-outages,posterior}.ts',
   'profiler/protocols/{answer-check,expectations,golden-answers}.ts',
   'trials/launchers/{checked-answers,golden-store}.ts',
   'trials/machine/gpu-offer.ts',

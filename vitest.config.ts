@@ -11,11 +11,12 @@ export const pure = [
   'reports/{comparison,dashboard,fleet,imports,plan,recommendation,specs,watch}/**/*',
   'reports/report/{latency-log,recommendation-json,report-blocks,write-atomically}',
   'examples/first-lines',
-  'profiler/{plain-text,prometheus,server-address,slo}',
-  'profiler/{statistics,testing,virtual}/**/*',
-  'profiler/generator/{answer-sampler,arrivals,http1-answer,sse}',
+  'profiler/{plain-text,prometheus,server-address}',
+  'profiler/model/*',
+  'profiler/{statistics,testing}/**/*',
+  'profiler/load/{answer-sampler,arrivals,class-summaries,hdr,http1-answer,latency-record,load-point,sse,virtual-generator}',
   'profiler/protocols/{answer-check,expectations,meaning,protocol-table,refusals,tensor-bytes,tokenizer,warm-up-requests}',
-  'profiler/capacity/{[!m]*,measured-*,*/*}',
+  'profiler/capacity/{[!m]*,measured-*,*/**/*}',
   'trials/*',
   'trials/{devices,prices}/**/*',
   'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',
@@ -51,7 +52,7 @@ export const pure = [
  * what they are about.
  */
 const measured = [
-  'profiler/generator/{closed-autocannon,http-generator,http2,known-servers,machine-watch}',
+  'profiler/load/{closed-autocannon,http-generator,http2,known-servers,machine-watch}',
   'profiler/bench/known-streams',
   'profiler/protocols/{connection,openai}',
   'profiler/protocols/grpc/*',
@@ -88,15 +89,15 @@ const loading = {
   'tuner/reconfigured-search': 20,
   'profiler/capacity/measure': 22,
   'profiler/profile': 19,
-  'profiler/generator/closing-servers': 18,
+  'profiler/load/closing-servers': 18,
   'tuner/commands/profile/first-contact': 22,
   'tuner/killed-tuner': 11,
   'tuner/commands/calibrate/run': 11,
   'tuner/backends/local-backend': 10,
   'tuner/backends/url-backend': 10,
   'profiler/protocols/shapes': 7,
-  'profiler/generator/failing-servers': 15,
-  'profiler/generator/endless-answers': 6,
+  'profiler/load/failing-servers': 15,
+  'profiler/load/endless-answers': 6,
 }
 
 /** About how long others take. */

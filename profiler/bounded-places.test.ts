@@ -20,11 +20,11 @@ const ofTheKernel = 'files of /proc and /sys, which the kernel keeps short'
 const ourOwn = 'files of this program'
 /** How often each reads, and what bounds it. */
 const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = {
-  'profiler/generator/content-encoding.ts': [1, 'counts what it has unpacked'],
-  'profiler/generator/http-generator.ts': [1, 'keeps the last 4,000 characters'],
-  'profiler/generator/http1-connection.ts': [1, 'http1-answer.ts counts head and body'],
-  'profiler/generator/http2-connection.ts': [1, 'counts the body'],
-  'profiler/generator/machine-watch.ts': [1, ofTheKernel],
+  'profiler/load/content-encoding.ts': [1, 'counts what it has unpacked'],
+  'profiler/load/http-generator.ts': [1, 'keeps the last 4,000 characters'],
+  'profiler/load/http1-connection.ts': [1, 'http1-answer.ts counts head and body'],
+  'profiler/load/http2-connection.ts': [1, 'counts the body'],
+  'profiler/load/machine-watch.ts': [1, ofTheKernel],
   'profiler/protocols/http.ts': [1, 'stops after 4 KiB or half a second'],
   'trials/launchers/diagnosis.ts': [1, ofTheKernel],
   'trials/launchers/kubernetes/api.ts': [1, 'a byte ends the connection'],

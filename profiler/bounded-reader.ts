@@ -291,7 +291,7 @@ export async function* readLines(
  * Lists and objects of a document within each other: none that a program means goes so deep, and
  * whatever walks it would run out of stack.
  */
-const mostNested = 500
+const maxNesting = 500
 
 /**
  * The document of a JSON text from outside.
@@ -299,10 +299,10 @@ const mostNested = 500
  */
 export function jsonFrom(text: string): unknown {
   // Few documents have as many brackets, and those are counted fast.
-  if (brackets(text) > mostNested && nesting(text) > mostNested)
+  if (brackets(text) > maxNesting && nesting(text) > maxNesting)
     throw new BoundError(
       '',
-      `nested deeper than ${mostNested} levels`,
+      `nested deeper than ${maxNesting} levels`,
       'is it the document that it should be?',
     )
   return JSON.parse(text)
@@ -314,7 +314,7 @@ function brackets(text: string): number {
   for (const opening of ['[', '{'])
     for (
       let at = text.indexOf(opening);
-      at >= 0 && found <= mostNested;
+      at >= 0 && found <= maxNesting;
       at = text.indexOf(opening, at + 1)
     )
       found++

@@ -1,4 +1,4 @@
-/** Rates as people read them; latencies and SLOs: slo.ts. */
+/** Rates as people read them; latencies and SLOs: model/slo.ts. */
 
 /** Three significant digits, no exponent: 0.114, 21.3, 212, 1,830. */
 export function significant(value: number): string {

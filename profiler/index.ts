@@ -1,22 +1,35 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { type EarlierMeasurement, earlierMeasurementOf } from './capacity/confirm/agreement.ts'
+export { resolveCapacity } from './capacity/capacity-bounds.ts'
+export {
+  type EarlierMeasurement,
+  extractEarlierMeasurement,
+} from './capacity/confirmation/agreement.ts'
 export {
   type Confirmation,
   type ConfirmationWindows,
   type ConfirmOptions,
   confirmCapacity,
-  usualConfirmationS,
-} from './capacity/confirm/confirm.ts'
-export { spreadConfirmationS } from './capacity/confirm/rate-evidence.ts'
+  estimateConfirmationS,
+} from './capacity/confirmation/confirm.ts'
+export { spreadConfirmationS } from './capacity/confirmation/rate-evidence.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
-export { capacityOf } from './capacity/known-capacity.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
-export { keptUnder, provenUnder } from './capacity/other-slo/kept-under.ts'
-export { measureSimulatedCapacity } from './capacity/simulated-capacity.ts'
-export { requestsToWarm, requestsUntilSteady } from './capacity/warm-up.ts'
-export { schedule } from './generator/arrivals.ts'
-export { HttpLoadGenerator } from './generator/http-generator.ts'
+export { isProvenUnder, judgeWindow } from './capacity/rederive/window-under-slo.ts'
+export { measureSimulatedCapacity } from './capacity/simulated/simulated-capacity.ts'
+export { estimateRequestsToWarm, estimateRequestsUntilSteady } from './capacity/warm-up.ts'
+export { schedule } from './load/arrivals.ts'
+export { HttpLoadGenerator } from './load/http-generator.ts'
+export { summarise, summariseRun } from './load/load-point.ts'
+export { VirtualLoadGenerator } from './load/virtual-generator.ts'
+export type * from './model/load.ts'
+export type * from './model/load-generator.ts'
+export type * from './model/load-point.ts'
+export type * from './model/load-run.ts'
+export type * from './model/measurement.ts'
+export { meetsSlo, type Slo, type SloLimit, sloName, sloText } from './model/slo.ts'
+export type * from './model/target.ts'
+export type * from './model/virtual-server.ts'
 export type { PayloadOrder, PayloadSource } from './payload-source.ts'
 export {
   type PercentileRow,
@@ -27,10 +40,7 @@ export {
 } from './profile.ts'
 export { GeneratorError, PayloadError, ProtocolError } from './profiler-errors.ts'
 export { protocolFor } from './protocols/index.ts'
+export type * from './protocols/protocol.ts'
 export type { ProtocolOptions } from './protocols/protocol-module.ts'
 export { type ProtocolName, protocolNames, protocolTable } from './protocols/protocol-table.ts'
-export { keeps, sloName, sloText } from './slo.ts'
 export type { HistogramBin } from './statistics/histogram.ts'
-export { loadPointOf, summarise } from './statistics/load-point.ts'
-export * from './types.ts'
-export { VirtualLoadGenerator } from './virtual/virtual-generator.ts'

@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest'
 import { Session } from './capacity/session.ts'
-import { playSweep, sweepVerdict } from './load-sweep.ts'
+import { VirtualLoadGenerator } from './load/virtual-generator.ts'
+import { judgeSweep, playSweep } from './load-sweep.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { Slo } from './model/slo.ts'
 import { QueueServer } from './testing/queue-server.ts'
-import type { LoadPoint, Slo } from './types.ts'
-import { VirtualLoadGenerator } from './virtual/virtual-generator.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 250, maxErrorRate: 0.01 }
 const { signal } = new AbortController()
@@ -24,15 +25,15 @@ test('closed loops are played one after the other: what two serve, more share', 
   expect(points.map(({ p50Ms }) => Math.round(p50Ms))).toEqual([100, 100, 200, 400])
   // A warm-up does not count.
   expect(session.points).toEqual(points)
-  expect(sweepVerdict(points, slo)).toEqual({
+  expect(judgeSweep(points, slo)).toEqual({
     verdict: 'met',
     summary: expect.stringMatching(
-      /^p90 <= 250 ms holds at [24] at a time: 20\.\d good answers a second/,
+      /^p90 <= 250 ms is met at [24] at a time: 20\.\d good answers a second/,
     ),
   })
-  expect(sweepVerdict(points.slice(3), slo)).toEqual({
+  expect(judgeSweep(points.slice(3), slo)).toEqual({
     verdict: 'missed',
-    summary: 'no load keeps p90 <= 250 ms: at the best, 8 at a time, p90 400 ms',
+    summary: 'no load meets p90 <= 250 ms: at best, 8 at a time, p90 400 ms',
   })
 })
 
@@ -43,10 +44,10 @@ test('rates are open load, whatever the server does', async () => {
   })
   expect(points.map(({ offeredRps }) => Math.round(offeredRps))).toEqual([5, 40])
   expect(points[1]!.sloMs).toBeGreaterThan(5000)
-  expect(sweepVerdict(points, slo).summary).toMatch(/^p90 <= 250 ms holds at 5 requests per second/)
+  expect(judgeSweep(points, slo).summary).toMatch(/^p90 <= 250 ms is met at 5 requests per second/)
 })
 
-test('where failures are why no load keeps the SLO, they are told', () => {
+test('where failures are why no load meets the SLO, they are told', () => {
   const refused = {
     load: { kind: 'closed', connections: 4, durationS: 3 },
     requests: 9,
@@ -58,14 +59,14 @@ test('where failures are why no load keeps the SLO, they are told', () => {
     sloMs: Number.POSITIVE_INFINITY,
     achievedRps: 1,
   } as unknown as LoadPoint
-  expect(sweepVerdict([point], slo).summary).toMatch(
-    /at the best, 4 at a time, .*; 6 of 9 requests failed \(status 429 × 6\)$/,
+  expect(judgeSweep([point], slo).summary).toMatch(
+    /at best, 4 at a time, .*; 6 of 9 requests failed \(status 429 × 6\)$/,
   )
 })
 
 test('a server that answers nothing is no verdict', () => {
   const dead = { requests: 9, errors: 9, errorKinds: { reset: 9 } } as unknown as LoadPoint
-  expect(sweepVerdict([dead], slo)).toMatchObject({
+  expect(judgeSweep([dead], slo)).toMatchObject({
     verdict: 'failed',
     summary: expect.stringContaining('reset'),
   })

@@ -1,26 +1,24 @@
-/**
- * One load after the other on a server, each for the same time: how it fares as ever more is asked
- * of it.
- */
-import { failuresOf, type Session } from './capacity/session.ts'
-import { keeps, sloName, sloText, sloValue } from './slo.ts'
-import type { Arrivals, LoadPoint, Slo } from './types.ts'
+/** Sweep of a server: one load after the other, each for the same time. */
+import { describeErrors, type Session } from './capacity/session.ts'
+import type { Arrivals } from './model/load.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import { meetsSlo, type Slo, sloName, sloText, sloValue } from './model/slo.ts'
 
-/** A closed loop of so many at a time, or open load at so many requests per second. */
+/** A closed loop of a number of connections, or open load at a rate per second. */
 export type SweepLoad = { readonly connections: number } | { readonly rateRps: number }
 
 interface Sweep {
   readonly loads: readonly SweepLoad[]
-  /** Of each load, seconds. */
+  /** Duration of each load, seconds. */
   readonly durationS: number
-  /** Of open load. */
+  /** Arrivals of open loads. */
   readonly arrivals: Arrivals
   readonly seed: number
 }
 
 /**
- * The loads in the order they are given; a closed loop of the first one's size comes before, and
- * does not count. Rejects as the session does.
+ * Plays the loads in the given order, after a closed loop as large as the first one, which does not
+ * count. Rejects as the session does.
  */
 export async function playSweep(
   session: Session,
@@ -45,16 +43,16 @@ export async function playSweep(
 }
 
 /** '8 at a time', '12.5 requests per second'. */
-const asked = ({ load, offeredRps }: LoadPoint): string =>
+const describeLoad = ({ load, offeredRps }: LoadPoint): string =>
   load.kind === 'closed'
     ? `${load.connections} at a time`
     : `${Number(offeredRps.toPrecision(3))} requests per second`
 
 /**
- * What a sweep comes to: the load of the most answers that kept the SLO. A closed loop waits for
- * its server, so that its latencies are no capacity.
+ * Judges a sweep: the load with the highest throughput that met the SLO. A closed loop waits for
+ * its server, so its latencies are no capacity.
  */
-export function sweepVerdict(
+export function judgeSweep(
   points: readonly LoadPoint[],
   slo: Slo,
 ): { verdict: 'met' | 'missed' | 'failed'; summary: string } {
@@ -62,23 +60,23 @@ export function sweepVerdict(
   if (first === undefined || points.every(({ requests, errors }) => requests === errors))
     return {
       verdict: 'failed',
-      summary: `no request was answered well${first ? `: ${failuresOf(first)}` : ''}`,
+      summary: `no request was answered well${first ? `: ${describeErrors(first)}` : ''}`,
     }
-  const kept = points.filter((point) => keeps(point, slo))
-  const most = kept.reduce<LoadPoint | undefined>(
+  const met = points.filter((point) => meetsSlo(point, slo))
+  const highest = met.reduce<LoadPoint | undefined>(
     (a, b) => (a && a.achievedRps >= b.achievedRps ? a : b),
     undefined,
   )
-  if (most === undefined) {
-    const least = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
+  if (highest === undefined) {
+    const best = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
     return {
       verdict: 'missed',
-      summary: `no load keeps ${sloText(slo)}: at the best, ${asked(least)}, ${sloName(slo)} ${sloValue(slo, least.sloMs)}${least.errors > 0 ? `; ${failuresOf(least)}` : ''}`,
+      summary: `no load meets ${sloText(slo)}: at best, ${describeLoad(best)}, ${sloName(slo)} ${sloValue(slo, best.sloMs)}${best.errors > 0 ? `; ${describeErrors(best)}` : ''}`,
     }
   }
-  const figure = `${sloName(slo)} ${sloValue(slo, most.sloMs)}`
+  const figure = `${sloName(slo)} ${sloValue(slo, highest.sloMs)}`
   return {
     verdict: 'met',
-    summary: `${sloText(slo)} holds at ${asked(most)}: ${most.achievedRps.toFixed(1)} good answers a second, ${figure}`,
+    summary: `${sloText(slo)} is met at ${describeLoad(highest)}: ${highest.achievedRps.toFixed(1)} good answers a second, ${figure}`,
   }
 }

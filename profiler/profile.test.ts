@@ -3,13 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type Effort, efforts } from './capacity/effort.ts'
-import { profileEndpoint, verdictOf } from './profile.ts'
-import { noLatency } from './statistics/latency-summary.ts'
-import { loadPointOf } from './statistics/load-point.ts'
+import { noLatency } from './load/latency-summary.ts'
+import { summariseRun } from './load/load-point.ts'
+import type { Load } from './model/load.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { Measurement } from './model/measurement.ts'
+import { profileEndpoint, summariseMeasurement } from './profile.ts'
 import { runOf } from './testing/scripted-generator.ts'
 import { startTestServer, type TestServer } from './testing/servers.ts'
 import type { TestService } from './testing/service.ts'
-import type { Load, LoadPoint, Measurement } from './types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'profile-'))
 const payload = { kind: 'file', path: join(folder, 'bodies.jsonl') } as const
@@ -109,11 +111,11 @@ test.each<[Partial<Measurement>, RegExp]>([
   [{}, /^100\.0 requests per second at .* \(90 % interval 90\.0 to 110\.0\)$/],
   [
     { capacityCi90Rps: [100, Number.POSITIVE_INFINITY], outcome: 'budget' },
-    /^at least 100\.0 requests .* \(no load missed the SLO\)$/,
+    /^at least 100\.0 requests .* \(no load violated the SLO\)$/,
   ],
   [
-    { outcome: 'generator-limit', detail: 'the generator could not hold the rate' },
-    /^at least .*; the generator could not hold the rate$/,
+    { outcome: 'generator-limit', detail: 'the generator could not sustain the rate' },
+    /^at least .*; the generator could not sustain the rate$/,
   ],
 ])('what a measurement comes to: %o', (part, summary) => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -133,7 +135,7 @@ test.each<[Partial<Measurement>, RegExp]>([
     ...about,
     ...part,
   }
-  expect(verdictOf(measurement)).toEqual({
+  expect(summariseMeasurement(measurement)).toEqual({
     verdict: 'met',
     summary: expect.stringMatching(summary),
   })
@@ -143,7 +145,7 @@ test('a measurement whose every window violated the SLO says at which rate, and 
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
   const windowAt = (rateRps: number, ms: number) => {
     const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 }
-    return loadPointOf(runOf(load as Load, new Array<number>(rateRps).fill(ms)), slo)
+    return summariseRun(runOf(load as Load, new Array<number>(rateRps).fill(ms)), slo)
   }
   const measured = (points: LoadPoint[], known: Measurement['known']): Measurement => ({
     outcome: 'budget',
@@ -157,16 +159,16 @@ test('a measurement whose every window violated the SLO says at which rate, and 
     requests: 0,
     seconds: 0,
     caveats: [],
-    detail: 'no open window held the SLO',
+    detail: 'no open window met the SLO',
   })
   const violated = [windowAt(300, 163), windowAt(250, 90)]
-  expect(verdictOf(measured(violated, 'bound above'))).toEqual({
+  expect(summariseMeasurement(measured(violated, 'bound above'))).toEqual({
     verdict: 'missed',
     summary: 'the SLO was violated at 250.0 requests per second; lower rates were not tried',
   })
   // Nothing is known of a server whose windows say nothing.
-  expect(verdictOf(measured([], 'nothing'))).toEqual({
+  expect(summariseMeasurement(measured([], 'nothing'))).toEqual({
     verdict: 'failed',
-    summary: 'budget: no open window held the SLO',
+    summary: 'budget: no open window met the SLO',
   })
 })

@@ -1,50 +1,48 @@
-/**
- * A server that is already there, load-tested: its capacity under an SLO, or how it fares at one
- * rate.
- */
+/** Profiles a running server: its capacity under an SLO, or its latency at one rate. */
 
-import { violatedAt } from './capacity/known-capacity.ts'
+import { describeViolation } from './capacity/capacity-bounds.ts'
+import { collectCaveats } from './capacity/caveats.ts'
+import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
+import { describeErrors, Session } from './capacity/session.ts'
+import { resolveGenerator } from './load/resolve-generator.ts'
+import { judgeSweep, playSweep, type SweepLoad } from './load-sweep.ts'
+import type { Arrivals, Load, Phase } from './model/load.ts'
+import type { LoadPoint } from './model/load-point.ts'
+import type { LoadRun } from './model/load-run.ts'
+import type { Measurement } from './model/measurement.ts'
 import {
-  type CapacityOptions,
-  caveatsOf,
-  generatorFor,
-  measureCapacity,
-} from './capacity/measure.ts'
-import { failuresOf, Session } from './capacity/session.ts'
-import { playSweep, type SweepLoad, sweepVerdict } from './load-sweep.ts'
+  exceedsErrorRate,
+  isInvalidWindow,
+  meetsSlo,
+  type Slo,
+  sloLimit,
+  sloName,
+  sloText,
+  sloValue,
+} from './model/slo.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { ProtocolError } from './profiler-errors.ts'
 import { usualFirstAnswerMs } from './protocols/http.ts'
 import { detectProtocol, protocolFor } from './protocols/index.ts'
+import type { OnReason } from './protocols/protocol.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
 import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
-import { failsTooOften, keeps, saysNothing, sloLimit, sloName, sloText, sloValue } from './slo.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
 import { quantileInterval, quantileOfSorted } from './statistics/percentile.ts'
-import type {
-  Arrivals,
-  Load,
-  LoadPoint,
-  LoadRun,
-  Measurement,
-  OnReason,
-  Phase,
-  Slo,
-} from './types.ts'
 
 export interface ProfileOptions extends ProtocolOptions {
   readonly url: string
   readonly model: string
-  /** Default: found by asking the server. */
+  /** Default: recognised from the server. */
   readonly protocol?: ProtocolName
   readonly slo: Slo
   readonly payload: PayloadSource
-  /** Only this rate, in place of a search for the capacity. */
+  /** Plays this rate only, instead of searching for the capacity. */
   readonly rateRps?: number
-  /** Only these loads, each for `durationS`, in place of a search for the capacity. */
+  /** Plays these loads only, each for `durationS`, instead of searching for the capacity. */
   readonly sweep?: readonly SweepLoad[]
   readonly arrivals?: Arrivals
   /** Length of the steady window, default 10. */
@@ -53,14 +51,14 @@ export interface ProfileOptions extends ProtocolOptions {
   readonly seed?: number
   readonly signal: AbortSignal
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
-  /** Receives why the server is not ready yet, while it is waited for. */
+  /** Receives why the server is not ready yet. */
   readonly onReason?: OnReason
 }
 
 export interface PercentileRow {
   readonly percentile: number
   readonly ms: number
-  /** Distribution-free 95 % interval, of independent requests. */
+  /** Distribution-free 95 % interval, for independent requests. */
   readonly ci95Ms: readonly [number, number]
 }
 
@@ -70,11 +68,11 @@ export interface SteadyWindow {
   readonly percentiles: readonly PercentileRow[]
   readonly histogram: readonly HistogramBin[]
   /**
-   * The same latencies as an HDR histogram, for other tools: V2, compressed, base64, in
-   * microseconds (statistics/hdr.ts).
+   * HDR histogram of the same latencies, for other tools: V2, compressed, base64, in microseconds
+   * (load/hdr.ts).
    */
   readonly hdrHistogram: string
-  /** Independent requests that say as much. */
+  /** Effective sample size. */
   readonly nEff: number
   /** LoadGen's early-stopping rule on nEff: the window alone proves the SLO percentile at 95 %. */
   readonly proven: boolean
@@ -86,8 +84,8 @@ export interface Profile {
   readonly protocol: ProtocolName
   readonly slo: Slo
   /**
-   * 'met': a capacity was found, or the SLO held at the given rate, or at one of the given loads.
-   * 'missed': it did not hold. 'failed': no verdict, for the server or the generator failed.
+   * 'met': a capacity was found, or the SLO was met at the given rate or at one of the given loads.
+   * 'missed': it was violated. 'failed': no verdict, as the server or the generator failed.
    */
   readonly verdict: 'met' | 'missed' | 'failed'
   /** The verdict in one sentence. */
@@ -95,33 +93,34 @@ export interface Profile {
   /** Absent with a given rate. */
   readonly measurement?: Measurement
   /**
-   * 'lower': the capacity is at least the measurement's, for the generator was the limit or no load
-   * missed the SLO; the interval then may have no upper end.
+   * 'lower': the capacity is a lower bound, as the generator was the limit or no load violated the
+   * SLO. The interval may then have no upper end.
    */
   readonly bound?: 'lower'
   /**
-   * Short windows well below the capacity: with the measurement's points, the load-latency curve.
+   * Short windows well below the capacity. With the points of the measurement, they form the load
+   * curve.
    */
   readonly below?: readonly LoadPoint[]
-  /**
-   * At the given rate, or at the lower end of the capacity's interval. Absent when the capacity is
-   * 0.
-   */
+  /** Window at the given rate, or at the lower end of the interval. Absent for a capacity of 0. */
   readonly steady?: SteadyWindow
-  /** The given loads, in their order. */
+  /** The given loads, in order. */
   readonly sweep?: readonly LoadPoint[]
   readonly caveats: readonly string[]
 }
 
 const histogramBins = 24
-/** Of the capacity, and how long each is tried as a share of the steady window. */
+/**
+ * Rates of the load curve as shares of the capacity, and the length of their windows as a share of
+ * the steady window.
+ */
 const lowerShares = [0.25, 0.5, 0.75]
 const lowerDuration = 0.15
 
 /**
- * Profiles an endpoint. Throws a ProtocolError for a server that cannot be talked to, a
- * PayloadError for bad bodies, a GeneratorError for unusable loads, and the signal's reason. Leaves
- * no process and no socket behind.
+ * Profiles an endpoint. Throws a ProtocolError for a server that cannot be reached, a PayloadError
+ * for bad bodies, a GeneratorError for unusable loads, and the signal's reason. Leaves no process
+ * and no socket behind.
  */
 export async function profileEndpoint(options: ProfileOptions): Promise<Profile> {
   const {
@@ -151,13 +150,18 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       throw new ProtocolError(protocol, error.message, 'it is still loading', 'not-ready')
     throw error
   })
-  const generator = generatorFor(target, undefined)
+  const generator = resolveGenerator(target, undefined)
   const session = new Session(target, slo, generator, signal, options.onStep ?? (() => {}))
   const about = { url, model, protocol, slo }
   try {
     if (options.sweep !== undefined) {
       const sweep = await playSweep(session, { loads: options.sweep, durationS, arrivals, seed })
-      return { ...about, ...sweepVerdict(sweep, slo), sweep, caveats: caveatsOf(target, session) }
+      return {
+        ...about,
+        ...judgeSweep(sweep, slo),
+        sweep,
+        caveats: collectCaveats(target, session),
+      }
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
@@ -166,7 +170,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
         slo,
       )
       const verdict = verdictAt(steady.point, slo)
-      const caveats = caveatsOf(target, session)
+      const caveats = collectCaveats(target, session)
       if (verdict.verdict === 'met') caveats.push(unobservedOutages([steady.point]))
       return { ...about, ...verdict, steady, caveats }
     }
@@ -179,7 +183,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       effort: options.effort,
       onStep: options.onStep,
     })
-    const verdict = verdictOf(measurement)
+    const verdict = summariseMeasurement(measurement)
     if (verdict.verdict !== 'met')
       return { ...about, ...verdict, measurement, caveats: measurement.caveats }
     const below: LoadPoint[] = []
@@ -201,10 +205,10 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     )
     const caveats = [...measurement.caveats]
     if (steady.point.generatorSaturated)
-      caveats.push('the load generator could not hold the steady window; it is marked')
-    if (!keeps(steady.point, slo))
+      caveats.push('the load generator could not sustain the steady window; it is marked')
+    if (!meetsSlo(steady.point, slo))
       caveats.push(
-        `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, missed the SLO`,
+        `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, violated the SLO`,
       )
     caveats.push(unobservedOutages([...measurement.points, ...below, steady.point]))
     const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
@@ -218,7 +222,7 @@ async function steadyWindow(
   { run, point }: { run: LoadRun; point: LoadPoint },
   slo: Slo,
 ): Promise<SteadyWindow> {
-  const { hdrHistogram } = await import('./statistics/hdr.ts')
+  const { hdrHistogram } = await import('./load/hdr.ts')
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()
@@ -246,23 +250,24 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
-    return { verdict: 'failed', summary: `no request was answered well: ${failuresOf(point)}` }
-  if (keeps(point, slo)) return { verdict: 'met', summary: `the SLO holds at ${rate}: ${found}` }
-  // Late sends count as latency: an SLO that holds in spite of them holds; one that is missed with
-  // them says nothing of the server.
+    return { verdict: 'failed', summary: `no request was answered well: ${describeErrors(point)}` }
+  if (meetsSlo(point, slo))
+    return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
+  // Late sends count as latency. An SLO met in spite of them is met; one violated with them says
+  // nothing about the server.
   if (point.generatorSaturated)
     return {
       verdict: 'failed',
-      summary: `the load generator could not hold ${rate}: nothing can be said of the server`,
+      summary: `the load generator could not sustain ${rate}: nothing can be said about the server`,
     }
-  const why = failsTooOften(point, slo) ? failuresOf(point) : found
-  return { verdict: 'missed', summary: `the SLO does not hold at ${rate}: ${why}` }
+  const why = exceedsErrorRate(point, slo) ? describeErrors(point) : found
+  return { verdict: 'missed', summary: `the SLO is violated at ${rate}: ${why}` }
 }
 
-/** Undefined where no window of open load at one rate violated the SLO by itself. */
+/** Lowest rate whose open window violated the SLO; undefined without one. */
 function lowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
   const violated = steadyPoints(points).filter(
-    (point) => !keeps(point, slo) && !saysNothing(point, slo),
+    (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
   )
   return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
 }
@@ -274,7 +279,7 @@ const steadyPoints = (points: readonly LoadPoint[]): SteadyPoint[] =>
       point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep',
   )
 
-/** Which outages a profile cannot have observed, from the time that it observed open load. */
+/** Describes the outages that are too rare for the time under open load. */
 function unobservedOutages(points: readonly LoadPoint[]): string {
   const openS = points.reduce(
     (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
@@ -284,8 +289,8 @@ function unobservedOutages(points: readonly LoadPoint[]): string {
   return `the server was observed under open load for ${shown} s: outages rarer than one per ${shown} s would have gone unnoticed`
 }
 
-/** What a measurement comes to, in one sentence. */
-export function verdictOf({
+/** Summarises a measurement in one sentence. */
+export function summariseMeasurement({
   outcome,
   capacityRps,
   capacityCi90Rps: [low, high],
@@ -298,13 +303,13 @@ export function verdictOf({
     return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
   const violatedRps = lowestViolatedRps(points, slo)
   if (capacityRps === 0 && known === 'bound above' && violatedRps !== undefined)
-    return { verdict: 'missed', summary: violatedAt(violatedRps) }
+    return { verdict: 'missed', summary: describeViolation(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
   const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''
   const interval = Number.isFinite(high)
     ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}`
-    : 'no load missed the SLO'
+    : 'no load violated the SLO'
   const why = outcome === 'generator-limit' ? `; ${detail}` : ''
   return {
     verdict: 'met',

@@ -2,9 +2,9 @@
  * Whether figures hold for what is deployed: what was measured compared with what serves, in words,
  * and the command that checks it.
  */
+
+import { type Slo, sloFlag } from '../profiler/model/slo.ts'
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
-import { sloFlag } from '../profiler/slo.ts'
-import type { Slo } from '../profiler/types.ts'
 import { languageServers } from '../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'

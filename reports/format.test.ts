@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Slo } from '../profiler/types.ts'
+import type { Slo } from '../profiler/model/slo.ts'
 import {
   certaintyPercent,
   rateInterval,

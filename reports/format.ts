@@ -9,10 +9,10 @@ export {
   sloName,
   sloText,
   sloValue,
-} from '../profiler/slo.ts'
+} from '../profiler/model/slo.ts'
 
 import { rate, significant } from '../profiler/format.ts'
-import { latency } from '../profiler/slo.ts'
+import { latency } from '../profiler/model/slo.ts'
 
 /**
  * '95 to 105'; 'at least 95' where no load missed the SLO, so that nothing bounds the rate from

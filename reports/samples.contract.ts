@@ -2,7 +2,9 @@
  * Trials of one small experiment, for the tests of reports. Capacities and usage are made up; the
  * tests check what is said of them.
  */
-import type { LoadPoint, Measurement, Slo } from '../profiler/types.ts'
+import type { LoadPoint } from '../profiler/model/load-point.ts'
+import type { Measurement } from '../profiler/model/measurement.ts'
+import type { Slo } from '../profiler/model/slo.ts'
 import type { Configuration } from '../search/types.ts'
 import type { FinishedTrial, Usage } from '../trials/types.ts'
 import type { RecommendInput } from './recommendation/recommend.ts'

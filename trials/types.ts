@@ -2,8 +2,11 @@
  * The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are
  * kept.
  */
+
+import type { LoadRun } from '../profiler/model/load-run.ts'
+import type { Measurement } from '../profiler/model/measurement.ts'
+import type { Target } from '../profiler/model/target.ts'
 import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
-import type { LoadRun, Measurement, Target } from '../profiler/types.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
 /** How the figures came about, `imported`: another tool says so. Shown wherever they are shown. */

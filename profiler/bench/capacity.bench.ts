@@ -7,7 +7,11 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { type CapacityOptions, measureCapacity } from '../capacity/measure.ts'
-import { keeps, keepsSurely } from '../slo.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Phase } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { CapacityOutcome } from '../model/measurement.ts'
+import { judgeSloByInterval, meetsSlo } from '../model/slo.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { furtherCases } from '../testing/further-servers.ts'
 import { heldOutCases } from '../testing/held-out-servers.ts'
@@ -15,8 +19,6 @@ import { startTestServer } from '../testing/servers.ts'
 import { developmentCases, simpleCases } from '../testing/simple-servers.ts'
 import { slowTimesCases, smallModelCases } from '../testing/small-model-servers.ts'
 import { type VirtualCase, virtualCases } from '../testing/virtual-servers.ts'
-import type { CapacityOutcome, LoadPoint, Phase } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
 import { openBisection } from './open-bisection.bench.ts'
 import { trueCapacities } from './truth.bench.ts'
 
@@ -57,8 +59,8 @@ async function watched(options: CapacityOptions): Promise<Found> {
     ...found,
     loadS: points.reduce((total, { seconds }) => total + seconds, 0),
     contradicts:
-      low > 1.0001 * most(steady.filter((point) => keeps(point, slo))) ||
-      high < 0.9999 * most(steady.filter((point) => keepsSurely(point, slo) === true)),
+      low > 1.0001 * most(steady.filter((point) => meetsSlo(point, slo))) ||
+      high < 0.9999 * most(steady.filter((point) => judgeSloByInterval(point, slo) === true)),
   }
 }
 

@@ -8,7 +8,7 @@
  * rule's 1 to 5 % are about.
  */
 import { mean } from 'simple-statistics'
-import { confirmCapacity } from '../capacity/confirm/confirm.ts'
+import { confirmCapacity } from '../capacity/confirmation/confirm.ts'
 import { drawnCases } from '../testing/drawn-servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
 import { slowCases } from '../testing/slow-servers.ts'
@@ -46,8 +46,8 @@ async function row(of: VirtualCase, share: number): Promise<string> {
       target,
       slo: of.slo,
       rateRps,
-      ...(alone === undefined && { leastRps: rateRps }),
-      leastProvenRps: leastProven * rateRps,
+      ...(alone === undefined && { minRps: rateRps }),
+      minProvenRps: leastProven * rateRps,
       seed: 10_000 * seed,
       signal,
     })

@@ -1,11 +1,15 @@
 /** Streams of known times as the load generator and the plain client tell of them, side by side. */
 import { once } from 'node:events'
-import { schedule } from '../generator/arrivals.ts'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { schedule } from '../load/arrivals.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
+import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { LatencySummary } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { forkEntry } from '../module-entry.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
 import type { KnownStream } from '../testing/token-server.ts'
-import type { LatencySummary, Load, LoadRun, Slo, Target } from '../types.ts'
 import { plainStreams } from './plain-stream.ts'
 
 /**
@@ -94,7 +98,7 @@ export async function seenStreams({
         asked.map((one) => one.first_ms),
         asked.map((one) => one.each_ms),
       ),
-      ours: loadPointOf(run, slo).stream!,
+      ours: summariseRun(run, slo).stream!,
       plain: of(plain.ttftMs, plain.tpotMs),
       run,
     }

@@ -14,13 +14,14 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { measureCapacity } from '../capacity/measure.ts'
-import { schedule } from '../generator/arrivals.ts'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import { loadPointOf, summarise } from '../statistics/load-point.ts'
+import { schedule } from '../load/arrivals.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
+import { summarise, summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { Slo } from '../model/slo.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { startTestServer, type TestServer } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
-import type { Load, Slo } from '../types.ts'
 import { compilePlainClient } from './plain-client.ts'
 
 interface Seen {
@@ -89,7 +90,7 @@ async function wrk({ url, target }: TestServer, connections: number): Promise<Se
 
 const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
   const run = await generator.play(target, load, signal)
-  const { p50Ms, p99Ms, achievedRps, latenessP99Ms, disturbed } = loadPointOf(run, slo)
+  const { p50Ms, p99Ms, achievedRps, latenessP99Ms, disturbed } = summariseRun(run, slo)
   const late =
     load.kind === 'open' ? { lateMs: latenessP99Ms, lateP50Ms: median([...run.lateMs!]) } : {}
   return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed }

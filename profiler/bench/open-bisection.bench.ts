@@ -2,7 +2,10 @@
  * The usual way, to compare with: closed-loop saturation, then bisection over the rate by windows
  * that pass or fail.
  */
-import type { LoadGenerator, LoadPoint, Slo, Target } from '../types.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 
 export interface Bisected {
   readonly capacityRps: number

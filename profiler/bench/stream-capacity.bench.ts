@@ -5,12 +5,13 @@
  */
 import { efforts } from '../capacity/effort.ts'
 import { measureCapacity } from '../capacity/measure.ts'
+import type { Load } from '../model/load.ts'
+import { meetsSlo, type Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
-import { keeps } from '../slo.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
 import { StreamingGenerator } from '../testing/streaming-generator.ts'
-import type { Load, Slo, VirtualServer } from '../types.ts'
 
 const seeds = Number(process.argv[2] ?? 10)
 const { signal } = new AbortController()
@@ -79,7 +80,7 @@ async function truthOf({ server, streamsMs, mostRps }: Case, slo: Slo): Promise<
       seed: 99,
       arrivals: { kind: 'poisson' },
     }
-    const kept = keeps(
+    const kept = meetsSlo(
       await streaming(server(1), streamsMs).run(targetAt('http://127.0.0.1:1'), load, slo),
       slo,
     )

@@ -4,16 +4,16 @@
  */
 import { median } from 'simple-statistics'
 import { describe, expect, test } from 'vitest'
+import type { Slo } from '../model/slo.ts'
 import { ClassedGenerator, ClassedServer } from '../testing/classed-generator.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Slo } from '../types.ts'
-import { confirmCapacity } from './confirm/confirm.ts'
+import { confirmCapacity } from './confirmation/confirm.ts'
 import { efforts } from './effort.ts'
 import { measureCapacity } from './measure.ts'
-import { capacityUnder } from './other-slo/capacity-under.ts'
-import { keptUnder } from './other-slo/kept-under.ts'
-import { measureSimulatedCapacity } from './simulated-capacity.ts'
+import { deriveCapacity } from './rederive/capacity-under-slo.ts'
+import { judgeWindow } from './rederive/window-under-slo.ts'
+import { measureSimulatedCapacity } from './simulated/simulated-capacity.ts'
 
 /**
  * Four at a time, 200 ms each; one request in twenty is rare, and all are served alike. Nine in ten
@@ -111,7 +111,7 @@ describe('a confirmation', () => {
 describe('under another SLO', () => {
   test('the capacity is read off the latencies of each class', async () => {
     const measurement = await measured({ ...all, classes }, 1, 300)
-    const [tight, loose] = [20, 5000].map((limitMs) => capacityUnder(measurement, ofRare(limitMs)))
+    const [tight, loose] = [20, 5000].map((limitMs) => deriveCapacity(measurement, ofRare(limitMs)))
     expect([tight!.derived, loose!.derived]).toEqual([true, true])
     expect(tight!.capacityRps).toBeGreaterThan(7)
     expect(tight!.capacityRps).toBeLessThan(12)
@@ -121,9 +121,9 @@ describe('under another SLO', () => {
   test('a window that the rare class alone misses is missed, and none is told otherwise than it was measured', async () => {
     const { points } = await measured(ofRare(20))
     const open = points.filter(({ load }) => load.kind === 'open')
-    for (const point of open) expect(keptUnder(point, ofRare(20))).toBe(point.sloMs <= 150)
+    for (const point of open) expect(judgeWindow(point, ofRare(20))).toBe(point.sloMs <= 150)
     const missed = open.filter((point) => point.sloMs > 150)
     expect(missed.length).toBeGreaterThan(0)
-    expect(missed.some((point) => keptUnder(point, all) === true)).toBe(true)
+    expect(missed.some((point) => judgeWindow(point, all) === true)).toBe(true)
   })
 })

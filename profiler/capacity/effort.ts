@@ -1,28 +1,27 @@
-import type { TwinPlay } from './posterior.ts'
+import type { SimulationBudget } from './queue-model/posterior.ts'
 
-/** How much time a measurement may take, and how finely it looks. */
+/** Time and precision of a measurement. */
 export interface Effort {
   readonly warmUpS: number
   readonly idleS: number
   /** Length of one window of the search. */
   readonly windowS: number
-  /** Open windows to aim for. */
+  /** Number of open windows to aim for. */
   readonly windows: number
-  /** Length of one closed loop of those that warm the server up and look for its saturation. */
+  /** Length of one closed loop of the warm-up and the saturation. */
   readonly saturationS: number
-  /** Whether the idle latency is measured again at the end, to see a server that changed. */
+  /** Whether the unloaded latency is measured again at the end, to detect a server that changed. */
   readonly checksSpeed: boolean
-  /** How the twin is played for the last estimate. */
-  readonly twin: TwinPlay
-  /** Half width of the capacity's interval, as a share of it, that is narrow enough. */
+  /** Simulations of the queue model for the final estimate. */
+  readonly simulation: SimulationBudget
+  /** Half width of the interval, relative to the capacity, that ends a search. */
   readonly precision: number
-  /** Time under open load, once the server is warm. */
+  /** Time under open load, after the warm-up. */
   readonly budgetS: number
 }
 
 /**
- * Quick: to rank trials, with wide intervals. Standard: for a figure to quote. Thorough: for a
- * figure to bet on.
+ * Quick ranks trials with wide intervals. Standard gives a quotable figure, thorough a narrow one.
  */
 export const efforts = {
   quick: {
@@ -32,7 +31,7 @@ export const efforts = {
     windowS: 0.5,
     windows: 3,
     precision: 0.06,
-    twin: { requests: 20_000, longest: 120_000, replicates: 8 },
+    simulation: { requests: 20_000, maxRequests: 120_000, replicates: 8 },
     checksSpeed: false,
     budgetS: 3,
   },
@@ -43,7 +42,7 @@ export const efforts = {
     windowS: 1,
     windows: 4,
     precision: 0.025,
-    twin: { requests: 30_000, longest: 150_000, replicates: 10 },
+    simulation: { requests: 30_000, maxRequests: 150_000, replicates: 10 },
     checksSpeed: true,
     budgetS: 11.5,
   },
@@ -54,7 +53,7 @@ export const efforts = {
     windowS: 5,
     windows: 6,
     precision: 0.02,
-    twin: { requests: 60_000, longest: 250_000, replicates: 24 },
+    simulation: { requests: 60_000, maxRequests: 250_000, replicates: 24 },
     checksSpeed: true,
     budgetS: 90,
   },

@@ -1,5 +1,5 @@
 import { afterAll, afterEach, expect, test } from 'vitest'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
 import { startTestServer, type TestServer, targetAt } from '../testing/servers.ts'
 import type { TestService } from '../testing/service.ts'
 import { measureCapacity } from './measure.ts'

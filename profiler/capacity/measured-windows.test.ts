@@ -3,9 +3,11 @@
  * evidence.test.ts and virtual-capacity.test.ts.
  */
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadRun, Slo } from '../types.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -121,7 +123,7 @@ describe('a server that is too slow alone', () => {
       known: 'nothing',
     })
     expect((await waited(0.3)).detail).toMatch(
-      /^one request at a time violates the SLO, but the machine was too busy/,
+      /^one request at a time violates the SLO, but other work on this machine disturbed/,
     )
     expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', known: 'held' })
   })
@@ -234,7 +236,7 @@ describe('the search', () => {
     }
   }
   const gotSlower =
-    'the server got slower while it was measured: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
+    'the server became slower during the measurement: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
 
   test('follows one look at a server that is fast enough alone, on arrivals by the seed', async () => {
     const { found, open, phases } = await searched()
@@ -396,9 +398,9 @@ describe('what the reader must know', () => {
     ])
   })
 
-  test('are loads that the generator could not hold', async () => {
+  test('are loads that the generator could not sustain', async () => {
     expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(
-      /could not hold some of the load points/,
+      /could not sustain some of the load points/,
     )
     const once = await measured(
       (load, window) =>
@@ -409,6 +411,6 @@ describe('what the reader must know', () => {
         target: targetAt('http://example.com:1'),
       },
     )
-    expect(once.found.caveats.join()).toMatch(/could not hold some of the load points/)
+    expect(once.found.caveats.join()).toMatch(/could not sustain some of the load points/)
   })
 })

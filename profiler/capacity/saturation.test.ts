@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadPoint, LoadRun, Slo } from '../types.ts'
 import { efforts } from './effort.ts'
-import { openingLoop, saturate } from './saturation.ts'
+import { planOpeningLoop, saturate } from './saturation.ts'
 import { Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -26,7 +29,7 @@ const connectionsOf = (load: Load): number =>
 async function saturated(
   answer: (connections: number, load: Load, window: number) => LoadRun,
   fromRps = 0,
-  most?: number,
+  maxConnectionCount?: number,
   expectedRps?: number,
   warmedRps?: readonly number[],
 ) {
@@ -38,7 +41,11 @@ async function saturated(
     new AbortController().signal,
     () => {},
   )
-  const found = await saturate(session, effort, fromRps, { most, expectedRps, warmedRps })
+  const found = await saturate(session, effort, fromRps, {
+    maxConnectionCount,
+    expectedRps,
+    warmedRps,
+  })
   return { ...found, connectionsAsked: generator.asked.map(connectionsOf) }
 }
 /** A thousand a second, 8 ms alone. */
@@ -54,7 +61,7 @@ describe('a closed loop', () => {
       connections: 60,
       generatorLimited: false,
       died: false,
-      refusing: undefined,
+      refusedLoop: undefined,
     })
     expect(found.point.achievedRps).toBe(1000)
   })
@@ -148,7 +155,7 @@ describe('a closed loop', () => {
     )
     expect(found.connectionsAsked).toEqual([8, 60, 30, 15, 15, 15, 15])
     expect(found).toMatchObject({ rps: 1000, connections: 15, died: false })
-    expect(found.refusing!.load).toMatchObject({ connections: 30 })
+    expect(found.refusedLoop!.load).toMatchObject({ connections: 30 })
     const smaller = await saturated((connections, load) =>
       answers(load, connections > 8 ? 500 : 1000, connections > 8),
     )
@@ -308,34 +315,34 @@ describe('the loop that opens connections', () => {
     point: {} as LoadPoint,
   }
   test('is as large as the one before it, or a burst of as many as may wait, of a second’s at most', () => {
-    expect(openingLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
+    expect(planOpeningLoop({ ...found, connections: 20 }, 50, 0.25)).toEqual({
       connections: 20,
       durationS: 0.25,
       burst: false,
     })
-    expect(openingLoop(found, 500, 0.25)).toEqual({
+    expect(planOpeningLoop(found, 500, 0.25)).toEqual({
       connections: 200,
       durationS: 0.05,
       burst: true,
     })
-    expect(openingLoop(found, 5000, 0.25)).toEqual({
+    expect(planOpeningLoop(found, 5000, 0.25)).toEqual({
       connections: 333,
       durationS: 0.05,
       burst: true,
     })
-    expect(openingLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
+    expect(planOpeningLoop({ ...found, rps: 20 }, 5000, 0.25)).toEqual({
       connections: 120,
       durationS: 0.05,
       burst: true,
     })
-    expect(openingLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
+    expect(planOpeningLoop({ ...found, rps: 40 }, 5000, 0.25)).toEqual({
       connections: 128,
       durationS: 0.05,
       burst: true,
     })
   })
   test('is no burst where requests were refused', () => {
-    expect(openingLoop({ ...found, refusing: {} as LoadRun }, 500, 0.25).burst).toBe(false)
+    expect(planOpeningLoop({ ...found, refusedLoop: {} as LoadRun }, 500, 0.25).burst).toBe(false)
   })
 })
 

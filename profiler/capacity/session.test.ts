@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { Load, LoadRun, Slo, Target } from '../types.ts'
-import { failuresOf, Session } from './session.ts'
+import { describeErrors, Session } from './session.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const failed = (n: number, of: number, kind: string) => ({
@@ -95,9 +98,9 @@ describe('a session', () => {
       played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }),
     )
     await session.closed(1, 1, 'search', false)
-    expect(session.aloneMs).toEqual([])
+    expect(session.unloadedMs).toEqual([])
     await session.open(100, 1, 7, 'search')
-    expect(session.aloneMs.length).toBeGreaterThan(0)
+    expect(session.unloadedMs.length).toBeGreaterThan(0)
   })
 
   test('its budget begins where it is told to, and time can be forgiven', async () => {
@@ -108,7 +111,7 @@ describe('a session', () => {
     await session.closed(1, 1, 'idle')
     await session.closed(1, 1, 'idle')
     expect(session.spentS).toBe(6)
-    session.forgive(2)
+    session.excludeFromBudget(2)
     expect([session.spentS, session.totalS]).toEqual([4, 9])
     expect(session.closedConnections).toBe(0)
   })
@@ -214,7 +217,7 @@ describe('after an overload', () => {
       )
       const { point } = await session.closed(1, 1, 'idle')
       await session.settle(point)
-      return [asked.length - 1, session.silent?.errorKinds, await session.died(point)]
+      return [asked.length - 1, session.unresponsive?.errorKinds, await session.died(point)]
     }
     expect(await triesOf((load) => timedOut(load, 2))).toEqual([5, { timeout: 1 }, true])
     expect(await triesOf((load) => timedOut(load, 30))).toEqual([2, { timeout: 1 }, true])
@@ -242,7 +245,7 @@ test.each<[string, Target, boolean]>([
     targetAt('http://127.0.0.1:1'),
     false,
   ],
-])('ten seconds of a loaded server without an answer %s', async (_, target, silent) => {
+])('ten seconds of a loaded server without an answer %s', async (_, target, unresponsive) => {
   const { session } = sessionWith(
     (load, window) =>
       played(load, window === 1 ? {} : { ...failed(10, 10, 'timeout'), elapsedS: 6 }),
@@ -251,8 +254,8 @@ test.each<[string, Target, boolean]>([
   const died = []
   for (let window = 0; window < 4; window++)
     died.push(await session.died((await session.open(10, 1, window, 'search')).point))
-  expect(died).toEqual([false, false, false, silent])
-  if (silent)
+  expect(died).toEqual([false, false, false, unresponsive])
+  if (unresponsive)
     expect(session.causeOfDeath(session.points[0]!)).toBe(
       'nothing is answered any more: 10 of 10 requests failed (timeout × 10)',
     )
@@ -266,5 +269,7 @@ test('failures are told most frequent first', async () => {
     }),
   )
   const { point } = await session.closed(1, 1, 'idle')
-  expect(failuresOf(point)).toBe('5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)')
+  expect(describeErrors(point)).toBe(
+    '5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)',
+  )
 })

@@ -1,57 +1,57 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countedRun, longestLimitMs } from '../slo.ts'
-import { loadPointOf, untilLastRps } from '../statistics/load-point.ts'
-import type {
-  Arrivals,
-  Load,
-  LoadGenerator,
-  LoadPoint,
-  LoadRun,
-  Phase,
-  Slo,
-  Target,
-} from '../types.ts'
-import type { LoopsSeen } from './claims.ts'
-import { aloneIn } from './idle-check.ts'
+import { computeRateUntilLast, summariseRun } from '../load/load-point.ts'
+import type { Arrivals, Load, Phase } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import { maxLimitMs, type Slo, selectSloLatencies } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import { extractUnloadedLatencies } from './unloaded-latency.ts'
 
-/** What requests fail with when their server ends. */
-const brokenKinds = ['refused', 'reset', 'closed by server']
+/** Errors of requests whose server ends. */
+const brokenConnectionErrors = ['refused', 'reset', 'closed by server']
 
 /**
- * Loads in a row whose every request times out, and for how long, seconds, to tell a server that
- * hangs from one that still works off what was heaped up.
+ * Consecutive loads whose requests all time out, and their time in seconds, that tell a hanging
+ * server from one that works off a queue.
  */
-const fewestSilent = 2
-const silentFromS = 10
-/** And of streams that nothing is heard of, this many of the longest limit. */
-const silentLimits = 4
+const minUnresponsiveLoads = 2
+const minUnresponsiveS = 10
+/** The same time for streams without any data, in SLO limits. */
+const unresponsiveLimits = 4
 
-/** What a load did, request by request and in sum. */
+/** Throughput of a closed loop, and the number of answers behind it. */
+export interface LoopThroughput {
+  readonly rps: number
+  readonly answers: number
+}
+
+/** A played load: its run and its summary. */
 export interface Played {
   readonly run: LoadRun
   readonly point: LoadPoint
 }
 
 /**
- * One measurement under way: plays loads against one target, keeps every point, and knows the time
- * and requests spent.
+ * A measurement in progress: plays loads against one target, keeps every load point, and counts
+ * time and requests.
  */
 export class Session {
   readonly points: LoadPoint[] = []
-  /** Closed loops in the order they were played. */
+  /** Closed loops in time order. */
   readonly loops: LoadRun[] = []
-  /** Latencies of requests that met nobody in open windows of the search, ms. */
-  readonly aloneMs: number[] = []
-  /** Time under load, seconds; in virtual time that time. */
+  /** Latencies of requests that met no other in open windows of the search, ms. */
+  readonly unloadedMs: number[] = []
+  /** Time under load, seconds; virtual for a server in virtual time. */
   totalS = 0
   private budgetFromS = 0
-  private readonly saturating: (LoopsSeen & { readonly connections: number })[] = []
+  private readonly saturationLoops: (LoopThroughput & { readonly connections: number })[] = []
   requests = 0
-  /** Requests to a server that hangs: for long, nothing was answered any more. */
-  silent: LoadPoint | undefined
-  private silentTries = 0
-  private silentS = 0
-  /** Most cores that the generator used in a window. */
+  /** Load point of a server that hangs: it has long answered nothing. */
+  unresponsive: LoadPoint | undefined
+  private unresponsiveLoads = 0
+  private unresponsiveS = 0
+  /** Largest number of cores that the generator used in a window. */
   generatorCores = 0
   /** Connections that the server closed. */
   closedConnections = 0
@@ -64,15 +64,15 @@ export class Session {
     private readonly signal: AbortSignal,
     private readonly onStep: (point: LoadPoint, phase: Phase) => void,
   ) {
-    this.target = heardWithin(target, slo)
+    this.target = limitSilence(target, slo)
   }
 
-  /** Time under load since the budget began to count. */
+  /** Time under load since the budget started. */
   get spentS(): number {
     return this.totalS - this.budgetFromS
   }
 
-  /** Good answers of all closed loops, per second of them. */
+  /** Good answers of all closed loops per second of their time. */
   get answeredRps(): number {
     const answered = this.loops.reduce(
       (count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length,
@@ -83,72 +83,81 @@ export class Session {
   }
 
   /**
-   * What a loop got at the most, to its last answer, of those that saturated the server by at least
-   * half of the most connections: one that few wait for may be faster.
+   * Fastest closed loop, to its last answer, among those with at least half of the most
+   * connections: a loop with a short queue may be faster.
    */
-  get fastestLoop(): LoopsSeen {
-    const most = this.saturating.reduce(
+  get fastestLoop(): LoopThroughput {
+    const maxConnections = this.saturationLoops.reduce(
       (highest, { connections }) => Math.max(highest, connections),
       0,
     )
-    const deep = this.saturating.filter(({ connections }) => connections >= most / 2)
-    return deep.reduce<LoopsSeen>((fastest, loop) => (loop.rps > fastest.rps ? loop : fastest), {
-      rps: 0,
-      answers: 1,
-    })
+    const saturated = this.saturationLoops.filter(
+      ({ connections }) => connections >= maxConnections / 2,
+    )
+    return saturated.reduce<LoopThroughput>(
+      (fastest, loop) => (loop.rps > fastest.rps ? loop : fastest),
+      {
+        rps: 0,
+        answers: 1,
+      },
+    )
   }
 
-  /** Time that shall not count against the budget, seconds. */
-  forgive(seconds: number): void {
+  /** Excludes time from the budget. */
+  excludeFromBudget(seconds: number): void {
     this.budgetFromS += seconds
   }
 
-  /** The budget counts from here. */
+  /** Starts the budget. */
   startBudget(): void {
     this.budgetFromS = this.totalS
   }
 
   /**
-   * Forgets what was seen of a server that is another by now, but for the first points, so many of
-   * them.
+   * Drops what was observed of a server that has changed since, except the first `points` load
+   * points.
    */
   forget(points: number): void {
     this.points.length = points
     this.loops.length = 0
-    this.saturating.length = 0
-    this.aloneMs.length = 0
+    this.saturationLoops.length = 0
+    this.unloadedMs.length = 0
   }
 
   /** `keep: false` leaves the point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<Played> {
-    const run = countedRun(await this.generator.play(this.target, load, this.signal), this.slo)
+    const run = selectSloLatencies(
+      await this.generator.play(this.target, load, this.signal),
+      this.slo,
+    )
     return this.take(run, phase, keep)
   }
 
-  /** Counts a run as played, also one of an earlier process. */
+  /** Records a run as played, including one of an earlier process. */
   take(run: LoadRun, phase: Phase, keep = false): Played {
     const { load } = run
-    const point = loadPointOf(run, this.slo)
+    const point = summariseRun(run, this.slo)
     this.totalS += run.elapsedS
     this.requests += run.latencyMs.length
     this.closedConnections += run.connections?.closed ?? 0
     this.generatorCores = Math.max(this.generatorCores, run.generatorCores)
     if (keep) this.points.push(point)
-    this.listen(run, point)
+    this.trackResponses(run, point)
     if (load.kind === 'closed') {
       this.loops.push(run)
       if (phase === 'saturation')
-        this.saturating.push({
+        this.saturationLoops.push({
           connections: load.connections,
-          rps: untilLastRps(run),
+          rps: computeRateUntilLast(run),
           answers: run.latencyMs.length,
         })
-    } else if (phase === 'search' && !point.disturbed) this.aloneMs.push(...aloneIn(run))
+    } else if (phase === 'search' && !point.disturbed)
+      this.unloadedMs.push(...extractUnloadedLatencies(run))
     this.onStep(point, phase)
     return { run, point }
   }
 
-  /** Leaves the server alone for a while. */
+  /** Applies no load for a while. */
   async rest(seconds: number): Promise<void> {
     const { generator, target, signal } = this
     if (generator.rest !== undefined) await generator.rest(target, seconds, signal)
@@ -161,9 +170,9 @@ export class Session {
   }
 
   /**
-   * Opens connections for the open load to come: it would else time the opening of its own, which
-   * over TLS takes both sides' computing time. Servers in virtual time have none, and get the load
-   * where it is a burst that tells more.
+   * Opens connections for the following open load, which would else measure their opening; over TLS
+   * that takes CPU time on both sides. Servers in virtual time have no connections, and get the
+   * load only where a burst shows more.
    */
   async connect({
     connections,
@@ -178,24 +187,21 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 
-  /**
-   * Whether the server is there no more, or silent. Asks it again when some of a point's
-   * connections were refused or broken.
-   */
+  /** Whether the server is gone or hangs. Checks again after refused or broken connections. */
   async died(point: LoadPoint): Promise<boolean> {
-    if (serverGone(point) || this.silent !== undefined) return true
+    if (isServerGone(point) || this.unresponsive !== undefined) return true
     return (
-      brokenKinds.some((kind) => kind in point.errorKinds) &&
-      serverGone((await this.closed(1, 0.05, 'search', false)).point)
+      brokenConnectionErrors.some((kind) => kind in point.errorKinds) &&
+      isServerGone((await this.closed(1, 0.05, 'search', false)).point)
     )
   }
 
   /**
-   * Waits until a server that was overloaded answers as fast as when idle, or about two seconds, or
-   * until it is `silent`.
+   * Waits until an overloaded server is as fast as when unloaded, for about two seconds, or until
+   * it hangs.
    */
   async settle(idle: LoadPoint): Promise<void> {
-    for (let i = 0; i < 20 && this.silent === undefined; i++) {
+    for (let i = 0; i < 20 && this.unresponsive === undefined; i++) {
       const { point } = await this.closed(
         1,
         Math.max(0.02, (1.5 * idle.p50Ms) / 1000),
@@ -207,27 +213,29 @@ export class Session {
   }
 
   /**
-   * A server is `silent` where two loads in a row, and ten seconds, found no answer at all: of one
-   * request at a time, which waits for no other; and any of streams, which time out all together.
+   * A server hangs where two consecutive loads over ten seconds got no answer at all. This is
+   * decided by loads of one request at a time, which waits for no other, and by streams, which time
+   * out together.
    */
-  private listen({ load, elapsedS }: LoadRun, point: LoadPoint): void {
-    const nothing = point.errors > 0 && point.errorKinds.timeout === point.requests
-    if (!nothing) [this.silentTries, this.silentS] = [0, 0]
+  private trackResponses({ load, elapsedS }: LoadRun, point: LoadPoint): void {
+    const hasNoAnswer = point.errors > 0 && point.errorKinds.timeout === point.requests
+    if (!hasNoAnswer) [this.unresponsiveLoads, this.unresponsiveS] = [0, 0]
     else if (
       (load.kind === 'closed' && load.connections === 1) ||
       (this.target.kind === 'http' && this.target.silentMs !== undefined)
     ) {
-      this.silentTries++
-      this.silentS += elapsedS
+      this.unresponsiveLoads++
+      this.unresponsiveS += elapsedS
     }
-    if (this.silentTries >= fewestSilent && this.silentS >= silentFromS) this.silent = point
+    if (this.unresponsiveLoads >= minUnresponsiveLoads && this.unresponsiveS >= minUnresponsiveS)
+      this.unresponsive = point
   }
 
-  /** What there is to say of a server that `died`. */
+  /** Describes why the server counts as dead. */
   causeOfDeath(point: LoadPoint): string {
-    return this.silent === undefined
-      ? `nothing listens any more: ${failuresOf(point)}`
-      : `nothing is answered any more: ${failuresOf(this.silent)}`
+    return this.unresponsive === undefined
+      ? `nothing listens any more: ${describeErrors(point)}`
+      : `nothing is answered any more: ${describeErrors(this.unresponsive)}`
   }
 
   open(
@@ -241,21 +249,25 @@ export class Session {
   }
 }
 
-/** The timeout of a stream is long, for answers are: that nothing comes of any is told sooner. */
-function heardWithin(target: Target, slo: Slo): Target {
+/**
+ * The timeout of a stream is long, as answers are; streams without any data are given up sooner.
+ */
+function limitSilence(target: Target, slo: Slo): Target {
   if (target.kind !== 'http' || target.transport !== 'sse') return target
-  const longestMs = longestLimitMs(slo)
-  return { ...target, silentMs: Math.max(1000 * silentFromS, silentLimits * longestMs) }
+  const longestMs = maxLimitMs(slo)
+  return { ...target, silentMs: Math.max(1000 * minUnresponsiveS, unresponsiveLimits * longestMs) }
 }
 
-/** The failures of a point in words: "12 of 300 requests failed (status 503 × 12)". */
-export function failuresOf(point: Pick<LoadPoint, 'errors' | 'requests' | 'errorKinds'>): string {
+/** Describes the errors of a point: "12 of 300 requests failed (status 503 × 12)". */
+export function describeErrors(
+  point: Pick<LoadPoint, 'errors' | 'requests' | 'errorKinds'>,
+): string {
   const kinds = Object.entries(point.errorKinds)
     .sort((a, b) => b[1] - a[1])
     .map(([kind, count]) => `${kind} × ${count}`)
   return `${point.errors} of ${point.requests} requests failed (${kinds.join(', ')})`
 }
 
-/** True when no request of a point reached a server. */
-const serverGone = (point: LoadPoint): boolean =>
+/** Whether no request of a point reached a server. */
+const isServerGone = (point: LoadPoint): boolean =>
   point.errors === point.requests && (point.errorKinds.refused ?? 0) > point.requests / 2

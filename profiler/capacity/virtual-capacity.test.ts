@@ -1,12 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { trueCapacities } from '../bench/truth.bench.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import type { Uniform } from '../seeded-random.ts'
 import { DisciplineServer } from '../testing/discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
 import { virtualCases } from '../testing/virtual-servers.ts'
-import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
-import { confirmCapacity } from './confirm/confirm.ts'
+import { confirmCapacity } from './confirmation/confirm.ts'
 import { type CapacityOptions, measureCapacity } from './measure.ts'
 
 const { signal } = new AbortController()
@@ -97,7 +102,7 @@ describe('capacity of servers whose true one is known', () => {
     ).toBeLessThan(0.025)
   })
 
-  test('a stall that only closed loops met is in the interval: batches of as many are alike, however many more waited', async () => {
+  test('an outage that only closed loops met is in the interval: batches of as many are alike, however many more waited', async () => {
     const { server, slo, name } = caseOf('batch 16, 60 ms stalls by the clock')
     const found = await measure(server(7021), slo, { seed: 1_003_000 })
     expect(found.capacityRps).toBeGreaterThan(truths[name]!)
@@ -126,7 +131,7 @@ describe('capacity of servers whose true one is known', () => {
       found.map(({ capacityRps }) => Math.abs(capacityRps / truth - 1)).sort((a, b) => a - b)[3],
     ).toBeLessThan(0.04)
     const told = found.filter(({ caveats }) =>
-      caveats.some((caveat) => caveat.includes('ever rarer')),
+      caveats.some((caveat) => caveat.includes('became rarer')),
     )
     expect(told.length).toBeGreaterThan(0)
     expect(told.every(({ outcome }) => outcome !== 'converged')).toBe(true)
@@ -278,7 +283,7 @@ test('a server that refuses before it gets slow is bounded by its errors', async
     { effort: 'standard' },
   )
   // M/D/1 with three places: one in a thousand is refused at about 30 a second.
-  expect(found.detail).toMatch(/requests fail from|requests are refused once its queue is full/)
+  expect(found.detail).toMatch(/requests fail from|requests are refused once the queue is full/)
   expect(found.capacityRps).toBeGreaterThan(24)
   expect(found.capacityRps).toBeLessThan(37)
 })
@@ -316,7 +321,7 @@ describe('a server that slows down while it is measured', () => {
         change: expect.closeTo(1 / slower, 1),
       })
       expect(found.detail).toMatch(
-        /^got slower while it was measured: its steps took [\d.]+ times as long/,
+        /^slowed down during the measurement: service took [\d.]+ times as long/,
       )
       expect(found.capacityRps).toBeGreaterThan(from)
       expect(found.capacityRps).toBeLessThan(to)

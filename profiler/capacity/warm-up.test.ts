@@ -1,18 +1,20 @@
 import { describe, expect, test } from 'vitest'
+import type { Phase } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
 import type { Uniform } from '../seeded-random.ts'
 import { QueueServer } from '../testing/queue-server.ts'
 import { runOf, scriptedGenerator } from '../testing/scripted-generator.ts'
 import { targetAt } from '../testing/servers.ts'
 import { simpleCases } from '../testing/simple-servers.ts'
-import type { LoadPoint, LoadRun, Phase } from '../types.ts'
 import { measureCapacity } from './measure.ts'
 import { Session } from './session.ts'
 import {
-  requestsToWarm,
-  requestsUntilSteady,
-  untilNoFaster,
-  WarmUpByNumber,
-  warmUpOf,
+  estimateRequestsToWarm,
+  estimateRequestsUntilSteady,
+  RequestWarmUp,
+  summariseWarmUp,
+  warmUntilSteady,
 } from './warm-up.ts'
 
 /** How many windows of these latencies are played; `undefined` where none is. */
@@ -22,7 +24,7 @@ async function windowsOf(
   more: Partial<LoadRun>[] = [],
 ): Promise<number> {
   let played = 0
-  await untilNoFaster(most, async (window) => {
+  await warmUntilSteady(most, async (window) => {
     expect(window).toBe(played)
     const latencies = windows[played++]
     return (
@@ -58,36 +60,42 @@ describe('what a warm-up by number tells', () => {
     answered.map((rps, i) => ({ rps, achievedRps: rps, elapsedS: 1, untilS: i + 1 }))
 
   test('it was steady after the last window from which the others grew no more', () => {
-    expect(warmUpOf(540, windows(100, 100, 100, 100))).toEqual({ requests: 540, steadyAfter: 140 })
-    expect(warmUpOf(540, windows(20, 20, 100, 100, 100, 100))).toEqual({
+    expect(summariseWarmUp(540, windows(100, 100, 100, 100))).toEqual({
       requests: 540,
       steadyAfter: 140,
     })
-    expect(warmUpOf(300, windows(20, 40, 80, 160))).toEqual({ requests: 300, steadyAfter: 140 })
-    expect(warmUpOf(700, [])).toEqual({ requests: 700, steadyAfter: 700 })
+    expect(summariseWarmUp(540, windows(20, 20, 100, 100, 100, 100))).toEqual({
+      requests: 540,
+      steadyAfter: 140,
+    })
+    expect(summariseWarmUp(300, windows(20, 40, 80, 160))).toEqual({
+      requests: 300,
+      steadyAfter: 140,
+    })
+    expect(summariseWarmUp(700, [])).toEqual({ requests: 700, steadyAfter: 700 })
   })
 
   test('half as many again warm servers alike, 128 at least and no more than an unknown one gets', () => {
-    expect(requestsToWarm([])).toBeUndefined()
-    expect(requestsToWarm([{ requests: 511, steadyAfter: 40 }])).toBeUndefined()
-    expect(requestsToWarm([{ requests: 512, steadyAfter: 40 }])).toBe(128)
+    expect(estimateRequestsToWarm([])).toBeUndefined()
+    expect(estimateRequestsToWarm([{ requests: 511, steadyAfter: 40 }])).toBeUndefined()
+    expect(estimateRequestsToWarm([{ requests: 512, steadyAfter: 40 }])).toBe(128)
     const two = [
       { requests: 512, steadyAfter: 100 },
       { requests: 600, steadyAfter: 201 },
     ]
-    expect(requestsToWarm(two)).toBe(302)
-    expect(requestsToWarm([...two, { requests: 300, steadyAfter: 300 }])).toBe(302)
-    expect(requestsToWarm([{ requests: 900, steadyAfter: 500 }])).toBe(512)
-    expect(requestsUntilSteady([{ requests: 900, steadyAfter: 500 }])).toBe(750)
-    expect(requestsUntilSteady([])).toBeUndefined()
+    expect(estimateRequestsToWarm(two)).toBe(302)
+    expect(estimateRequestsToWarm([...two, { requests: 300, steadyAfter: 300 }])).toBe(302)
+    expect(estimateRequestsToWarm([{ requests: 900, steadyAfter: 500 }])).toBe(512)
+    expect(estimateRequestsUntilSteady([{ requests: 900, steadyAfter: 500 }])).toBe(750)
+    expect(estimateRequestsUntilSteady([])).toBeUndefined()
   })
 
   /**
    * What is gained per second as windows of a second each, of eight connections, have these
    * answers.
    */
-  const gainsOf = async (answered: readonly number[], lookAgain?: readonly number[]) => {
-    const all = [...answered, ...(lookAgain ?? [])]
+  const gainsOf = async (answered: readonly number[], recheckGain?: readonly number[]) => {
+    const all = [...answered, ...(recheckGain ?? [])]
     const generator = scriptedGenerator((load, window) =>
       runOf(load, Array<number>(all[window]!).fill(8)),
     )
@@ -98,10 +106,10 @@ describe('what a warm-up by number tells', () => {
       new AbortController().signal,
       () => {},
     )
-    const warmUp = new WarmUpByNumber(session, 1)
+    const warmUp = new RequestWarmUp(session, 1)
     for (const _ of answered) await warmUp.play()
     const isWarm = warmUp.isWarm()
-    if (lookAgain !== undefined) await warmUp.lookAgain()
+    if (recheckGain !== undefined) await warmUp.recheckGain()
     return { isWarm, gainPerS: warmUp.gainPerS, windows: generator.asked.length }
   }
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
@@ -159,7 +167,7 @@ describe('what a warm-up by number tells', () => {
 
   test('a steady server is measured sooner for it, and comes to the same', async () => {
     const [whole, shorter] = [await measured('FIFO 8 ms'), await measured('FIFO 8 ms', 128)]
-    expect(requestsToWarm([whole.warmUp!])).toBeLessThan(300)
+    expect(estimateRequestsToWarm([whole.warmUp!])).toBeLessThan(300)
     expect(shorter.seconds).toBeLessThan(whole.seconds - 2)
     expect(shorter.capacityRps / whole.capacityRps).toBeCloseTo(1, 1)
   })
@@ -193,7 +201,7 @@ describe('what a warm-up by number tells', () => {
   test('one that warms by its number of requests tells of as many', async () => {
     const { warmUp } = await measured('FIFO 8 ms, first 300 5x slower')
     expect(warmUp!.steadyAfter).toBeGreaterThan(300)
-    expect(requestsToWarm([warmUp!])).toBeGreaterThan(450)
+    expect(estimateRequestsToWarm([warmUp!])).toBeGreaterThan(450)
   })
 })
 

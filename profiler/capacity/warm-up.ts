@@ -1,30 +1,32 @@
 import { mean, sum } from 'simple-statistics'
-import { type Moments, momentsOf } from '../statistics/dependence.ts'
-import { untilLastRps } from '../statistics/load-point.ts'
-import type { LoadPoint, LoadRun, Measurement } from '../types.ts'
-import { firstConnections, grew } from './saturation.ts'
+import { computeRateUntilLast } from '../load/load-point.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Measurement } from '../model/measurement.ts'
+import { computeLatencyMoments, type Moments } from '../statistics/dependence.ts'
+import { firstConnections, hasGrown } from './saturation.ts'
 import type { Session } from './session.ts'
 
 /**
- * Plays windows until one is no faster than the one before by more than chance (two standard
- * errors, or 2 %), or `most`. A window that was cut short does not end it; one that is not played
- * (undefined) does.
+ * Plays windows until one is not significantly faster than the one before (two standard errors, or
+ * 2 %), or until `maxWindows`. A window that was cut short does not end the warm-up; a window that
+ * is not played (undefined) does.
  */
-export async function untilNoFaster(
-  most: number,
+export async function warmUntilSteady(
+  maxWindows: number,
   play: (window: number) => Promise<LoadRun | undefined>,
 ): Promise<void> {
   let before: Moments | undefined
-  for (let window = 0; window < most; window++) {
+  for (let window = 0; window < maxWindows; window++) {
     const run = await play(window)
     if (run === undefined) return
-    const now = momentsOf(run.latencyMs)
-    if (before !== undefined && run.cutMs === undefined && !faster(now, before)) return
+    const now = computeLatencyMoments(run.latencyMs)
+    if (before !== undefined && run.cutMs === undefined && !isFaster(now, before)) return
     before = now
   }
 }
 
-const faster = (now: Moments, before: Moments): boolean =>
+const isFaster = (now: Moments, before: Moments): boolean =>
   now.mean <=
   before.mean -
     Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
@@ -32,42 +34,42 @@ const faster = (now: Moments, before: Moments): boolean =>
 export type WarmUp = NonNullable<Measurement['warmUp']>
 
 /**
- * Requests after which a server of which nothing is known is warm, if it warms by their number; and
- * how long a trial can wait for it, seconds.
+ * Requests after which an unknown server counts as warm, and the longest time that a trial waits
+ * for that, seconds.
  */
-const requestsUnknown = 512
-const mostS = 16
+const defaultWarmUpRequests = 512
+const maxWarmUpS = 16
 /**
- * Of a server that was watched for so many before: fewest, and as many times those after which it
- * was steady.
+ * For servers with earlier warm-ups: the minimum number of requests, and the factor on those after
+ * which they were steady.
  */
-const fewestKnown = 128
-const beyondSteady = 1.5
+const minKnownRequests = 128
+const steadyMargin = 1.5
 
-/** A closed loop of the warm-up by number. */
+/** A closed loop of the warm-up by requests. */
 interface WarmUpWindow {
-  /** Answers per second up to the last one, and while it was sent. */
+  /** Answers per second until the last one, and until the end of sending. */
   readonly rps: number
   readonly achievedRps: number
   readonly elapsedS: number
-  /** When it ended, seconds under load. */
+  /** End of the loop, in seconds under load. */
   readonly untilS: number
 }
 
 /**
- * Windows that show whether a server still gets faster: a fast one in few, a slow one in many, of
- * whose gain the last quarter may have had a part.
+ * Windows that show whether a server still speeds up: few for a fast change, many for a slow one,
+ * whose last quarter must still show part of the gain.
  */
-const fewestGaining = 4
-const leastGaining = 8
-const leastOfGain = 0.1
+const minGainWindows = 4
+const minSlowGainWindows = 8
+const minLastGainShare = 0.1
 
-/** Warms a server by the number of its requests, and tells whether it is warm. */
-export class WarmUpByNumber {
+/** Warms a server by a number of requests, and shows whether it is warm. */
+export class RequestWarmUp {
   readonly windows: WarmUpWindow[] = []
   /**
-   * Share of its speed that it gained per second when it was looked at last, beyond chance; 0 where
-   * it was level, or too few windows told.
+   * Share of its speed that the server gained per second at the last check, beyond chance. 0 where
+   * it was level or too few windows were played.
    */
   gainPerS = 0
 
@@ -82,31 +84,31 @@ export class WarmUpByNumber {
 
   async play(): Promise<LoadPoint> {
     const point = await this.window()
-    this.gainPerS = gainOf(this.windows)
+    this.gainPerS = estimateGain(this.windows)
     return point
   }
 
   /**
-   * Whether caches, compilers and lazily loaded models are warm, or have had as long as a trial can
-   * wait: after so many requests, unless the last windows still answered more and more, as they do
-   * while ever fewer of them miss a cache. What takes time more than requests is left to the closed
+   * Whether caches, compilers and lazily loaded models are warm, or a trial can wait no longer. A
+   * server is warm after `enough` requests, unless the last windows still answered more and more,
+   * as they do while ever fewer requests miss a cache. Warm-ups that depend on time are left to the
    * loops of the saturation.
    */
-  isWarm(enough = requestsUnknown): boolean {
+  isWarm(enough = defaultWarmUpRequests): boolean {
     const { session, gainPerS } = this
-    return session.totalS >= mostS || (session.requests >= enough && gainPerS === 0)
+    return session.totalS >= maxWarmUpS || (session.requests >= enough && gainPerS === 0)
   }
 
   /**
-   * Looks again at a server that was still gaining when it was looked at last, and had other load
-   * since: by as many windows now as the last ones then.
+   * Checks a server again that was still speeding up at the last check and has had other load
+   * since, with as many windows as then.
    */
-  async lookAgain(): Promise<void> {
+  async recheckGain(): Promise<void> {
     if (this.gainPerS === 0) return
-    const before = Math.min(leastGaining, this.windows.length)
+    const before = Math.min(minSlowGainWindows, this.windows.length)
     for (let i = 0; i < before; i++) await this.window()
     const all = this.windows.slice(-2 * before)
-    this.gainPerS = grew(answeredIn(all)) ? gainedPerS(all) : 0
+    this.gainPerS = hasGrown(normaliseAnswers(all)) ? computeGainPerS(all) : 0
   }
 
   private async window(): Promise<LoadPoint> {
@@ -117,7 +119,7 @@ export class WarmUpByNumber {
       false,
     )
     this.windows.push({
-      rps: untilLastRps(run),
+      rps: computeRateUntilLast(run),
       achievedRps: point.achievedRps,
       elapsedS: run.elapsedS,
       untilS: this.session.totalS,
@@ -126,33 +128,38 @@ export class WarmUpByNumber {
   }
 }
 
-function gainOf(windows: readonly WarmUpWindow[]): number {
-  if (windows.length < fewestGaining) return 0
-  for (let count = leastGaining; count < 2 * Math.max(leastGaining, windows.length); count *= 2) {
+function estimateGain(windows: readonly WarmUpWindow[]): number {
+  if (windows.length < minGainWindows) return 0
+  for (
+    let count = minSlowGainWindows;
+    count < 2 * Math.max(minSlowGainWindows, windows.length);
+    count *= 2
+  ) {
     const last = windows.slice(-count)
-    const answered = answeredIn(last)
+    const answered = normaliseAnswers(last)
     const half = answered.length >> 1
     const gained = sum(answered.slice(-half)) - sum(answered.slice(0, half))
-    if (grew(answered) && !isLevel(answered.slice(-half), leastOfGain * gained))
-      return gainedPerS(last)
+    if (hasGrown(answered) && !hasLevelled(answered.slice(-half), minLastGainShare * gained))
+      return computeGainPerS(last)
   }
   return 0
 }
 
 /**
- * Whether the later half of windows answered less than so many more, beyond the chance of arrivals
- * at random.
+ * Whether the later half of the windows answered less than `more` beyond the earlier half, given
+ * the noise of random arrivals.
  */
-function isLevel(answered: readonly number[], more: number): boolean {
+function hasLevelled(answered: readonly number[], more: number): boolean {
   const half = answered.length >> 1
   const [earlier, later] = [sum(answered.slice(0, half)), sum(answered.slice(-half))]
   return later - earlier + Math.sqrt(earlier + later) < more
 }
 
 /**
- * Share of its speed that a server gained per second from the earlier half of windows to the later.
+ * Share of its speed that a server gained per second from the earlier to the later half of the
+ * windows.
  */
-function gainedPerS(windows: readonly WarmUpWindow[]): number {
+function computeGainPerS(windows: readonly WarmUpWindow[]): number {
   const half = windows.length >> 1
   const [earlier, later] = [windows.slice(0, half), windows.slice(-half)]
   const rpsOf = (of: readonly WarmUpWindow[]) => mean(of.map(({ rps }) => rps))
@@ -161,41 +168,42 @@ function gainedPerS(windows: readonly WarmUpWindow[]): number {
   return (rpsOf(later) / rpsOf(earlier) - 1) / (middleS(later) - middleS(earlier))
 }
 
-/** Answers of windows, were all as long as they are on the mean. */
-function answeredIn(windows: readonly WarmUpWindow[]): number[] {
+/** Answers of windows, scaled to their mean length. */
+function normaliseAnswers(windows: readonly WarmUpWindow[]): number[] {
   const meanS = mean(windows.map(({ elapsedS }) => elapsedS))
   return windows.map(({ rps }) => rps * meanS)
 }
 
 /**
- * What a warm-up has shown, for those of servers alike. @param requests of all of it @param windows
- * by number
+ * Summarises a warm-up, for later servers of the same type.
+ * @param requests number of all requests
+ * @param windows windows of the warm-up by requests
  */
-export function warmUpOf(requests: number, windows: readonly WarmUpWindow[]): WarmUp {
-  const first = windows.findIndex((_, i) => !grew(answeredIn(windows.slice(i))))
+export function summariseWarmUp(requests: number, windows: readonly WarmUpWindow[]): WarmUp {
+  const first = windows.findIndex((_, i) => !hasGrown(normaliseAnswers(windows.slice(i))))
   const after =
     first < 0 ? 0 : windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
   return { requests, steadyAfter: requests - Math.round(after) }
 }
 
 /**
- * After how many requests a server is steady whose kind was warmed before; undefined where no
- * warm-up of it was as long as one of an unknown server.
+ * Requests after which servers of this type are steady. Undefined where no earlier warm-up was as
+ * long as that of an unknown server.
  */
-export function requestsUntilSteady(seen: readonly WarmUp[]): number | undefined {
-  const watched = seen.filter(({ requests }) => requests >= requestsUnknown)
+export function estimateRequestsUntilSteady(warmUps: readonly WarmUp[]): number | undefined {
+  const watched = warmUps.filter(({ requests }) => requests >= defaultWarmUpRequests)
   if (watched.length === 0) return undefined
   return Math.max(
-    fewestKnown,
-    ...watched.map(({ steadyAfter }) => Math.ceil(beyondSteady * steadyAfter)),
+    minKnownRequests,
+    ...watched.map(({ steadyAfter }) => Math.ceil(steadyMargin * steadyAfter)),
   )
 }
 
 /**
- * How many of them warm it before its saturation is looked for, which warms it further: no more
- * than an unknown one gets.
+ * Requests that warm a server of this type before its saturation, which warms it further; no more
+ * than for an unknown server.
  */
-export function requestsToWarm(seen: readonly WarmUp[]): number | undefined {
-  const steady = requestsUntilSteady(seen)
-  return steady && Math.min(requestsUnknown, steady)
+export function estimateRequestsToWarm(warmUps: readonly WarmUp[]): number | undefined {
+  const steady = estimateRequestsUntilSteady(warmUps)
+  return steady && Math.min(defaultWarmUpRequests, steady)
 }

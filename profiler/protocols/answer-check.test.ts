@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Answered, AnswerReading } from '../types.ts'
 import { AnswerCheck, type AnswerSpec } from './answer-check.ts'
 import { bitsOf, goldenOf } from './golden-answers.ts'
+import type { Answered, AnswerReading } from './protocol.ts'
 
 const of = (document: unknown): Answered => ({ document, result: document })
 const said = (text: string): Answered => ({ document: { text }, result: text, generated: true })

@@ -1,29 +1,33 @@
 /**
- * Answers held against what is expected of them and against golden ones, one after another: before
- * a load, and a few of its own.
+ * Checks answers against expectations and golden answers, one after another: before a load, and a
+ * sample of its own.
  */
-import type { Answered, AnswerReading, Target } from '../types.ts'
+import type { Target } from '../model/target.ts'
 import { covers, type Expectation, unexpected } from './expectations.ts'
 import {
   type Bits,
   type Comparison,
   differenceFrom,
   type GoldenAnswers,
-  mostOthers,
+  maxDifferentRequests,
 } from './golden-answers.ts'
+import type { Answered, AnswerReading } from './protocol.ts'
 
-/** Of one configuration. JSON-safe, for a process elsewhere. */
+/** Expected answers of one configuration. JSON-safe, for a remote process. */
 export interface AnswerSpec {
   readonly expect: readonly Expectation[]
   /** Absent: answers are not compared. */
   readonly golden?: GoldenAnswers
   readonly bits: Bits
   readonly configuration: Readonly<Record<string, number | string>>
-  /** Of the largest number at a place, in place of the precision's own. */
+  /** Relative to the largest number at a path; replaces the default of the precision. */
   readonly tolerance?: number
 }
 
-/** What is wrong with an answer, in words. @param what follows 'answered, but' */
+/**
+ * Describes what is wrong with an answer.
+ * @param what follows 'answered, but'
+ */
 export const answeredBut = (body: number, what: string): string =>
   `request ${body} was answered, but ${what}`
 
@@ -35,7 +39,7 @@ export class AnswerCheck {
   private wrong: string | undefined
   private pending: Promise<void> = Promise.resolve()
 
-  /** @param target whose answers they are: absent, nobody looks whether they mean what was asked */
+  /** @param target target of the answers; absent: their meaning is not checked */
   constructor(
     private readonly spec: AnswerSpec,
     private readonly reading: AnswerReading,
@@ -47,7 +51,7 @@ export class AnswerCheck {
     this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: reading.tensors }
   }
 
-  /** An answer's bytes; they are read in their turn. */
+  /** Adds an answer; answers are checked in order. */
   take(body: number, answer: Uint8Array): void {
     this.pending = this.pending.then(async () => {
       if (this.wrong !== undefined) return
@@ -73,12 +77,14 @@ export class AnswerCheck {
     else if (difference !== undefined) this.others.push(difference.shown)
   }
 
-  /** What is wrong with the answers so far, both sides shown; undefined where nothing is. */
+  /**
+   * Describes what is wrong with the answers so far, with both sides; undefined where nothing is.
+   */
   async fault(): Promise<string | undefined> {
     await this.pending
     const { golden } = this.spec
     if (this.wrong !== undefined || golden === undefined) return this.wrong
-    const most = mostOthers(golden, this.comparison, this.compared, this.generated)
+    const most = maxDifferentRequests(golden, this.comparison, this.compared, this.generated)
     return this.others.length > most ? this.inWords(this.others[0]!) : undefined
   }
 

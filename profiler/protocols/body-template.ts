@@ -1,4 +1,4 @@
-/** Bodies of a server's own JSON as they are written: a text with places for items. */
+/** Templates of JSON bodies: a text with placeholders for items. */
 
 /** {{text}}, {{image}} or {{int}}, or a list of them. */
 export const placeholder = /\{\{\s*(\w+)\s*\}\}/g
@@ -17,9 +17,9 @@ const examples: Readonly<Record<string, string>> = {
 }
 
 /**
- * Line of a text at which it stops to be the beginning of JSON, from 1; undefined for a text of one
- * line. The parser of Node 20 says the place in some messages alone: with less and less of the text
- * it is where `message` is no longer what it says.
+ * Line of a text at which it stops being the beginning of JSON, from 1; undefined for a text of one
+ * line. The parser of Node 20 reports the position in some messages only. So the text is shortened
+ * until `message` changes.
  */
 function lineOfFault(message: string, text: string): number | undefined {
   if (!text.includes('\n')) return undefined
@@ -28,7 +28,7 @@ function lineOfFault(message: string, text: string): number | undefined {
   return text.slice(0, at).split('\n').length
 }
 
-/** How much of a text it takes for the parser to stop at the same token. */
+/** Length of text that makes the parser stop at the same token. */
 function lastNeeded(message: string, text: string): number {
   const token = /^[^,]*/.exec(message)![0]
   let [fine, faulty] = [0, text.length]
@@ -49,7 +49,7 @@ function faultOf(text: string): string | undefined {
   }
 }
 
-/** The first name that is filled in nowhere. */
+/** First placeholder with an unknown name. */
 function unknownName(
   template: string,
 ): { readonly what: string; readonly hint: string } | undefined {
@@ -60,14 +60,15 @@ function unknownName(
     : { what: `the body template asks for {{${unknown}}}`, hint: knownHint }
 }
 
-/** The same of templates that need not be JSON: a form's fields, a text. */
+/** The same for templates that need not be JSON: form fields, texts. */
 export const formFault = (
   templates: readonly string[],
 ): { readonly what: string; readonly hint: string } | undefined =>
   templates.map(unknownName).find((fault) => fault !== undefined)
 
 /**
- * What is wrong with a body template, told by filling in an example; undefined where nothing is.
+ * Describes what is wrong with a body template, by filling in an example; undefined where nothing
+ * is.
  */
 export function templateFault(
   template: string,

@@ -12,14 +12,15 @@ import {
   type Socket,
 } from 'node:net'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
+import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
 import { testCertificate, testKey } from '../testing/certificate.ts'
 import { startGrpcServer } from '../testing/known-grpc-server.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import { wire } from '../testing/wire.ts'
-import type { Load, Target } from '../types.ts'
 import { detectProtocol, protocolFor } from './index.ts'
 
 const { signal } = new AbortController()
@@ -283,7 +284,7 @@ describe.each(['h2c', 'h2'] as const)('streamed answers over %s', (kind) => {
       signal,
     )
     skipIfDisturbed(run, skip)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(point.errorKinds).toEqual({})
     const { ttft, tpot, e2e, interToken } = point.stream!
     const late = 2 * point.latenessP99Ms

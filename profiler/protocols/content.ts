@@ -1,7 +1,4 @@
-/**
- * What the items of requests are: made up, or taken from the user's texts and pictures, one after
- * another.
- */
+/** Items of requests: generated, or taken from the user's texts and images in order. */
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
@@ -18,24 +15,24 @@ import {
 import { sizeOf } from './tensor-bytes.ts'
 
 export interface Content {
-  /** Items until they repeat; Infinity for what is made up. */
+  /** Items until they repeat; Infinity for generated ones. */
   readonly available: number
   text(): string
-  /** A picture as a file's bytes, JPEG or PNG. */
+  /** An image as the bytes of a file, JPEG or PNG. */
   image(): Promise<Buffer>
   /** One item of a numeric input, row-major. */
   numbers(input: TensorInput): Promise<(number | boolean)[]>
 }
 
-/** Throws a PayloadError for files that cannot be used, naming every bad one. */
+/** Throws a PayloadError that names every unusable file. */
 export function contentOf(source: ItemSource): Promise<Content> {
   if (source.kind === 'texts') return textsOf(source)
   return source.kind === 'images' ? imagesOf(source) : Promise.resolve(madeUp(source.seed))
 }
 
 /**
- * Reads what requests are to be made of. @throws PayloadError for what cannot be used, naming every
- * bad file or line
+ * Checks a payload source.
+ * @throws PayloadError that names every unusable file or line
  */
 export async function checkPayload(source: PayloadSource): Promise<void> {
   if (source.kind === 'file') await bodiesFromFile(source)
@@ -95,7 +92,7 @@ async function imagesOf({
   if (names.length === 0) throw new PayloadError(`${path} holds no picture`, hint)
   const files = shuffled(names, seed).map((name) => join(path, name))
   const wrong: string[] = []
-  // No more than the pool can take are looked into.
+  // Only as many files as the pool can use are checked.
   for (const file of files.slice(0, count ?? 64)) if (!(await isPicture(file))) wrong.push(file)
   if (wrong.length > 0)
     throw new PayloadError(
@@ -125,7 +122,7 @@ async function isPicture(file: string): Promise<boolean> {
   }
 }
 
-/** Fisher and Yates, seeded: a part of a folder is no longer its first names. */
+/** Fisher-Yates shuffle with a seed, so that a part of a folder is not its first names. */
 function shuffled(names: readonly string[], seed: number): string[] {
   const uniform = seeded(seed)
   const out = [...names]
@@ -137,7 +134,7 @@ function shuffled(names: readonly string[], seed: number): string[] {
 }
 
 /**
- * Where a numeric tensor holds a picture: its last three dimensions, channels first or last.
+ * Layout of an image in a numeric tensor: its last three dimensions, channels first or last.
  * Undefined for other tensors.
  */
 function layoutOf({
@@ -158,8 +155,8 @@ function layoutOf({
 }
 
 /**
- * A picture as the tensor that a model takes: scaled to cover its size, whole numbers 0 to 255,
- * floats 0 to 1.
+ * Converts an image to the tensor of a model: scaled to cover its size, integers 0 to 255, floats 0
+ * to 1.
  */
 async function pixels(file: string, input: TensorInput): Promise<number[]> {
   const { height, width, channels, first } = layoutOf(input)!
@@ -176,7 +173,7 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
       'remove or convert it',
     )
   }
-  // Bytes with a sign are quantised around zero.
+  // Signed bytes are quantised around zero.
   const zero = input.most === 127 ? 128 : 0
   const value = (byte: number) =>
     input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4
@@ -187,16 +184,14 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
 }
 
 /**
- * Values of one item, of all inputs together; dimensions of one. More is no model's, or no
- * request's.
+ * Limits on the values of one item over all inputs, and on its dimensions, beyond any real model.
  */
-const mostValues = 2 ** 24
-const mostDimensions = 32
+const maxValues = 2 ** 24
+const maxDimensions = 32
 
 /**
- * The inputs as a source fills them. A folder of pictures fills inputs of bytes whatever their name
- * is. Throws a PayloadError where no input takes what the source has, and for tensors that are too
- * large to be made.
+ * Matches a source to inputs. A folder of images fills byte inputs whatever their name. Throws a
+ * PayloadError where no input fits the source, and for tensors that are too large.
  */
 export function fitted<Input extends TensorInput>(
   source: ItemSource,
@@ -206,11 +201,11 @@ export function fitted<Input extends TensorInput>(
   const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
   const values = inputs.reduce((sum, { shape }) => sum + sizeOf(shape), 0)
   if (
-    !(values <= mostValues) ||
-    inputs.some(({ shape }) => shape.length > mostDimensions || !shape.every(Number.isSafeInteger))
+    !(values <= maxValues) ||
+    inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${named}: a request is made of up to ${mostValues.toLocaleString('en-US')} values, in ${mostDimensions} whole dimensions`,
+      `${named}: a request is made of up to ${maxValues.toLocaleString('en-US')} values, in ${maxDimensions} whole dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))

@@ -1,25 +1,28 @@
 /**
- * Lengths that a model's context takes: prompt and answer share it, counted as the server counts.
+ * Lengths that fit the context of a model, which prompt and answer share, in tokens of the server.
  */
 
 export interface ContextFit {
   /** Tokens of a prompt and its answer together. */
   readonly context: number
-  /** The server's tokens for one of ours. */
+  /** Tokens of the server per token of ours. */
   readonly perToken: number
-  /** How far `perToken` may be off, as a standard deviation; 0 where both count alike. */
+  /** Standard deviation of `perToken`; 0 where both counts agree. */
   readonly perTokenError: number
-  /** Tokens that a template puts around each message. */
+  /** Tokens that a template adds to each message. */
   readonly perMessage: number
 }
 
-/** The server's count of a prompt, no lower than it is but once in some hundreds. */
+/**
+ * Tokens of a prompt as the server counts them, an upper bound with rare exceptions (one in some
+ * hundreds).
+ */
 function served(
   { perToken, perTokenError, perMessage }: ContextFit,
   inputTokens: number,
   messages: number,
 ): number {
-  // Tokens beyond one a word come by chance, as rare events do.
+  // Additional tokens per word occur at random, like rare events.
   const chance = Math.sqrt(
     Math.max(0, perToken - 1) * inputTokens + (perTokenError * inputTokens) ** 2,
   )
@@ -33,11 +36,11 @@ export const fits = (
   messages = 1,
 ): boolean => served(fit, inputTokens, messages) + outputTokens <= fit.context
 
-/** The longest prompt that leaves half of the context to the answer, at least one token. */
-export const longestPrompt = (fit: ContextFit): number =>
-  longestBeside(fit, Math.floor(fit.context / 2))
+/** Longest prompt that leaves half of the context to the answer, at least one token. */
+export const maxPromptTokens = (fit: ContextFit): number =>
+  maxTemplateTokens(fit, Math.floor(fit.context / 2))
 
-function longestBeside(fit: ContextFit, outputTokens: number): number {
+function maxTemplateTokens(fit: ContextFit, outputTokens: number): number {
   let [low, high] = [1, fit.context]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
@@ -48,8 +51,8 @@ function longestBeside(fit: ContextFit, outputTokens: number): number {
 }
 
 /**
- * Both as they are where they fit; else the prompt gives way until the answer is half of the
- * context, from there the answer too.
+ * Fits prompt and answer to the context. The prompt is shortened until the answer is half of the
+ * context, then the answer too.
  */
 export function lengthsWithin(
   fit: ContextFit | undefined,
@@ -61,7 +64,7 @@ export function lengthsWithin(
   const room = fit.context - served(fit, inputTokens, 1)
   const answer = Math.min(outputTokens, Math.max(1, room, Math.floor(fit.context / 2)))
   return {
-    inputTokens: Math.min(inputTokens, longestBeside(fit, answer)),
+    inputTokens: Math.min(inputTokens, maxTemplateTokens(fit, answer)),
     outputTokens: answer,
     fitted: 'cut',
   }

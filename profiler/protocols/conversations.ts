@@ -1,13 +1,14 @@
 /**
- * Recorded conversations, as ShareGPT's files have them: a JSON list, or JSON Lines, of
- * {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}, ...]};
- * `conversation`, `role` and `content` are the same in other words (LMSYS-Chat, WildChat).
+ * Recorded conversations in the format of ShareGPT: a JSON list, or JSON Lines, of
+ * {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}, ...]}.
+ * `conversation`, `role` and `content` are accepted names of the same fields (LMSYS-Chat,
+ * WildChat).
  */
 import { hintOf, readObjects } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { PayloadError } from '../profiler-errors.ts'
 
-/** What a user asked and the model answered. */
+/** A message of the user and the answer of the model. */
 export interface Exchange {
   readonly asked: string
   readonly answered: string
@@ -18,7 +19,7 @@ const models = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude'
 const hint =
   'a list of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}, as ShareGPT has them'
 
-/** Whether a file begins with a conversation; false for one that cannot be read. */
+/** Whether a file begins with a conversation; false for an unreadable file. */
 export function isConversations(path: string): boolean {
   try {
     const [first] = readObjects(path)
@@ -29,9 +30,9 @@ export function isConversations(path: string): boolean {
 }
 
 /**
- * The conversations of a file in their order, each as far as user and model took turns, the user
- * first; those without an answer are left out.
- * @throws PayloadError for a file that cannot be read, or that has none
+ * Reads the conversations of a file in order, each as far as user and model alternate, the user
+ * first. Conversations without an answer are left out.
+ * @throws PayloadError for an unreadable file, or one without conversations
  */
 export function* readConversations(path: string): Generator<readonly Exchange[]> {
   let found = 0
@@ -71,7 +72,7 @@ function exchangesOf(messages: readonly unknown[]): Exchange[] {
   return exchanges
 }
 
-/** What one of these said; undefined where it was another, or nothing. */
+/** Message of one of these speakers; undefined for another speaker or an empty message. */
 function saidBy(speakers: readonly string[], message: unknown): string | undefined {
   if (!isRecord(message)) return undefined
   const [speaker, text] = [message.from ?? message.role, message.value ?? message.content]

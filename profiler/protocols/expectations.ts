@@ -1,23 +1,20 @@
-/** What a user expects of every answer: values at places of its document. */
+/** User expectations of every answer: values at paths of its document. */
 import { isRecord } from '../plain-record.ts'
 
 /** JSON-safe. */
 export interface Expectation {
   /**
-   * 'outputs[0].data[1]', 'predictions[0].label'; a name in a list is the item of that name:
-   * 'outputs.logits.data'.
+   * 'outputs[0].data[1]', 'predictions[0].label'; a name within a list selects the item of that
+   * name: 'outputs.logits.data'.
    */
   readonly path: string
-  /** What stands there. Absent: something does, and it is held against the golden answers. */
+  /** Expected value. Absent: any value, compared with the golden answers. */
   readonly value?: unknown
-  /**
-   * How far numbers may be from it: of a value 0.05 = that much, of golden answers the share of the
-   * largest one.
-   */
+  /** Tolerance of numbers: absolute for a value, relative to the largest one for golden answers. */
   readonly tolerance?: number
 }
 
-/** The steps of a path: keys and positions. Undefined for what is no path. */
+/** Parses a path into keys and positions. Undefined for an invalid path. */
 export function stepsOf(path: string): (string | number)[] | undefined {
   const text = path.replace(/^\$\.?/, '')
   const steps: (string | number)[] = []
@@ -47,8 +44,8 @@ function at(document: unknown, steps: readonly (string | number)[]): unknown {
 }
 
 /**
- * What of an answer is not as expected, in words that follow 'answered 200, but'; undefined where
- * nothing is.
+ * Describes what of an answer is not as expected, to follow 'answered 200, but'; undefined where
+ * all is.
  */
 export function unexpected(
   document: unknown,
@@ -82,7 +79,7 @@ const brief = (value: unknown): string => {
 
 /**
  * Whether a path leads to, or above, a leaf of golden answers ('outputs.logits.data[]'); a position
- * is any of its list.
+ * matches any item of its list.
  */
 export function covers(path: string, leaf: string): boolean {
   const left = leaf.split(/\.|(?=\[\])/)

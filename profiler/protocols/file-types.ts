@@ -1,7 +1,7 @@
-/** Content types of files, by their names. */
+/** Content types of files, by name. */
 import { extname } from 'node:path'
 
-/** Types of files that are requests as they are. */
+/** Types of files that are whole requests. */
 const typesOfFiles: Readonly<Record<string, string>> = {
   '.jpg': 'image/jpeg',
   '.jpeg': 'image/jpeg',
@@ -26,8 +26,8 @@ const typesOfFiles: Readonly<Record<string, string>> = {
 }
 
 /**
- * Of a file that is a request as it is, by its name; undefined for files that hold requests, texts
- * or nothing that is known.
+ * Content type of a file that is a whole request, by its name. Undefined for files of requests or
+ * texts, and unknown types.
  */
 export const typeOfFile = (path: string): string | undefined =>
   typesOfFiles[extname(path).toLowerCase()]

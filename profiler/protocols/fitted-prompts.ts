@@ -1,27 +1,25 @@
-/**
- * Prompts of a pool within the context of the server that they are for, by its own count of tokens.
- */
+/** Fits the prompts of a pool to the context of their server, by the server's own token count. */
 import type { PayloadSource } from '../payload-source.ts'
 import type { PromptSpec } from '../prompt-spec.ts'
 import { type ContextFit, fits } from './context-fit.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import { counterOf } from './tokenizer.ts'
 
-/** No tokenizer makes more of a common word, and no template adds more to a message. */
-const mostPerWord = 8
-const mostPerMessage = 256
-/** Words of the longer of the two prompts that show how a server counts. */
-const mostTried = 512
-/** Prompts of a file that are tried so, as far as this many letters a word go. */
+/** Limits on the tokens of a common word, and on those that a template adds to a message. */
+const maxPerWord = 8
+const maxPerMessage = 256
+/** Words of the longer of two prompts that calibrate the server's count. */
+const maxCalibrationWords = 512
+/** Prompts of a file that are counted, as far as this many letters per word suffice. */
 const triedSaid = 8
 const lettersPerWord = 4
 
 type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 
 /**
- * @param context tokens of prompt and answer together; undefined: whatever there is
- * @param count the server's count of a prompt's tokens, where it tells of one; what it throws is
- * thrown
+ * @param context tokens of prompt and answer together; undefined: unlimited
+ * @param count the server's count of a prompt's tokens, where it reports one; its errors are passed
+ * on
  * @throws PayloadError as `makePrompts`
  */
 export async function promptsWithin(
@@ -33,9 +31,9 @@ export async function promptsWithin(
   if (context === undefined) return { prompts: drawn, remarks: [] }
   const worst: ContextFit = {
     context,
-    perToken: mostPerWord,
+    perToken: maxPerWord,
     perTokenError: 0,
-    perMessage: mostPerMessage,
+    perMessage: maxPerMessage,
   }
   if (within(drawn, worst)) return { prompts: drawn, remarks: [] }
   const fit = { context, ...(await countingOf(context, spec, drawn, seed, count)) }
@@ -50,8 +48,8 @@ const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
   )
 
 /**
- * From two prompts, the one of twice the other's length: what grows with it are tokens, what does
- * not is the template.
+ * Calibrates the count from two prompts, one twice as long: what grows with length are tokens, the
+ * rest is the template.
  */
 async function countingOf(
   context: number,
@@ -60,7 +58,7 @@ async function countingOf(
   seed: number,
   count: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
-  const half = Math.max(1, Math.min(mostTried, Math.floor(context / mostPerWord)) >> 1)
+  const half = Math.max(1, Math.min(maxCalibrationWords, Math.floor(context / maxPerWord)) >> 1)
   const own = counterOf(spec.tokenizer)
   const of = (tokens: number): Prompt => {
     const lengths = {
@@ -73,7 +71,7 @@ async function countingOf(
       1,
     )[0]!
   }
-  /** Server's tokens for one of ours, and what a message has beside. */
+  /** Tokens of the server per token of ours, and tokens added to a message. */
   const counted = async (short: Prompt, long: Prompt) => {
     const [a, b] = [await count(short), await count(long)]
     if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
@@ -81,7 +79,7 @@ async function countingOf(
     return { perToken, perMessage: Math.max(0, a - perToken * own(short.text)) }
   }
   if (spec.file !== undefined) {
-    // What people write differs from one to the next: the dearest of some of the longer half.
+    // Written texts vary, so the most expensive of some longer ones counts.
     const longer = drawn
       .toSorted((a, b) => b.inputTokens - a.inputTokens)
       .slice(0, Math.ceil(drawn.length / 2))

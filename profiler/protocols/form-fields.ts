@@ -1,7 +1,7 @@
 /**
- * Fields of a multipart form, written as curl's `-F` takes them: a value, `@FILE` to upload a file,
- * `<FILE` to send a file's text. `;type=` and `;filename=` may follow, and `\@` begins a value with
- * an `@`.
+ * Fields of a multipart form in the syntax of curl's `-F`: a value, `@FILE` to upload a file,
+ * `<FILE` to send a file's text. `;type=` and `;filename=` may follow, and `\@` escapes a leading
+ * `@`.
  */
 import { existsSync, statSync } from 'node:fs'
 import { basename, extname } from 'node:path'
@@ -12,16 +12,16 @@ import { typeOfFile } from './file-types.ts'
 export type FormFields = Readonly<Record<string, string | readonly string[]>>
 
 interface FormField {
-  /** `value`: a template. `upload`: a file with a name. `text`: a value that stands in a file. */
+  /** `value`: a template. `upload`: a file with a name. `text`: a value read from a file. */
   readonly kind: 'value' | 'upload' | 'text'
   /** The template, or the path of the file. */
   readonly content: string
-  /** Content type of the part. Undefined: it has none, as plain values. */
+  /** Content type of the part. Undefined: none, as for plain values. */
   readonly type?: string
   readonly filename?: string
 }
 
-/** Of uploads, beside those of files that are whole requests. */
+/** Types of uploads, in addition to those of whole requests. */
 const typesOfTexts: Readonly<Record<string, string>> = {
   '.txt': 'text/plain',
   '.csv': 'text/csv',
@@ -82,7 +82,10 @@ function parseFile(text: string): FormField {
   return { kind: 'upload', content: path, type: usual, filename: basename(path), ...said }
 }
 
-/** `;type=text/plain;charset=utf-8;filename="a b.txt"`: what has no name of ours is of the type. */
+/**
+ * `;type=text/plain;charset=utf-8;filename="a b.txt"`: options with unknown names belong to the
+ * type.
+ */
 function parseOptions(options: string, text: string): Pick<FormField, 'type' | 'filename'> {
   const said: { type?: string; filename?: string } = {}
   for (const [option, name, quoted, plain = ''] of options.matchAll(
@@ -103,7 +106,7 @@ function parseOptions(options: string, text: string): Pick<FormField, 'type' | '
   return said
 }
 
-/** The field as it is written, its file at another path. */
+/** The field with its file at another path. */
 export function withFieldPath(text: string, resolvePath: (path: string) => string): string {
   const { kind, content } = parseField(text)
   if (kind === 'value') return text
@@ -113,7 +116,7 @@ export function withFieldPath(text: string, resolvePath: (path: string) => strin
   return `${text[0]}${written}${options}`
 }
 
-/** What is wrong with the file that a field names; undefined where nothing is. */
+/** Describes what is wrong with the file of a field; undefined where nothing is. */
 export function fieldFileFault(
   text: string,
 ): { readonly what: string; readonly hint: string } | undefined {

@@ -1,50 +1,47 @@
 /**
- * Golden answers: what the first configuration answered, to hold the answers of every other one
- * against. A batching bug, or weights that were quantised badly, answer as fast as a server that is
- * right, and would win.
+ * Golden answers: those of the first configuration, with which the answers of every other one are
+ * compared. A server with a batching bug or badly quantised weights is as fast as a correct one,
+ * and would win.
  *
- * What a server answers otherwise each time that it is asked the same (sampled texts, ids, times)
- * is found by asking it several times, and left out; so is what tells of the server and not of the
- * request (its port, its process, its settings).
+ * Parts that differ between repetitions of a request (sampled texts, ids, times) are detected by
+ * repeating it, and left out. So are parts about the server rather than the request (its port,
+ * process, settings).
  */
 import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
-import type { Answered } from '../types.ts'
+import type { Answered } from './protocol.ts'
 
-/**
- * The scalars of a document by path, those of a list one after another: 'outputs[].data[]' → [0.1,
- * 0.9].
- */
+/** Scalars of a document by path, those of a list in order: 'outputs[].data[]' → [0.1, 0.9]. */
 type Leaves = Readonly<Record<string, readonly unknown[]>>
 
 type Values = Readonly<Record<string, number | string>>
 
 /** JSON-safe. */
 export interface GoldenAnswers {
-  /** Whose they are, in words: 'trial 1'. */
+  /** Origin in words: 'trial 1'. */
   readonly of: string
   readonly bits: Bits
-  /** The configuration that gave them. */
+  /** Their configuration. */
   readonly configuration: Values
   readonly answers: readonly { readonly body: number; readonly leaves: Leaves }[]
-  /** Paths at which the same request was answered otherwise the next time. */
+  /** Paths whose values differed between repetitions of a request. */
   readonly random: readonly string[]
 }
 
-/** How exact numbers are: bits of the arithmetic or the weights, the fewer of the two. */
+/** Precision of numbers: bits of the arithmetic or the weights, whichever are fewer. */
 export type Bits = 32 | 16 | 8 | 4
 
 interface Tolerance {
-  /** Of the largest number at the same place. */
+  /** Relative to the largest number at the same path. */
   readonly number: number
   /**
-   * Of the requests, that may have another label, text or whole number: two that are nearly as
-   * likely change places by rounding.
+   * Share of requests that may have another label, text or integer: rounding may swap two that are
+   * almost equally likely.
    */
   readonly requests: number
 }
 
-/** A share that a user gave stands in place of `number`. */
+/** A tolerance of the user replaces `number`. */
 const tolerances: Readonly<Record<Bits, Tolerance>> = {
   32: { number: 0.01, requests: 0.25 },
   16: { number: 0.05, requests: 0.25 },
@@ -52,11 +49,11 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
   4: { number: 0.3, requests: 0.5 },
 }
 
-/** Of a longer list so many are kept, from its beginning to its end. */
-const mostKept = 2_048
-const mostPaths = 1_000
-/** Of a longer text its beginning is kept, with what tells it from others. */
-const mostLetters = 2_048
+/** Values stored of a longer list, evenly from start to end. */
+const maxStoredValues = 2_048
+const maxPaths = 1_000
+/** Characters stored of a longer text, with a hash of the rest. */
+const maxStoredCharacters = 2_048
 const digestOf = (text: string): string =>
   `${text.slice(0, 80)}... (${text.length} characters, sha256 ${createHash('sha256').update(text).digest('hex').slice(0, 16)})`
 
@@ -67,7 +64,7 @@ function leavesOf({ result, generated }: Pick<Answered, 'result' | 'generated'>)
   return Object.fromEntries(Object.entries(leaves).map(([path, values]) => [path, thinned(values)]))
 }
 
-/** All scalars of an answer, in their order. */
+/** All scalars of an answer, in order. */
 export const valuesOf = (answer: Pick<Answered, 'result'>): readonly unknown[] =>
   Object.values(leavesOf(answer)).flat()
 
@@ -84,29 +81,29 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
     return
   }
   if (leaves[path] === undefined) {
-    if (Object.keys(leaves).length === mostPaths) return
+    if (Object.keys(leaves).length === maxPaths) return
     leaves[path] = []
   }
   leaves[path].push(value)
 }
 
-/** The count stands in front: a list that is longer is another answer. */
+/** The length comes first, as a longer list is another answer. */
 function thinned(all: readonly unknown[]): readonly unknown[] {
   const values = all.map((value) =>
-    typeof value === 'string' && value.length > mostLetters ? digestOf(value) : value,
+    typeof value === 'string' && value.length > maxStoredCharacters ? digestOf(value) : value,
   )
-  if (values.length <= mostKept) return values
-  const step = values.length / mostKept
+  if (values.length <= maxStoredValues) return values
+  const step = values.length / maxStoredValues
   return [
     `${values.length} values`,
-    ...Array.from({ length: mostKept }, (_, i) => values[Math.floor(i * step)]),
+    ...Array.from({ length: maxStoredValues }, (_, i) => values[Math.floor(i * step)]),
   ]
 }
 
 /**
- * @param rounds answers of one server to the same requests, asked one round after another;
- * undefined where it did not answer well
- * @param bodies the requests' numbers
+ * @param rounds answers of one server to the same requests, round after round; undefined for a bad
+ * answer
+ * @param bodies indices of the requests
  */
 export function goldenOf(
   giver: Pick<GoldenAnswers, 'of' | 'bits' | 'configuration'>,
@@ -142,7 +139,7 @@ export function goldenOf(
 const pathsOf = (a: Leaves, b: Leaves): Set<string> =>
   new Set([...Object.keys(a), ...Object.keys(b)])
 
-/** The largest number at a path of any answer. */
+/** Largest number at a path over all answers. */
 function scaleOf(answers: readonly (Leaves | undefined)[], path: string): number {
   let most = 0
   for (const leaves of answers)
@@ -151,21 +148,18 @@ function scaleOf(answers: readonly (Leaves | undefined)[], path: string): number
   return most
 }
 
-/**
- * Whole numbers on both sides are names of something (labels, tokens, counts), unless the user says
- * how far they may be apart.
- */
+/** Integers on both sides are names (labels, tokens, counts), unless the user gives a tolerance. */
 const areNames = (a: readonly unknown[], b: readonly unknown[]): boolean =>
   [...a, ...b].every((value) => typeof value !== 'number' || Number.isInteger(value))
 
-/** What a name of a field says of the server rather than of the request. */
+/** Field names that describe the server rather than the request. */
 const ofTheServer =
   /^(id|uid|uuid|pid|port|host(name)?|node|pod|server|worker|thread|process|replica|instance|device|gpus?|cores?|cpus?|threads?|batch(_?size|es)?|max_?batch.*|arg(ument|v|)s?|env|config|settings|version|build|commit|precision|dtype|quanti[sz]ation|trial|model(_?(name|version|path))?|created(_?at)?|time(stamp)?|uptime|now|latency|duration|elapsed|took|counter|request_?id|headers?|.*_(ms|us|ns|at|time|seconds))$/i
 
 const saysOfServer = (path: string): boolean =>
   path.split('.').some((name) => ofTheServer.test(name.replace(/(\[\])+$/, '')))
 
-/** Whether both answers repeat what the same parameter is in the configuration of each. */
+/** Whether both answers repeat the same parameter of their configurations. */
 const repeatsParameter = (
   a: readonly unknown[],
   b: readonly unknown[],
@@ -181,29 +175,33 @@ const repeatsParameter = (
       String(a[0]) === String(theirs[name]),
   )
 
-/** Who answers now, and how far from the golden answers it may be. */
+/** The server that answers, and its tolerances. */
 export interface Comparison {
   readonly bits: Bits
   readonly configuration: Values
-  /** The user's, in place of the precision's: of all numbers, and of those at a path. */
+  /**
+   * Tolerances of the user that replace the default of the precision: for all numbers, and by path.
+   */
   readonly tolerance?: number
   toleranceAt?(path: string): number | undefined
-  /** The whole result is the model's: tensors. Else its server may tell of itself in it. */
+  /**
+   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   */
   readonly tensors: boolean
 }
 
-/** One place of one answer that is another than the golden one. */
+/** A path at which an answer differs from the golden one. */
 interface Difference {
   readonly shown: string
-  /** Of numbers that may be a little apart, and are not. */
+  /** Numbers differ beyond the tolerance. */
   readonly far: boolean
 }
 
 const fewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
-/** Of so many answers, that may have another label, text or whole number. */
-export function mostOthers(
+/** Number of these answers that may have another label, text or integer. */
+export function maxDifferentRequests(
   golden: GoldenAnswers,
   comparison: Comparison,
   answers: number,
@@ -214,7 +212,7 @@ export function mostOthers(
   return bits < 16 ? answers - 1 : Math.floor(answers / 2)
 }
 
-/** Undefined: the answer is like the golden one to that request, or there is none. */
+/** Undefined: the answer matches the golden one for that request, or there is none. */
 export function differenceFrom(
   golden: GoldenAnswers,
   body: number,
@@ -254,7 +252,7 @@ function differenceOf(
   return undefined
 }
 
-/** @param most that two numbers may be apart */
+/** @param most largest difference of two numbers */
 function near(a: readonly unknown[], b: readonly unknown[], most: number): boolean {
   const alike = (x: unknown, y: unknown) =>
     typeof x === 'number' && typeof y === 'number'
@@ -276,7 +274,7 @@ const shown = (
   return `request ${body}, ${path || 'the answer'}: ${brief(got, at)} in place of ${brief(expected, at)}`
 }
 
-/** Four values from the first that is another one. */
+/** Four values from the first different one. */
 function brief(values: readonly unknown[], from: number): string {
   if (values.length === 0) return 'nothing'
   const start = Math.min(from, Math.max(0, values.length - 1))
@@ -288,8 +286,7 @@ function brief(values: readonly unknown[], from: number): string {
 }
 
 /**
- * Of values such as 'fp16', 'int8', 'awq', 'Q4_K_M' the fewest bits that any names; 32 where none
- * does.
+ * Fewest bits named by any of values such as 'fp16', 'int8', 'awq', 'Q4_K_M'; 32 where none does.
  */
 export function bitsOf(values: readonly (string | number | undefined)[]): Bits {
   const texts = values.filter((value) => typeof value === 'string')

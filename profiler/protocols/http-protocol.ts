@@ -1,4 +1,5 @@
 import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
+import type { RequestBody, Target } from '../model/target.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import {
@@ -10,13 +11,13 @@ import {
   serverAddress,
   socketHint,
 } from '../server-address.ts'
-import type { Answered, Protocol, RequestBody, Target } from '../types.ts'
 import { valuesOf } from './golden-answers.ts'
 import { deniesReadiness, firstAnswer, postOnce, readinessAt } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
 import { notReadyReason } from './not-ready.ts'
 import { bodiesFromFile } from './payload-pool.ts'
+import type { Answered, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { excerpt, noJsonHint } from './refusals.ts'
 

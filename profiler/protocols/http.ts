@@ -2,22 +2,18 @@ import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, errors, request } from 'undici'
 import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
-import { decoded } from '../generator/content-encoding.ts'
-import { Http2Connection } from '../generator/http2-connection.ts'
-import {
-  asksForCertificate,
-  clientCertificateHint,
-  tlsChecks,
-  trustHint,
-} from '../generator/tls.ts'
+import { decoded } from '../load/content-encoding.ts'
+import { Http2Connection } from '../load/http2-connection.ts'
+import { asksForCertificate, clientCertificateHint, tlsChecks, trustHint } from '../load/tls.ts'
+import type { RequestBody } from '../model/target.ts'
+import type { TlsOptions } from '../model/tls-options.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
-import type { TlsOptions } from '../tls-options.ts'
-import type { OnReason, RequestBody } from '../types.ts'
 import { notReadyReason } from './not-ready.ts'
+import type { OnReason } from './protocol.ts'
 import { excerpt, refusal } from './refusals.ts'
 
-/** How a server is asked: as the load will be sent. */
+/** How a server is queried: in the same way as under load. */
 interface Asking {
   readonly headers?: Readonly<Record<string, string>>
   readonly http2?: boolean
@@ -27,36 +23,36 @@ interface Asking {
 interface Answer {
   readonly status: number
   readonly text: string
-  /** Where it redirects to. */
+  /** Redirect target. */
   readonly location?: string
-  /** What it says it is. */
+  /** Its Server header. */
   readonly server?: string
   readonly contentType?: string
 }
 
 const probeTimeoutMs = 5000
 
-/** What no waiting mends: a certificate that is not trusted, or no TLS at all; no HTTP/2. */
+/** Errors that waiting does not fix: an untrusted certificate, no TLS, no HTTP/2. */
 const lasting = (error: unknown): boolean =>
   (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
   (error instanceof Error &&
     (asksForCertificate(error.message) ||
       /certificate|self.signed|PEM|wrong version number/i.test(error.message)))
 
-/** What a path answers that says whether a server is ready. */
+/** Answer of a readiness path. */
 interface Readiness {
-  /** 200, with a body that does not deny it. */
+  /** 200, with a body that does not deny readiness. */
   readonly ok: boolean
-  /** Undefined where it is not up. */
+  /** Undefined for a server that is not up. */
   readonly status?: number
-  /** The body says that it is not ready, or the status does: 503. */
+  /** The body or the status 503 reports that it is not ready. */
   readonly loading: boolean
 }
 
 /**
- * What a GET of a readiness path answers. Throws a ProtocolError for a server that will never be
- * reached so, and the signal's reason.
- * @param onReason receives the answer in words where it is not ready
+ * Queries a readiness path by GET. Throws a ProtocolError for a server that can never be reached
+ * like that, and the signal's reason.
+ * @param onReason receives the answer in words where the server is not ready
  */
 export async function readinessAt(
   protocol: string,
@@ -74,13 +70,13 @@ export async function readinessAt(
   } catch (error) {
     signal.throwIfAborted()
     if (lasting(error)) throw unreachable(protocol, url, error)
-    return { ok: false, loading: false } // It is not up yet, which is an answer.
+    return { ok: false, loading: false } // The server is not up yet, which is an answer.
   }
 }
 
 /**
- * Whether a path that not every server has says that it is not ready: by 503, by its words, or as
- * Triton does, by 400 without any.
+ * Whether a path that not every server has reports that it is not ready: by 503, by its words, or
+ * as Triton does, by 400 without any.
  */
 export async function deniesReadiness(
   url: string,
@@ -100,13 +96,11 @@ export async function deniesReadiness(
   }
 }
 
-/** As `readinessAt`: whether it says that it is ready. */
+/** As `readinessAt`: whether the server reports that it is ready. */
 export const answersOk = async (...at: Parameters<typeof readinessAt>): Promise<boolean> =>
   (await readinessAt(...at)).ok
 
-/**
- * What a GET answers; undefined for a server that is not up. Rejects only when the signal aborts.
- */
+/** Answer to a GET; undefined for a server that is not up. Rejects only when the signal aborts. */
 export async function statusOf(
   url: string,
   asking: Asking,
@@ -116,7 +110,7 @@ export async function statusOf(
     return (await asked(url, asking, signal)).status
   } catch {
     signal.throwIfAborted()
-    return undefined // It is not up yet.
+    return undefined // The server is not up yet.
   }
 }
 
@@ -137,13 +131,13 @@ export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<A
   )
 
 /**
- * A server, or what stands before it, that does not know the path, takes no POST there, or is not
- * up behind it.
+ * Statuses of a server, or a gateway, that does not know the path, takes no POST there, or has
+ * nothing behind it.
  */
 const noCall = [404, 405, 501, 502, 503, 504]
 
 /**
- * Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a one (Express,
+ * Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a path (Express,
  * Fastify, Sinatra). Rejects where nothing answers.
  */
 export async function takesPost(
@@ -161,7 +155,7 @@ export async function takesPost(
   return status < 300 || (status >= 400 && !noCall.includes(status))
 }
 
-/** Reads a JSON document; a ProtocolError says what came in its place. */
+/** Reads a JSON document; a ProtocolError shows what came instead. */
 export async function getJson(
   protocol: string,
   url: string,
@@ -180,13 +174,12 @@ export async function getJson(
 }
 
 /**
- * As under load, but for those that have no answer in them: 202, a job that is answered later, and
- * 204.
+ * As under load, except for statuses without an answer: 202, a job that is answered later, and 204.
  */
 const isGood = (status: number): boolean =>
   status >= 200 && status <= 299 && status !== 202 && status !== 204
 
-/** Sends one request as the load will, and returns the answer's text when it is good. */
+/** Sends one request as the load will, and returns the text of a good answer. */
 export const postOnce = async (
   protocol: string,
   target: PostTarget,
@@ -218,12 +211,12 @@ async function post(
   return answer
 }
 
-/** As long as a server may take to be ready, where nothing else is said. */
+/** Default time for a server to become ready. */
 export const usualFirstAnswerMs = 60_000
 
 /**
- * The first request: a server may load its model with it. @throws ProtocolError, also after
- * `patienceMs`
+ * Sends the first request, with which a server may load its model.
+ * @throws ProtocolError, also after `patienceMs`
  */
 export async function firstAnswer(
   protocol: string,
@@ -246,7 +239,7 @@ export async function firstAnswer(
   }
 }
 
-/** What is asked here was made of an address. */
+/** The URL was made from a valid address. */
 function addressOf(url: string): ServerAddress {
   const address = serverAddress(url)
   if (address === undefined) throw new TypeError(`'${url}' is not an http or https URL`)
@@ -257,17 +250,17 @@ interface Question {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /** To the answer's headers; its end may come that much later. */
+  /** Until the headers of the answer; its end may come that much later. */
   readonly timeoutMs: number
-  /** Its status and first words say all: what follows is not read. */
+  /** The status and first bytes suffice; the rest is not read. */
   readonly beginning?: boolean
 }
 
-/** Of an answer whose beginning is read. */
+/** Bytes read of an answer whose beginning suffices. */
 const beginningBytes = 4096
 const beginningMs = 500
 
-/** What comes of a body within the limits; one that breaks off is what came of it. */
+/** Beginning of a body within the limits; for a broken body, what arrived of it. */
 async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = []
   const read = async () => {
@@ -287,7 +280,7 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   return Buffer.concat(chunks).toString()
 }
 
-/** One request on a connection of its own. Rejects with what broke it. */
+/** Sends one request on its own connection. Rejects with what broke it. */
 async function ask(
   url: string,
   { http2, tls }: Asking,
@@ -310,7 +303,7 @@ async function ask(
       signal: late,
       dispatcher,
     })
-    // What is not read is thrown away with its connection.
+    // Unread data is dropped with its connection.
     body.on('error', () => {})
     return {
       status: statusCode,
@@ -326,7 +319,7 @@ async function ask(
   }
 }
 
-/** Aborts with the signal, or as a time-out. */
+/** Aborts with the signal, or as a timeout. */
 const deadline = (signal: AbortSignal, ms: number): AbortSignal =>
   AbortSignal.any([signal, AbortSignal.timeout(ms)])
 
@@ -351,7 +344,7 @@ async function askHttp2(
       const text: Buffer[] = []
       const most = beginning ? beginningBytes : answerBytes()
       let read = 0
-      // Ends it with what came of a body whose beginning is read.
+      // Ends the request with the beginning of its body.
       let stop: (() => void) | undefined
       const asked = {
         headers: { ...headers, ':method': method, ':path': address.path + address.query },
@@ -410,11 +403,11 @@ async function askHttp2(
   }
 }
 
-/** A request that HTTP/2 did not bring to its end. */
+/** A request that HTTP/2 did not complete. */
 class Http2Error extends Error {
   readonly code: unknown
   constructor(
-    /** Its class, as a load counts it. */
+    /** Error class, as a load counts it. */
     readonly kind: string,
     cause: Error | undefined,
   ) {
@@ -438,8 +431,8 @@ async function reach<T>(
 }
 
 /**
- * @throws ProtocolError where a GET is not answered at all: nothing listens, no TLS is agreed upon,
- * nothing comes in time
+ * @throws ProtocolError where a GET gets no answer at all: nothing listens, TLS fails, or nothing
+ * comes in time
  */
 export const checkAnswers = async (
   protocol: string,
@@ -451,8 +444,8 @@ export const checkAnswers = async (
 }
 
 /**
- * Over any protocol. @throws ProtocolError where nothing listens, or no such host is known;
- * whatever else happens there says nothing
+ * Checks over any protocol whether someone listens.
+ * @throws ProtocolError where nothing listens, or the host is unknown; other errors show nothing
  */
 export async function someoneListens(
   protocol: string,

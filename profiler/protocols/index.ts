@@ -2,22 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, namesGrpc, pathBelow } from '../server-address.ts'
-import type { AnswerReading, OnReason, Protocol } from '../types.ts'
 import { checkAnswers, readinessAt, usualFirstAnswerMs } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { byNumber } from './items.ts'
 import { otherScheme } from './other-scheme.ts'
+import type { AnswerReading, OnReason, Protocol } from './protocol.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
 import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
 import { formatSeconds, Reasons } from './until-serving.ts'
 
-/** The client side of a protocol. */
+/** Client of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
   return withRecognition(inOrder(lazily(name, options), name), name, options)
 }
 
-/** Loaded with its first use. */
+/** Loaded on first use. */
 function lazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const given = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
@@ -35,7 +35,7 @@ function lazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   }
 }
 
-/** The protocol, whose bodies come in the order of the payload's trace. */
+/** The protocol with bodies in the order of the payload's trace. */
 function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
   return {
     ...protocol,
@@ -49,7 +49,7 @@ function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
   }
 }
 
-/** Throws a PayloadError for what a protocol cannot make requests of. */
+/** Throws a PayloadError for a source that the protocol cannot make requests of. */
 function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
   const sized =
     payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
@@ -77,9 +77,10 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
 const askAgainMs = 500
 
 /**
- * The protocol that a server answers to; plain JSON where none is recognised. One that says that it
- * is loading is asked again, as long as its first answer may take. Throws a ProtocolError where
- * nothing listens, where it is still loading then, and for a gRPC URL where none is recognised.
+ * Detects the protocol of a server; plain JSON where none is recognised. A server that is still
+ * loading is queried again, for as long as its first answer may take. Throws a ProtocolError where
+ * nothing listens, where the server is still loading then, and for a gRPC URL where none is
+ * recognised.
  */
 export async function detectProtocol(
   url: string,
@@ -99,7 +100,7 @@ export async function detectProtocol(
   let wasLoading = false
   while (found === undefined && !saysGrpc) {
     const isLoading = await saysLoading(url, model, options, signal, reasons)
-    // It may have loaded between the two looks.
+    // It may have become ready in between.
     if (!isLoading && wasLoading) found = await look()
     if (!isLoading) break
     wasLoading = true
@@ -117,7 +118,7 @@ export async function detectProtocol(
   return found ?? unrecognised
 }
 
-/** @throws ProtocolError where no GET is answered, which names the scheme that would be */
+/** @throws ProtocolError that names the right scheme, where no GET is answered */
 async function checkScheme(
   url: string,
   options: ProtocolOptions,
@@ -134,7 +135,7 @@ async function checkScheme(
   }
 }
 
-/** Whether any path that a protocol's readiness has says that it is not ready. */
+/** Whether the readiness path of any protocol reports that it is not ready. */
 async function saysLoading(
   url: string,
   model: string,
@@ -147,7 +148,7 @@ async function saysLoading(
     options.healthPath,
     ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
   ].filter((path) => path !== undefined)
-  // The URL's own path may be that of the call, or what the server's paths stand below.
+  // The path of the URL may be that of the call, or a prefix of the server's paths.
   const places = paths.flatMap((own) => [
     pathBelow(address, own, own),
     pathBelow(address, address.path, own),

@@ -7,19 +7,19 @@ import {
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 
-/** Distributions with a tail end here: a request of more items is a job, not a request. */
-const mostItems = 4096
-/** Bodies made of a file of texts where no number of them is asked for. */
-const mostBodies = 10_000
+/** Limit on items per request, for distributions with a tail: more is a job, not a request. */
+const maxItems = 4096
+/** Default limit on bodies made from a file of texts. */
+const maxBodies = 10_000
 /**
- * Sizes are drawn from a stream of their own: what is in the items stays the same whatever their
+ * Seed of a separate stream for sizes, so that the content of items does not depend on their
  * number.
  */
 const sizeStream = 0x5123e5
 
-/** A whole number of items, at least 1. */
+/** Draws a number of items, at least 1. */
 export function drawItems(counts: ItemCounts, uniform: Uniform): number {
-  const within = (value: number) => Math.min(mostItems, Math.max(1, Math.round(value)))
+  const within = (value: number) => Math.min(maxItems, Math.max(1, Math.round(value)))
   switch (counts.kind) {
     case 'fixed':
       return counts.items
@@ -39,9 +39,8 @@ export function drawItems(counts: ItemCounts, uniform: Uniform): number {
 }
 
 /**
- * How many items each body of a pool has.
- * @param available items that the source has; every one is used where no number of bodies is asked
- * for
+ * Number of items of each body of a pool.
+ * @param available items of the source; all are used where no number of bodies is requested
  */
 export function poolSizes(
   { kind, count, items, seed, order }: ItemSource,
@@ -59,13 +58,13 @@ export function poolSizes(
   if (count !== undefined || kind !== 'texts')
     return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
   const sizes: number[] = []
-  for (let used = 0; used < available && sizes.length < mostBodies; used += sizes.at(-1)!)
+  for (let used = 0; used < available && sizes.length < maxBodies; used += sizes.at(-1)!)
     sizes.push(draw())
   return sizes
 }
 
 /**
- * A pool in the order of a trace's sizes: each request takes the next body of its size. Bodies are
+ * Orders a pool by the sizes of a trace: each request takes the next body of its size. Bodies are
  * repeated by reference.
  */
 export function bySize<T>(
@@ -86,7 +85,7 @@ export function bySize<T>(
 }
 
 /**
- * A pool in the order of a trace's body numbers. Throws a PayloadError that names the line of a
+ * Orders a pool by the body numbers of a trace. Throws a PayloadError that names the line of a
  * number beyond the pool.
  */
 export function byNumber<T>(

@@ -1,7 +1,7 @@
 /**
- * Whether an answer means what was asked: a status of 200 says that a server answered, not that it
- * served this model. What is wrong is said in words that follow 'answered 200, but'; undefined
- * where nothing is.
+ * Checks that an answer matches its request: a status of 200 only shows that a server answered, not
+ * that it served this model. Faults are worded to follow 'answered 200, but'; undefined where
+ * nothing is wrong.
  */
 import { isRecord } from '../plain-record.ts'
 import { sizeOf } from './tensor-bytes.ts'
@@ -11,18 +11,18 @@ export interface AnsweredTensor {
   readonly name: string
   readonly datatype: string
   readonly shape: readonly number[]
-  /** Row-major. Undefined: its data came in a form that is not read here. */
+  /** Row-major. Undefined: in a form that is not read here. */
   readonly data?: ArrayLike<unknown>
 }
 
-/** A tensor as the model's metadata declares it; sizes below 1 are free. */
+/** A tensor as declared by the model's metadata; sizes below 1 are free. */
 export interface DeclaredTensor {
   readonly name: string
   readonly datatype: string
   readonly shape: readonly number[]
 }
 
-/** The result of a protocol of tensors, as it is compared. */
+/** Result of a tensor protocol, in a form for comparison. */
 export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
   outputs: Object.fromEntries(
     tensors.map(({ name, shape, data = [] }) => [
@@ -34,7 +34,10 @@ export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
 
 const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
-/** @param items of the request: an output with a free first dimension has more than one row for several */
+/**
+ * @param items items of the request: an output with a free first dimension has several rows for
+ * several
+ */
 export function tensorsFault(
   tensors: readonly AnsweredTensor[],
   declared: readonly DeclaredTensor[] = [],
@@ -68,7 +71,7 @@ function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefine
   return undefined
 }
 
-/** What JSON has for a datatype; undefined: anything. */
+/** JSON type of a datatype; undefined: any. */
 function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
   if (datatype === 'BOOL')
     return (value) => typeof value === 'boolean' || value === 0 || value === 1
@@ -81,7 +84,7 @@ function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
 
 const fits = (meant: readonly number[], shape: readonly number[]): boolean =>
   meant.length === shape.length && meant.every((size, i) => size < 1 || size === shape[i])
-/** Without dimensions of one behind the first. */
+/** Without dimensions of one after the first. */
 const squeezed = (shape: readonly number[]): number[] =>
   shape.filter((size, i) => i === 0 || size !== 1)
 
@@ -95,21 +98,22 @@ function declaredFault(
   if (!meant)
     return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
   if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
-  // Of no dimension where the server does not know them; MLServer answers [n, 1] where [-1] is
+  // No dimensions where the server does not know them; MLServer answers [n, 1] where [-1] is
   // declared.
   if (meant.shape.length === 0) return undefined
-  // One item may be answered without the batch.
+  // A single item may be answered without the batch dimension.
   const alone = items === 1 && meant.shape[0]! < 1 && fits(meant.shape.slice(1), shape)
   if (alone) return undefined
   if (!fits(meant.shape, shape) && !fits(squeezed(meant.shape), squeezed(shape)))
     return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
-  // Detectors answer with as many rows as they find; one row for several items is the first item's.
+  // Detectors answer with as many rows as they find; one row for several items belongs to the first
+  // item.
   if (meant.shape[0]! < 1 && shape[0] === 1 && items > 1)
     return `has ${shape[0]} items, and the request ${items}`
   return undefined
 }
 
-/** @param said absent where the server names none */
+/** @param said absent where the server names no model */
 export const modelFault = (said: unknown, asked: string): string | undefined =>
   typeof said === 'string' && said !== '' && said !== asked
     ? `from the model '${said}', not '${asked}'`
@@ -117,7 +121,7 @@ export const modelFault = (said: unknown, asked: string): string | undefined =>
 
 const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
 
-/** Servers may leave the id of a request out, or (TorchServe) number requests themselves. */
+/** Servers may omit the id of a request, or (TorchServe) number requests themselves. */
 export const idFault = (said: unknown, asked: unknown): string | undefined =>
   typeof said === 'string' &&
   said !== '' &&
@@ -128,15 +132,15 @@ export const idFault = (said: unknown, asked: unknown): string | undefined =>
     ? `to the request '${said}', not '${asked}'`
     : undefined
 
-/** Lists of results in answers are looked through so deep. */
-const mostDeep = 3
+/** Depth to which lists of results are checked. */
+const maxDepth = 3
 
-/** Fields in which servers and gateways say what went wrong. */
+/** Fields in which servers and gateways report errors. */
 const errorFields = ['error', 'Error', 'exception', 'fault']
 
 /**
- * Nothing in the place of an answer, an error inside of it, of the whole or of one of its items, or
- * numbers that are none.
+ * Describes a missing answer, an error within the whole answer or one of its items, or numbers that
+ * are not finite.
  */
 export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
   if (value === null && place === 'it') return 'with null, which is no answer'
@@ -157,12 +161,12 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
   if (isErrorCode(status)) return `with the status${of} ${status}`
   if (isErrorCode(code) && typeof message === 'string')
     return `with the code${of} ${code}: ${JSON.stringify(message)}`
-  // All that FastAPI and Django say of a request that they refuse.
+  // Complete error messages of FastAPI and Django for refused requests.
   if (detail !== undefined && place === 'it' && Object.keys(value).length === 1)
     return `with the error ${JSON.stringify(detail)}`
   if (success === false) return `with success: false${of}`
   if (ok === false) return `with ok: false${of}`
-  if (deep === mostDeep) return undefined
+  if (deep === maxDepth) return undefined
   for (const [key, inner] of Object.entries(value)) {
     const fault = documentFault(inner, place === 'it' ? `'${key}'` : `${place}.${key}`, deep + 1)
     if (fault !== undefined) return fault

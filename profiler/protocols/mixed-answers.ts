@@ -1,26 +1,22 @@
 /**
- * Whether requests that come together get the answers that they get alone. A server that mixes up
- * the rows of a batch is as fast as one that does not, and would win.
+ * Checks that concurrent requests get the same answers as single ones. A server that mixes up the
+ * rows of a batch is as fast as a correct one, and would win.
  */
 
-/**
- * The values of an answer in their order; undefined for a request that was not answered well, which
- * is for others to judge.
- */
+/** Values of an answer in order; undefined for a bad answer, which is checked elsewhere. */
 type Values = readonly unknown[] | undefined
 
-const mostRequests = 4
-/** Slow servers are asked less. */
+const maxRequests = 4
+/** Slow servers get fewer requests. */
 const longEnoughMs = 2_000
-/** Sums are added up in another order in a larger batch, with fewer digits on some devices. */
+/** Larger batches add in another order, with less precision on some devices. */
 const tolerance = 0.05
 
 /**
- * Asks up to four requests one after another, and then at once. A server whose answers to one
- * request differ by themselves says nothing; fewer than two that differ may be a tie that fell the
- * other way.
+ * Sends up to four requests one after another, then concurrently. A server whose answers to one
+ * request vary shows nothing. A single difference may be a tie that was broken otherwise.
  * @param ask sends request `index`
- * @returns what is wrong, in words that follow 'the server answers, but'
+ * @returns what is wrong, to follow 'the server answers, but'
  */
 export async function mixedUp(
   requests: number,
@@ -29,7 +25,7 @@ export async function mixedUp(
   const startedMs = performance.now()
   const alone: Values[] = []
   while (
-    alone.length < Math.min(requests, mostRequests) &&
+    alone.length < Math.min(requests, maxRequests) &&
     performance.now() - startedMs < longEnoughMs
   )
     alone.push(await ask(alone.length))
@@ -80,7 +76,7 @@ export function differentOnes<Body extends { readonly body: string | Uint8Array 
     if (seen.has(body.body)) continue
     seen.add(body.body)
     different.push(body)
-    if (different.length === mostRequests) break
+    if (different.length === maxRequests) break
   }
   return different
 }

@@ -1,4 +1,4 @@
-/** The models that a server lists. */
+/** Lists the models of a server. */
 import { jsonFrom } from '../bounded-reader.ts'
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
 import { get, postOnce } from './http.ts'
@@ -7,7 +7,7 @@ import { type ProtocolName, protocolTable } from './protocol-table.ts'
 
 const listTimeoutMs = 5_000
 
-/** Each name once; none where the server has no such list. Rejects only when the signal aborts. */
+/** Unique names; empty where the server has no such list. Rejects only when the signal aborts. */
 export async function listModels(
   name: ProtocolName,
   url: string,
@@ -30,7 +30,7 @@ export async function listModels(
       return jsonFrom(await postOnce(name, target, empty, signal))
     } catch {
       signal.throwIfAborted()
-      return undefined // It has no such list.
+      return undefined // The server has no such list.
     }
   }
   for (const list of (await protocolTable[name].load()).modelLists ?? []) {

@@ -1,13 +1,15 @@
-/** What servers say while they load a model, whatever the status they say it with. */
+/** Recognises messages of servers that are still loading a model, whatever their status. */
 import { isRecord } from '../plain-record.ts'
 
-/** Texts that are longer are pages and documents, which may mention anything. */
+/** Longer texts are pages and documents, which may mention anything. */
 const maxStatementChars = 400
 
-/** Of a model or server: "not ready yet", "Loading model", "has no available versions". */
+/**
+ * Phrases about a model or server: "not ready yet", "Loading model", "has no available versions".
+ */
 const loadingWords =
   /\bnot[ _-](?:yet[ _-])?(?:been[ _-])?(?:fully[ _-])?(?:ready|loaded|initiali[sz]ed)\b|\b(?:still|currently|being)[ _-](?:being )?(?:load|start|initiali[sz]|warm)(?:ed|ing)\b|\bloading(?: the)? models?\b|\bmodels? (?:\S+ )?(?:is|are) (?:loading|starting|warming up|initiali[sz]ing|unavailable)\b|\bno available versions\b|\bwarming[ _-]up\b/i
-/** Alone they are the state of a server. */
+/** Single words that name the state of a server. */
 const loadingStates =
   /^(?:(?:server|model|service)[: ]*(?:is )?)?(?:un_?ready|loading|starting(?: up)?|initiali[sz]ing|warming(?:[ _-]?up)?|pending|unhealthy|unavailable|down|out_of_service|start|unloading)\b[.…! ]*$/i
 /** {"ready": false}, {"model_loaded": false}, {"isReady": "False"} */
@@ -15,8 +17,8 @@ const readyFlags = /^(?:is_?)?(?:model_?|server_?)?(?:is_?)?(?:ready|loaded)$/i
 const stateFields = ['status', 'state', 'message', 'detail', 'error', 'reason'] as const
 
 /**
- * What a text says of not being ready; undefined where it says nothing of it.
- * @param text an answer's body, or a message
+ * Reason for not being ready in a text; undefined without one.
+ * @param text body of an answer, or a message
  */
 export function notReadyReason(text: string): string | undefined {
   const document = parsed(text)
@@ -39,7 +41,7 @@ function reasonIn(document: Record<string, unknown>): string | undefined {
   return undefined
 }
 
-/** TensorFlow Serving: one version that is available serves. */
+/** TensorFlow Serving: one available version is enough. */
 function versionsReason(versions: readonly unknown[]): string | undefined {
   const each = versions.filter(isRecord)
   if (each.length === 0 || each.some(({ state }) => state === 'AVAILABLE')) return undefined
@@ -50,7 +52,7 @@ function versionsReason(versions: readonly unknown[]): string | undefined {
     .join('; ')
 }
 
-/** @param error of the version, '' where there is none */
+/** @param error error of the version, '' without one */
 export const versionState = (version: unknown, state: unknown, error: unknown): string =>
   `version ${version} is ${state}${typeof error === 'string' && error !== '' ? ` (${error})` : ''}`
 
@@ -65,6 +67,6 @@ function parsed(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
-    return undefined // Words.
+    return undefined // Plain words.
   }
 }

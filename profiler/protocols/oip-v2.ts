@@ -11,12 +11,12 @@ import {
   tensorsByName,
   tensorsFault,
 } from './meaning.ts'
-import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
+import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { sizeOf } from './tensor-bytes.ts'
 
-/** An input as the metadata of either form, REST or gRPC, declares it. */
+/** An input as declared by the metadata, over REST or gRPC. */
 interface OipInput extends TensorInput {
   readonly datatype: string
   /** Its first dimension is the batch, of any size. */
@@ -37,7 +37,8 @@ export const oipV2: ProtocolModule = {
     },
     {
       path: () => '/v2/health/live',
-      // {"live": true}; of Triton and MLServer the status alone, which others give to any path.
+      // {"live": true}; from Triton and MLServer only the status, which other servers return for
+      // any path.
       shows: ({ status, text, json }, madeUp) =>
         status === 200 &&
         ((isRecord(json) && json.live === true) ||
@@ -46,7 +47,7 @@ export const oipV2: ProtocolModule = {
   ],
   modelLists: [
     { method: 'POST', path: '/v2/repository/index', names: (answer) => textsAt('name', answer) },
-    // Names alone with some servers, records with others.
+    // Some servers list names, others records.
     {
       method: 'GET',
       path: '/v2/models',
@@ -97,7 +98,7 @@ function dialect(options: ProtocolOptions): Dialect {
   }
 }
 
-/** The tensors of an answer in the REST form. */
+/** Tensors of an answer in the REST form. */
 export const oipResult = (answer: unknown): unknown =>
   tensorsByName(
     (isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(answeredTensor),
@@ -109,7 +110,7 @@ function answeredTensor(output: unknown): AnsweredTensor {
     name: String(name),
     datatype: String(datatype),
     shape: Array.isArray(shape) ? shape.map(Number) : [Number.NaN],
-    // Binary data would stand behind the document: it is never asked for, so none means no data.
+    // Binary data would follow the document, but is never requested, so missing data is an error.
     data: Array.isArray(data) ? data.flat(Number.POSITIVE_INFINITY) : [],
   }
 }
@@ -121,7 +122,7 @@ function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
   return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
 }
 
-/** What the metadata says of the outputs; none where it does not say it whole. */
+/** Declared outputs; empty where the metadata is incomplete. */
 export function oipOutputs(metadata: unknown): DeclaredTensor[] {
   const outputs: unknown[] =
     isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
@@ -135,7 +136,9 @@ export function oipOutputs(metadata: unknown): DeclaredTensor[] {
   )
 }
 
-/** The shape of so many items. Throws a PayloadError for several where the batch is fixed. */
+/**
+ * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
+ */
 export function shapeOf({ name, shape, batched }: OipInput, items: number): number[] {
   if (items === 1) return [...shape]
   if (!batched)
@@ -146,7 +149,7 @@ export function shapeOf({ name, shape, batched }: OipInput, items: number): numb
   return [items, ...shape.slice(1)]
 }
 
-/** Row-major values of so many items: texts, pictures' bytes, numbers. */
+/** Row-major values for a number of items: texts, image bytes, numbers. */
 export async function valuesOf(
   input: OipInput,
   content: Content,
@@ -163,9 +166,7 @@ export async function valuesOf(
   return values
 }
 
-/**
- * What the metadata at `url` says of the inputs. Throws a ProtocolError for metadata without any.
- */
+/** Declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without any. */
 export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
@@ -201,7 +202,7 @@ export function oipInputs(protocol: string, url: string, metadata: unknown): Oip
       datatype,
       kind,
       shape,
-      most: mostOf(datatype),
+      most: maxInteger(datatype),
       batched: declared.length > 0 && declared[0]! <= 0,
     }
   })

@@ -4,11 +4,12 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { keptUnder } from '../capacity/other-slo/kept-under.ts'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
+import { judgeWindow } from '../capacity/rederive/window-under-slo.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
+import type { Load } from '../model/load.ts'
+import { meetsSlo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
 import { seeded } from '../seeded-random.ts'
-import { keeps } from '../slo.ts'
-import type { Load, Target } from '../types.ts'
 import { protocolFor } from './index.ts'
 import { drawLength, makePrompts } from './prompts.ts'
 
@@ -406,7 +407,7 @@ describe('load', () => {
       expect(point.errorKinds).toEqual({
         'TPOT not observable: the answer came in one piece': point.requests,
       })
-      expect(keeps(point, asked)).toBe(false)
+      expect(meetsSlo(point, asked)).toBe(false)
     }
     const { errors, requests, stream, ...point } = await generator.run(
       target(),
@@ -417,7 +418,7 @@ describe('load', () => {
     expect([errors, stream!.tpot.requests, stream!.interToken.requests]).toEqual([0, 0, 0])
     expect(stream!.ttft.requests).toBe(requests)
     // Nor is it met by a window that was measured for another SLO.
-    expect(keptUnder({ errors, requests, stream, ...point }, perToken)).toBe(false)
+    expect(judgeWindow({ errors, requests, stream, ...point }, perToken)).toBe(false)
   })
 
   /** Prompts of two classes, half of them each: the slow ones are asked for nine tokens. */

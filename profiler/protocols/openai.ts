@@ -1,14 +1,15 @@
-import { TokenStream } from '../generator/token-stream.ts'
+import { TokenStream } from '../load/token-stream.ts'
+import type { RequestBody, Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { isRecord, textsAt } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { hrefOf, pathBelow } from '../server-address.ts'
-import type { Protocol, RequestBody, Target } from '../types.ts'
 import { promptsWithin } from './fitted-prompts.ts'
 import { answersOk, firstAnswer, getJson, postOnce, readinessAt } from './http.ts'
 import { parseUrl } from './http-protocol.ts'
 import { jsonLines } from './payload-pool.ts'
 import type { Prompt } from './prompts.ts'
+import type { Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { excerpt, refusal, wordsOf } from './refusals.ts'
 
@@ -44,8 +45,8 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const at = (path: string) => hrefOf(address, pathBelow(address, ownPath, path))
       const { healthPath = '/health' } = options
       const { ok, loading } = await readinessAt('openai', at(healthPath), options, signal, onReason)
-      // One that says that it is not ready has the path: llama.cpp and SGLang list their models
-      // while they still load.
+      // A server that reports that it is not ready has the path: llama.cpp and SGLang list their
+      // models while they load.
       if (ok || loading || options.healthPath !== undefined) return ok
       return answersOk('openai', at(modelsPath), options, signal, onReason)
     },
@@ -82,7 +83,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       const at = (its: string) => hrefOf(address, pathBelow(address, ownPath, its))
       const path = pathBelow(address, ownPath, ownPath)
       const called = hrefOf(address, path)
-      // What the server calls the model whose name it was asked for.
+      // Name under which the server lists the requested model.
       let alias: string | undefined
       const place: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
         kind: 'http',
@@ -143,7 +144,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   }
 }
 
-/** Where a path of these servers is something else than a stream of completions. */
+/** Paths of these servers that are not streams of completions. */
 const otherCalls = [
   {
     path: /\/(embeddings|rerank|score|classify|pooling|moderations)$/,
@@ -154,7 +155,7 @@ const otherCalls = [
 
 type ModelListed = Readonly<Record<string, unknown>>
 
-/** What the server lists; nothing where it does not answer with a list. */
+/** Listed models; undefined where the server answers without a list. */
 async function modelsListed(
   at: (path: string) => string,
   asking: ProtocolOptions,
@@ -164,7 +165,7 @@ async function modelsListed(
   return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
 
-/** The document at a URL; undefined for whatever else is there. */
+/** JSON document at a URL; undefined for anything else. */
 async function toldAt(url: string, asking: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
   const document = await getJson('openai', url, asking, signal).catch(() => undefined)
   signal.throwIfAborted()
@@ -172,9 +173,9 @@ async function toldAt(url: string, asking: ProtocolOptions, signal: AbortSignal)
 }
 
 /**
- * Tokens of prompt and answer together, where the server tells: `max_model_len` in its list of
- * models (vLLM, where an adapter has that of the model below it; SGLang; the built-in server),
- * `max_total_tokens` of /info (TGI), the context of a place for sequences of /props (llama.cpp).
+ * Context for prompt and answer, where the server reports it: `max_model_len` in the list of models
+ * (vLLM, where an adapter has that of its base model; SGLang; the built-in server),
+ * `max_total_tokens` of /info (TGI), the context per slot of /props (llama.cpp).
  */
 async function contextTold(
   at: (path: string) => string,
@@ -207,7 +208,7 @@ interface Fault {
   readonly why?: ProtocolError['why']
 }
 
-/** An error that a server sends once its status is out, as the status that it would have been. */
+/** Converts an error within a stream to the status that it would have had. */
 function serverFault(error: unknown): Fault {
   const text = isRecord(error) ? JSON.stringify({ error }) : String(error)
   const code = isRecord(error) ? Number(error.code ?? error.status) : Number.NaN
@@ -222,8 +223,8 @@ function serverFault(error: unknown): Fault {
 }
 
 /**
- * What is wrong with a stream as the answer to a body. @param alias the server's own name for the
- * model that was asked for
+ * Describes what is wrong with a stream as the answer to a body.
+ * @param alias the server's own name for the requested model
  */
 function streamFault(body: RequestBody, answer: string, alias?: string): Fault | undefined {
   const stream = new TokenStream()
@@ -260,9 +261,9 @@ const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as Asked
 const unseen = 2
 
 /**
- * The model that the stream names, where it is another one: servers may add a folder or a tag to
- * the name they were asked for, gateways list it and answer with that of the server behind them,
- * and to TGI `tgi` is whatever it serves.
+ * Model named by the stream, where it is another one. Servers may add a folder or a tag to the
+ * requested name. Gateways list the name and answer with that of the server behind them. TGI serves
+ * any model as `tgi`.
  */
 function otherModel(answer: string, asked: string, alias?: string): string | undefined {
   const said = modelOf(answer)
@@ -280,8 +281,7 @@ const faults: Readonly<Record<string, string>> = {
 }
 
 /**
- * What is asked for: each has names of its own for the prompt and for the most tokens of the
- * answer.
+ * Type of request; each has its own names for the prompt and the largest number of output tokens.
  */
 type Call = 'chat' | 'completions' | 'responses'
 const callOf = (path: string): Call =>
@@ -295,7 +295,7 @@ function bodyOf(
   const prompts = {
     chat: { messages, max_tokens: outputTokens },
     completions: { prompt: text, max_tokens: outputTokens },
-    // Nothing is kept of what nobody will ask for again.
+    // Responses are not stored, as nobody will request them again.
     responses: { input: messages, max_output_tokens: outputTokens, store: false },
   }
   const asked = streamed(
@@ -303,8 +303,7 @@ function bodyOf(
       model,
       ...prompts[call],
       temperature: 0,
-      // vLLM, SGLang and TensorRT-LLM: the drawn length, whatever the model would rather say.
-      // Others skip what they do not know.
+      // vLLM, SGLang and TensorRT-LLM: exactly the requested length. Others ignore unknown fields.
       ...(ignoreEos && { ignore_eos: true }),
     },
     call,
@@ -312,14 +311,14 @@ function bodyOf(
   return { ...asked, inputTokens, ...(requestClass && { requestClass }) }
 }
 
-/** What all requests have in common. */
+/** Options common to all requests. */
 interface Completions {
   readonly model: string
   readonly call: Call
   readonly ignoreEos?: boolean
 }
 
-/** Responses end with their usage unasked. */
+/** Responses report their usage unasked. */
 function streamed(body: Record<string, unknown>, call: Call): RequestBody {
   const usage =
     call === 'responses' || body.stream_options !== undefined
@@ -332,8 +331,8 @@ function streamed(body: Record<string, unknown>, call: Call): RequestBody {
 }
 
 /**
- * One request body a line; the model's name is filled in where it is missing, every request
- * streams, and asks for usage unless it says otherwise.
+ * Reads one request body per line. The model's name is added where it is missing, every request
+ * streams, and usage is requested unless the body says otherwise.
  */
 async function fromFile(path: string, model: string, call: Call): Promise<RequestBody[]> {
   return (await jsonLines(path)).map((row, i) => {

@@ -1,20 +1,20 @@
 /**
- * Whether a server that does not answer is asked by the wrong scheme: http where it speaks TLS,
- * https where it does not or wants to know its client, gRPC where it has no HTTP/2.
+ * Detects a wrong scheme of a server that does not answer: http for a TLS server, https for a
+ * server without TLS or one that requires a client certificate, gRPC for a server without HTTP/2.
  */
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:tls'
-import { asksForCertificate, clientCertificateHint } from '../generator/tls.ts'
+import { asksForCertificate, clientCertificateHint } from '../load/tls.ts'
 import { serverAddress } from '../server-address.ts'
 import { get } from './http.ts'
 
 const patienceMs = 2000
 
-/** 'a certificate': it speaks TLS, and wants to see one of the client's. */
+/** 'a certificate': it speaks TLS and requires a client certificate. */
 type Handshake = 'TLS' | 'no TLS' | 'a certificate'
 
 /**
- * What it speaks and what to write, undefined where the scheme is right or nothing can be told.
+ * What the server speaks and the scheme to use; undefined where the scheme is right or unknown.
  * Rejects only when the signal aborts.
  */
 export async function otherScheme(
@@ -54,8 +54,8 @@ export async function otherScheme(
 }
 
 /**
- * What comes of a TLS handshake, whatever the server's certificate, and of a request after it: under
- * TLS 1.3 a server asks for the client's when the client has done with the handshake.
+ * Tries a TLS handshake, whatever the server's certificate, and a request after it: under TLS 1.3 a
+ * server requires the client certificate after the client has finished the handshake.
  */
 function tlsAt(url: string, signal: AbortSignal): Promise<Handshake | undefined> {
   const { hostname, port } = new URL(url)

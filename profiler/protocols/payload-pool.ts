@@ -1,7 +1,7 @@
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
+import type { RequestBody } from '../model/target.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
-import type { RequestBody } from '../types.ts'
 import { sizeOf } from './tensor-bytes.ts'
 
 const words =
@@ -15,7 +15,7 @@ const words =
   near sentence better best across during today others however sure means knew try told young miles sun ways thing whole hear example heard several change answer room sea against top
   turned learn point city play toward five using himself usually`.split(/\s+/)
 
-/** Zipf-like: the list is by frequency, and u³ favours its head. */
+/** Zipf-like: the list is ordered by frequency, and u³ favours its head. */
 export const commonWord = (uniform: Uniform): string =>
   words[Math.floor(words.length * uniform() ** 3)]!
 
@@ -56,34 +56,34 @@ export async function jpegImage(uniform: Uniform, width = 640, height = 480): Pr
     .toBuffer()
 }
 
-/** A tensor as the metadata of a model declares it. */
+/** A tensor as declared by the metadata of a model. */
 export interface TensorInput {
   readonly name: string
   readonly kind: 'text' | 'image' | 'integer' | 'float' | 'boolean'
-  /** Its shape for one request of one item; every dimension known. */
+  /** Shape for one request of one item; every dimension known. */
   readonly shape: readonly number[]
-  /** Of whole numbers, the largest that fits. Absent: more than any here. */
+  /** Largest integer that fits. Absent: larger than any generated here. */
   readonly most?: number
 }
 
 /**
- * The largest whole number of a datatype: 'UINT8', 'DT_INT8'. Undefined where it is beyond any that
- * is made here.
+ * Largest integer of a datatype: 'UINT8', 'DT_INT8'. Undefined where it exceeds all generated
+ * values.
  */
-export function mostOf(datatype: string): number | undefined {
+export function maxInteger(datatype: string): number | undefined {
   const [, unsigned, bits] = /^(?:DT_)?(U?)INT(8|16)$/.exec(datatype) ?? []
   return bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1
 }
 
 const imageName = /image|jpe?g|png|picture|photo/i
 
-/** Text or picture, by the name of an input that holds bytes. */
+/** Text or image, by the name of an input that holds bytes. */
 export const bytesKind = (name: string): 'text' | 'image' =>
   imageName.test(name) ? 'image' : 'text'
 
 /**
- * One item of a declared shape: a leading -1 is the batch, 1 here; others get a length usual for
- * what the name says.
+ * Shape of one item of a declared shape: a leading -1 is the batch, 1 here; other free dimensions
+ * get a typical length for their name.
  */
 export function itemShape(name: string, declared: readonly number[]): number[] {
   const picture = declared.length === 4
@@ -93,8 +93,8 @@ export function itemShape(name: string, declared: readonly number[]): number[] {
 }
 
 /**
- * Row-major values of a numeric tensor: token ids below 20,000 (of narrow types whatever fits and
- * is not negative), masks of ones, segment ids of zeros, floats in [-1, 1).
+ * Row-major values of a numeric tensor: token ids below 20,000 (non-negative values that fit, for
+ * narrow types), masks of ones, segment ids of zeros, floats in [-1, 1).
  */
 export function numericValues(
   { name, kind, shape, most }: TensorInput,
@@ -113,8 +113,8 @@ export function numericValues(
 }
 
 /**
- * Bodies from a JSON Lines file, one whole request body a line; with a content type the whole file
- * is one. Throws a PayloadError that names every bad line.
+ * Reads bodies from a JSON Lines file, one whole request body per line; with a content type the
+ * whole file is one. Throws a PayloadError that names every bad line.
  */
 export async function bodiesFromFile({
   path,
@@ -130,7 +130,7 @@ export async function bodiesFromFile({
   }))
 }
 
-/** The values of a JSON Lines file. Throws a PayloadError that names every bad line. */
+/** Values of a JSON Lines file. Throws a PayloadError that names every bad line. */
 export const jsonLines = async (path: string): Promise<unknown[]> =>
   (await linesOf(path)).map(({ value }) => value)
 
@@ -145,7 +145,7 @@ function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T 
   }
 }
 
-/** One request written over several lines. */
+/** Whether the text is one request over several lines. */
 function isDocument(text: string): boolean {
   const trimmed = text.trim()
   if (!/^\{\s*\n/.test(trimmed)) return false

@@ -9,18 +9,18 @@ import { poolOf, requestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { filledRequest, isConstant, templatesOf, typeOf } from './request-forms.ts'
 
-/** {{int}} is drawn beside the items, not between them. */
+/** Seed of a separate stream for {{int}}, independent of the items. */
 const numberStream = 0x1417
 
 const callPath = () => '/predict'
 
 /**
- * To a GET of the call's path, by whoever has it: an answer, another method, or what a GET does not
- * bring.
+ * Statuses of a GET of the call's path from a server that has it: an answer, another method, or a
+ * missing body.
  */
 const handled = [200, 400, 405, 411, 415, 422]
 
-/** A server of one's own: POST a body made from a template, get 200 and an answer. */
+/** A custom server: POST a body made from a template, get 200 and an answer. */
 export const json: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   callPath,
@@ -36,7 +36,8 @@ function dialect(options: ProtocolOptions): Dialect {
     expect: () => expect,
     readyPaths: () => ['/healthz'],
     readyPathsOfSome: () => ['/readyz'],
-    // It has the path, and takes no GET there, or misses a body: many have no other that says so.
+    // The server has the path, but takes no GET there or needs a body; many have no other path that
+    // shows readiness.
     readyToo: async (call, signal) => {
       const status = await statusOf(call, options, signal)
       return (
@@ -62,7 +63,7 @@ function dialect(options: ProtocolOptions): Dialect {
   }
 }
 
-/** False too where it went away meanwhile. */
+/** False too where the server went away meanwhile. */
 async function answersPost(
   call: string,
   options: ProtocolOptions,
@@ -76,7 +77,7 @@ async function answersPost(
   }
 }
 
-/** Throws a PayloadError for a request that has no place for the source's items. */
+/** Throws a PayloadError for a request without placeholders for the source's items. */
 function checkPlaces(options: ProtocolOptions, source: ItemSource): void {
   const names = new Set(
     templatesOf(options).flatMap((template) =>

@@ -1,15 +1,15 @@
+import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { RequestBody } from '../types.ts'
 import { type Content, contentOf } from './content.ts'
 import { bySize, poolSizes } from './items.ts'
 
-/** All bodies together, held here and in the load generator. */
-const mostBytes = 2 ** 30
+/** Limit on all bodies together, which are held here and in the load generator. */
+const maxBytes = 2 ** 30
 
 /**
- * The bodies of a source, in the order in which requests take them. `make` makes one of so many
- * items.
+ * Makes the bodies of a source, in the order in which requests take them. `make` makes a body of a
+ * number of items.
  */
 export async function poolOf<T extends { readonly byteLength: number }>(
   source: ItemSource,
@@ -25,7 +25,7 @@ export async function poolOf<T extends { readonly byteLength: number }>(
     pool.push(body)
     if (!held.has(body)) bytes += body.byteLength
     held.add(body)
-    if (bytes > mostBytes)
+    if (bytes > maxBytes)
       throw new PayloadError(
         `${pool.length} of ${sizes.length} request bodies take more than 1 GiB`,
         'ask for fewer: payload: {count: 16}',
@@ -45,10 +45,7 @@ export async function jsonPool(
   return requestBodies(bodies, 'application/json')
 }
 
-/**
- * One request body for each of them; the same one for the same bytes, so that repeated ones cost
- * nothing.
- */
+/** One request body for each; equal bytes share one body, so repetitions cost nothing. */
 export function requestBodies(bodies: readonly Buffer[], contentType: string): RequestBody[] {
   const made = new Map<Buffer, RequestBody>()
   return bodies.map((body) => {

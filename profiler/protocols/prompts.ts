@@ -7,28 +7,28 @@ import {
   recordedBlockTokens,
 } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
-import { type ContextFit, fits, lengthsWithin, longestPrompt } from './context-fit.ts'
+import { type ContextFit, fits, lengthsWithin, maxPromptTokens } from './context-fit.ts'
 import { type Exchange, readConversations } from './conversations.ts'
 import { commonWord } from './payload-pool.ts'
 import { drawClasses } from './request-classes.ts'
 import { type CountTokens, counterOf, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
-  /** All of it. */
+  /** The whole text. */
   readonly text: string
   /**
-   * What the user and the model said in turn, the last of it the user's: joined by spaces, the
+   * Messages of user and model in turn, the last one by the user; joined by spaces, they are the
    * text.
    */
   readonly said: readonly string[]
   readonly inputTokens: number
-  /** Output tokens to ask for. */
+  /** Requested output tokens. */
   readonly outputTokens: number
   /** Name of its class, where the spec has classes. */
   readonly requestClass?: string
-  /** Its lengths are not those that were drawn, for the context. */
+  /** Its lengths were cut to fit the context. */
   readonly fitted?: 'cut'
-  /** Conversations that the context ended, or left out, before this one. */
+  /** Conversations before this one that the context ended or left out. */
   readonly ended?: number
 }
 
@@ -41,14 +41,12 @@ export const defaultPrompts: PromptSpec = {
 }
 
 /**
- * Prompts of drawn lengths, of common English words. With a tokenizer each has exactly so many of
- * its tokens. Without one a token is a word, which tokenizers of today keep whole but for a few:
- * the server's own count (`usage`) may differ by some per cent. What a server's chat template adds
- * comes on top. Recorded conversations are as they were said, fewer than `count` where the file has
- * fewer.
- * @param fit what prompt and answer must keep within together; absent: they are as they are drawn
- * @throws PayloadError for a tokenizer or a file that cannot be read, and where no text has that
- * length
+ * Generates prompts of random lengths from common English words. With a tokenizer each prompt has
+ * exactly its number of tokens. Without one a token is a word, which most tokenizers keep whole, so
+ * the server's own count (`usage`) may differ by some per cent. The server's chat template adds
+ * more. Recorded conversations are used as they are, fewer than `count` where the file has fewer.
+ * @param fit context that prompt and answer must fit; absent: lengths stay as drawn
+ * @throws PayloadError for an unreadable tokenizer or file, and where no text has the length
  */
 export function makePrompts(
   spec: PromptSpec,
@@ -63,7 +61,7 @@ export function makePrompts(
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
   const shared = Math.min(
     spec.sharedPrefixTokens ?? 0,
-    fit === undefined ? Number.POSITIVE_INFINITY : longestPrompt(fit) - 1,
+    fit === undefined ? Number.POSITIVE_INFINITY : maxPromptTokens(fit) - 1,
   )
   const prefixes = Array.from({ length: shared > 0 ? (spec.prefixes ?? 1) : 0 }, () =>
     text(uniform, shared, ''),
@@ -85,7 +83,7 @@ export function makePrompts(
     : inTurns(spec, spec.turns, make)
 }
 
-/** What all prompts of a pool are made with. */
+/** What all prompts of a pool share. */
 interface Making {
   readonly beginning: (i: number) => Beginning
   readonly count: number
@@ -94,17 +92,14 @@ interface Making {
   readonly fit: ContextFit | undefined
 }
 
-/**
- * What was said before a prompt: of a conversation in turn, or a beginning that prompts have in
- * common.
- */
+/** Text before a prompt: the conversation so far, or a prefix that prompts share. */
 interface Beginning {
   readonly said: readonly string[]
   readonly text: string
   readonly tokens: number
 }
 
-/** Beginnings that prompts share are counted in their input tokens. */
+/** Shared prefixes count as input tokens. */
 function firstPrompt(
   drawn: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
   beginning: Beginning,
@@ -127,8 +122,8 @@ function prompt(
 }
 
 /**
- * Conversations side by side, each of as many turns as it draws, or as fit into the longest
- * sequence; where one ends another begins.
+ * Interleaves conversations, each with a random number of turns, or as many as fit into the longest
+ * sequence. A new one starts where one ends.
  */
 function inTurns(
   spec: PromptSpec,
@@ -151,7 +146,7 @@ function inTurns(
       fit !== undefined &&
       one.left > 0 &&
       !fits(fit, asks, outputTokens, one.before.said.length + 1)
-    if (one.left === 0 || ends || asks + outputTokens > longestDrawn) {
+    if (one.left === 0 || ends || asks + outputTokens > maxDrawnTokens) {
       one.left = drawLength(turns, uniform)
       one.before = beginning(begun++)
     }
@@ -175,8 +170,8 @@ function inTurns(
 const defaultConversations = 32
 
 /**
- * Recorded conversations side by side, in the order of their file, each as long as it was, or as
- * `turns` draws. The context ends a conversation: what was said is not cut.
+ * Interleaves recorded conversations in the order of their file, each with its own number of turns
+ * or a random one. The context ends a conversation: messages are not cut.
  */
 function asSaid(
   spec: PromptSpec,
@@ -186,12 +181,10 @@ function asSaid(
   const tokensIn = counterOf(spec.tokenizer)
   const conversations = readConversations(file)
   const isOver = ({ inputTokens, outputTokens, said }: Prompt) =>
-    inputTokens + outputTokens > longestDrawn ||
+    inputTokens + outputTokens > maxDrawnTokens ||
     (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
   let ended = 0
-  /**
-   * The prompts of the next conversation that has one which fits; undefined at the end of the file.
-   */
+  /** Prompts of the next conversation that fits; undefined at the end of the file. */
   const next = (): Prompt[] | undefined => {
     for (;;) {
       const { value } = conversations.next()
@@ -232,8 +225,8 @@ function asSaid(
 }
 
 /**
- * A prompt for each exchange: all that was said before, and what is asked; its answer as long as it
- * was.
+ * A prompt for each exchange: the conversation so far and the next message; its answer has the
+ * recorded length.
  */
 function saidIn(exchanges: readonly Exchange[], tokensIn: CountTokens): Prompt[] {
   let before: Beginning = { said: [], text: '', tokens: 0 }
@@ -269,8 +262,8 @@ function asRecorded(
 }
 
 /**
- * The blocks that a recorded prompt begins with: those of one number are the same text in all. The
- * last one, which is seldom full, is the request's own.
+ * Blocks at the start of a recorded prompt. Blocks of the same number have the same text
+ * everywhere. The last block, which is seldom full, belongs to the request.
  */
 function blocksBefore(
   seed: number,
@@ -283,7 +276,10 @@ function blocksBefore(
     return found
   }
   return (inputTokens, blocks, blockTokens = recordedBlockTokens) => {
-    const whole = blocks.slice(0, Math.max(0, Math.floor((inputTokens - leastOwn) / blockTokens)))
+    const whole = blocks.slice(
+      0,
+      Math.max(0, Math.floor((inputTokens - minOwnTokens) / blockTokens)),
+    )
     return {
       said: [],
       text: whole.map((id) => block(id, blockTokens)).join(' '),
@@ -293,12 +289,12 @@ function blocksBefore(
 }
 
 /**
- * Where blocks meet a tokenizer may count some tokens more or fewer: what follows them makes up for
- * it.
+ * Where blocks meet, a tokenizer may count some tokens more or fewer, which the following text
+ * makes up for.
  */
-const leastOwn = 32
+const minOwnTokens = 32
 
-/** So many tokens in all, `own` of them after the beginning. */
+/** Makes a text of a number of tokens, `own` of them after the prefix. */
 type MakeText = (uniform: Uniform, tokens: number, beginning: string, own?: number) => string
 
 const words: MakeText = (uniform, tokens, beginning, own = tokens) => {
@@ -306,9 +302,9 @@ const words: MakeText = (uniform, tokens, beginning, own = tokens) => {
   return beginning === '' ? drawn : `${beginning} ${drawn}`
 }
 
-/** Most attempts to come to a length, the last token by single letters. */
-const mostTries = 200
-/** Letters that seldom stand together, so that tokenizers have few of their pairs. */
+/** Attempts to reach a length; the last token is tried letter by letter. */
+const maxTries = 200
+/** Letters that seldom stand together, so tokenizers have few pairs of them. */
 const odd = 'qxzj'
 
 const exactText =
@@ -316,7 +312,7 @@ const exactText =
   (uniform, tokens, beginning, own = tokens) => {
     const before = beginning === '' ? 0 : count(beginning)
     let text = words(uniform, tokens, beginning, own)
-    for (let tried = 0; tried < mostTries; tried++) {
+    for (let tried = 0; tried < maxTries; tried++) {
       const counted = count(text)
       const missing = tokens - counted
       if (missing === 0) return text
@@ -338,9 +334,9 @@ const exactText =
 const cut = (text: string, beginning: string, kept: readonly string[]): string =>
   `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
 
-const longestDrawn = 32_768
+const maxDrawnTokens = 32_768
 
-/** A whole number of tokens, at least 1 and at most `most` where that is said. */
+/** Draws a whole number of tokens, at least 1 and at most `most`, if given. */
 export function drawLength(distribution: LengthDistribution, uniform: Uniform): number {
   const draw = () => {
     switch (distribution.kind) {
@@ -354,5 +350,5 @@ export function drawLength(distribution: LengthDistribution, uniform: Uniform): 
         return distribution.median * Math.exp(distribution.sigma * normal(uniform))
     }
   }
-  return Math.min(distribution.most ?? longestDrawn, Math.max(1, Math.round(draw())))
+  return Math.min(distribution.most ?? maxDrawnTokens, Math.max(1, Math.round(draw())))
 }

@@ -1,50 +1,48 @@
-import type { TlsOptions } from '../tls-options.ts'
-import type { Protocol } from '../types.ts'
+import type { TlsOptions } from '../model/tls-options.ts'
+import type { Protocol } from './protocol.ts'
 import type { RequestForm } from './request-forms.ts'
 
-/** What a request of a server's own is written as means something for the JSON protocol alone. */
+/** The form of custom requests applies to the JSON protocol only. */
 export interface ProtocolOptions extends RequestForm {
   /** Sent with every request. */
   readonly headers?: Readonly<Record<string, string>>
   /** Deadline of each request; default: the protocol's. */
   readonly timeoutMs?: number
   /**
-   * How long the first answer may take, where a model is loaded with it; default 60 s, and no less
-   * than the deadline.
+   * Time for the first answer, with which a model may be loaded; default 60 s, and at least the
+   * deadline.
    */
   readonly firstAnswerMs?: number
-  /** Path of the inference call, in place of the protocol's own. */
+  /** Path of the inference call; default: the protocol's. */
   readonly path?: string
-  /** Path that answers 200 when the server is ready, in place of the protocol's own. */
+  /** Path that answers 200 when the server is ready; default: the protocol's. */
   readonly healthPath?: string
   /**
-   * TensorFlow Serving: the signature that is called, default serving_default, or the model's only
-   * one.
+   * TensorFlow Serving: signature to call, default serving_default, or the only one of the model.
    */
   readonly signature?: string
   /** JSON protocol: a string that every good answer contains. */
   readonly expect?: string
   readonly connections?: number
   readonly http2?: boolean
-  /** Over TLS. */
+  /** Options of https. */
   readonly tls?: TlsOptions
 }
 
-/** What a protocol's own file gives to the table of protocols. */
+/** Contribution of a protocol's file to the table of protocols. */
 export interface ProtocolModule {
   create(options: ProtocolOptions & { readonly timeoutMs: number }): Protocol
-  /** Path of the inference call where none is given. Absent: it is none of HTTP's. */
+  /** Default path of the inference call. Absent: no HTTP path. */
   callPath?(model: string): string
   /**
-   * How its servers are known, over HTTP: all protocols' first signs are asked for before anyone's
-   * second.
+   * Signs of its servers over HTTP. The first signs of all protocols are checked before any second
+   * sign.
    */
   readonly signs?: readonly Sign[]
-  /** How its servers are known, over gRPC: methods that no other server has. */
+  /** Signs of its servers over gRPC: methods that no other server has. */
   readonly methods?: readonly string[]
   /**
-   * Where its servers tell which models they have, over HTTP: the first that names any is believed.
-   * Absent: nowhere.
+   * Where its servers list their models over HTTP: the first list with any counts. Absent: nowhere.
    */
   readonly modelLists?: readonly ModelList[]
 }
@@ -52,23 +50,23 @@ export interface ProtocolModule {
 export interface ModelList {
   readonly method: 'GET' | 'POST'
   readonly path: string
-  /** Of the answer, or of undefined where there was none. */
+  /** Names in the answer, or in undefined where there was none. */
   names(answer: unknown): readonly string[]
 }
 
 /**
- * A harmless question, and whether the answer is one that only this protocol's servers give. What a
- * server answers to a path that nobody has, word for word, is no sign.
+ * A harmless request, and whether its answer comes only from servers of this protocol. An answer
+ * identical to that of a made-up path is no sign.
  */
 interface Sign {
   path(model: string): string
-  /** @param madeUp the answer to a path that nobody has */
+  /** @param madeUp answer of a made-up path */
   shows(answer: Heard, madeUp: Heard): boolean
 }
 
 export interface Heard {
   readonly status: number
   readonly text: string
-  /** Of a text that is a JSON object. */
+  /** Parsed text, if it is a JSON object. */
   readonly json: unknown
 }

@@ -1,34 +1,34 @@
 /**
- * The protocols, each with its name and what it can do. This table feeds the experiment file, the
- * help, the docs and every decision that depends on a protocol. Its modules are loaded when first
- * used: a command line that only shows names starts fast, and most experiments need no gRPC.
+ * Table of protocols: their names and capabilities. It feeds the experiment file, the help, the
+ * docs and every decision that depends on a protocol. Modules are loaded on first use, as a command
+ * line that only shows names has to start fast, and most experiments need no gRPC.
  */
 import type { ProtocolModule } from './protocol-module.ts'
 
-/** What a protocol can do, and what is said of it. */
+/** Capabilities and descriptions of a protocol. */
 interface ProtocolTraits {
-  /** In a sentence: "this looks like TensorFlow Serving". */
+  /** Its name in a sentence: "this looks like TensorFlow Serving". */
   readonly title: string
-  /** As docs/protocols.md has it. */
+  /** Servers that speak it, for the documentation. */
   readonly spokenBy: string
   readonly readyWhen: string
   readonly goodAnswer: string
   readonly transport: 'http' | 'grpc'
   /**
    * A request is one prompt to a language model, and its answer a stream of tokens: time to the
-   * first, time per token.
+   * first token, time per token.
    */
   readonly streams: boolean
-  /** The server tells what its model takes, and answers for its readiness in a way of its own. */
+  /** The server reports the inputs of its model, and its readiness in its own way. */
   readonly metadata: boolean
-  /** Nothing is known of its paths: an experiment has to name that of the inference call. */
+  /** Its paths are unknown: an experiment has to name the path of the inference call. */
   readonly needsPath: boolean
   /**
-   * Path of its HTTP port that answers 200 when the model is ready; of a gRPC protocol that of its
-   * REST twin.
+   * Path of its HTTP port that answers 200 when the model is ready; for a gRPC protocol that of the
+   * related REST protocol.
    */
   readyPath(model: string): string
-  /** Deadline of a request where none is asked for. */
+  /** Default deadline of a request. */
   readonly timeoutMs: number
   load(): Promise<ProtocolModule>
 }
@@ -107,16 +107,16 @@ const table = {
   },
 } as const satisfies Record<string, ProtocolTraits>
 
-/** Which wire protocol a predictor speaks. */
+/** Wire protocol of a predictor. */
 export type ProtocolName = keyof typeof table
 
 export const protocolTable: Readonly<Record<ProtocolName, ProtocolTraits>> = table
 export const protocolNames = Object.keys(table) as [ProtocolName, ...ProtocolName[]]
 
-/** Of a server that answers to no other. */
+/** Protocol of a server that matches no other. */
 export const unrecognised: ProtocolName = 'json'
 
-/** docs/protocols.md holds it, and a test holds them equal. */
+/** Reference table of the documentation; a test compares both. */
 export const protocolReference = (): string =>
   [
     '| `protocol` | who speaks it | ready when | a good answer |',

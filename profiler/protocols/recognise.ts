@@ -7,10 +7,10 @@ import {
   type ServerAddress,
   serverAddress,
 } from '../server-address.ts'
-import type { Protocol } from '../types.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
 import { otherScheme } from './other-scheme.ts'
+import type { Protocol } from './protocol.ts'
 import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
 import { madeUpPath, whyNever } from './unknown-path.ts'
@@ -21,7 +21,7 @@ const modules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
   Promise.all(protocolNames.map(async (name) => [name, await protocolTable[name].load()] as const))
 
 /**
- * Which protocol a server speaks, by what it answers to harmless questions; undefined when none is
+ * Recognises the protocol of a server by its answers to harmless requests; undefined when none is
  * recognised, or nothing listens. Rejects only when the signal aborts.
  */
 export async function recognise(
@@ -45,11 +45,11 @@ export async function recognise(
   if (spoken !== undefined) return spoken
   const { found, refused, heard } = await byHttpSigns(known, address, model, options, signal)
   if (found !== undefined || refused) return found
-  // A gRPC server answers over HTTP/2, if with an error.
+  // A gRPC server answers over HTTP/2, even if with an error.
   return (heard && !options.http2) || saysGrpc ? undefined : grpc()
 }
 
-/** Why a gRPC server answers to none of the protocols. */
+/** Why a gRPC server matches none of the protocols. */
 export async function whyNotRecognised(
   url: string,
   options: ProtocolOptions,
@@ -84,7 +84,7 @@ async function byHttpSigns(
     } catch (error) {
       signal.throwIfAborted()
       refused ||= ['ECONNREFUSED', 'ENOENT'].includes(String((error as { code?: unknown }).code))
-      return { status: 0, text: '', json: undefined } // No HTTP, or no JSON: says nothing for this protocol.
+      return { status: 0, text: '', json: undefined } // No HTTP or no JSON: no sign of this protocol.
     }
   }
   const madeUp = await ask(madeUpPath, madeUpPath)
@@ -104,7 +104,7 @@ async function byHttpSigns(
   return { refused, heard }
 }
 
-/** The protocol, whose errors say when the server speaks another one. */
+/** Wraps a protocol so that its errors report a server that speaks another one. */
 export function withRecognition(
   protocol: Protocol,
   name: ProtocolName,
@@ -117,8 +117,8 @@ export function withRecognition(
   ): Promise<string | undefined> => {
     const found = await recognise(url, model, options, signal)
     if (found === undefined || found === name) return undefined
-    // Some servers speak several protocols; who answers well for a readiness of its own speaks this
-    // one.
+    // Some servers speak several protocols; one that passes the protocol's own readiness check
+    // speaks it.
     if (protocolTable[name].metadata && (await protocol.ready(url, model, signal))) return undefined
     return `this looks like ${protocolTable[found].title}; use --protocol ${found}`
   }
@@ -138,7 +138,7 @@ export function withRecognition(
         const other = await looksLike(url, model, signal)
         if (other !== undefined)
           throw new ProtocolError(name, error.message, other, 'other-protocol')
-        // A connection that breaks off says nothing of why.
+        // A broken connection does not show why.
         const broke = error.hint === undefined && /cannot be reached/.test(error.message)
         const scheme = broke ? await otherScheme(url, signal) : undefined
         throw scheme === undefined

@@ -1,8 +1,6 @@
-/**
- * What an answer that is no good one says, and what to do about it, by its status and its words.
- */
+/** Explains a bad answer, and what to do about it, by its status and words. */
 import { jsonFrom } from '../bounded-reader.ts'
-import { clientCertificateHint } from '../generator/tls.ts'
+import { clientCertificateHint } from '../load/tls.ts'
 import { isRecord } from '../plain-record.ts'
 import { plainText } from '../plain-text.ts'
 import { ProtocolError } from '../profiler-errors.ts'
@@ -12,26 +10,26 @@ import { notReadyReason } from './not-ready.ts'
 interface Refused {
   readonly status: number
   readonly text: string
-  /** Where it redirects to. */
+  /** Redirect target. */
   readonly location?: string
 }
 
-/** Statuses by which a server that knows the call refuses what is in it. */
+/** Statuses by which a server that knows the call refuses its content. */
 const requestRefused: ReadonlySet<number> = new Set([400, 413, 415, 422])
-/** Of a server that is still loading, or of a gateway before one. */
+/** Statuses of a server that is still loading, or of a gateway in front of one. */
 const notUp: ReadonlySet<number> = new Set([502, 503, 504])
-/** TensorFlow Serving's 400 for a path that it does not have (http_rest_api_handler.cc). */
+/** TensorFlow Serving's 400 for an unknown path (http_rest_api_handler.cc). */
 export const unknownPath = /Malformed request: (GET|POST) /
 
 const pathHint = '--path, or path in an experiment file'
-/** Of one who wants to know who asks. */
+/** Hint for a server that requires credentials. */
 export const headerHint =
   "give the header it asks for: --header 'Name: value' (headers in an experiment file)"
 const csrfHint =
   "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
 const formHint = `a form is sent by --form 'file=@FILE' or 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
 
-/** @param asked whether a request for an inference was refused, and not a question about the server */
+/** @param asked whether an inference request was refused, not a query about the server */
 export function refusal(
   protocol: string,
   url: string,
@@ -66,7 +64,7 @@ export function refusal(
   )
 }
 
-/** What to write in place of what is redirected. */
+/** Address to use instead of the one that is redirected. */
 export function redirectHint(from: string, location: string | undefined): string {
   const why = 'a redirect would be timed too'
   const [asked, to] = [
@@ -79,7 +77,7 @@ export function redirectHint(from: string, location: string | undefined): string
   return `give the path it redirects to, ${to.path} (${pathHint}; the URL of a server may have a path too): ${why}`
 }
 
-/** Whether a gateway that does TLS answers for want of the client's certificate (nginx). */
+/** Whether a gateway with TLS answers that the client certificate is missing (nginx). */
 export const asksForCertificateIn = ({ status, text }: Refused): boolean =>
   status === 400 && /SSL certificate/i.test(text)
 
@@ -92,7 +90,7 @@ const redirected = (from: string, location: string): ServerAddress | undefined =
         : '',
   )
 
-/** What stands before the path that was asked for. */
+/** Prefix of the requested path. */
 const commonBase = (asked: string, path: string): string =>
   path.endsWith(asked) ? path.slice(0, -asked.length) : ''
 
@@ -132,30 +130,28 @@ function hintFor(status: number, text: string, asked: boolean): string | undefin
   }
 }
 
-/**
- * Fields of a completion that some servers refuse for their names: OpenAI's own, Mistral's, Groq's.
- */
+/** Fields of a completion that some servers refuse by name: OpenAI's own, Mistral's, Groq's. */
 const named = '\\b(ignore_eos|stream_options|max_tokens|max_output_tokens|temperature)\\b'
 const fieldRefused = new RegExp(
   `\\b(?:unrecognized|unsupported|unexpected|unknown|extra)\\b[^{]{0,60}?${named}|${named}[^{]{0,60}?\\b(?:unsupported|not supported|not permitted|not allowed|unexpected)\\b`,
   'i',
 )
-/** A set of names, as Python writes it: {'ignore_eos', 'seed'}. */
+/** A set of names as Python prints it: {'ignore_eos', 'seed'}. */
 const namesInBraces = /\{('\w+'(?:, '\w+')*)\}/g
-/** Which of them a refusal names; what it repeats of the request stands in braces. */
+/** Field that a refusal names; what it quotes of the request stands in braces. */
 function fieldUnknown(text: string): string | undefined {
   const [, before, after] = fieldRefused.exec(text.replace(namesInBraces, '$1')) ?? []
   return before ?? after
 }
 const eosHint =
   'it knows no ignore_eos: say ignoreEos: false below load.payload of an experiment file, or give request bodies of your own (--payload FILE.jsonl); answers are as long as the model makes them'
-/** Whether a server refused a request for its `ignore_eos` alone. */
+/** Whether a server refused a request only for its `ignore_eos`. */
 export const refusesEos = (error: unknown): error is ProtocolError =>
   error instanceof ProtocolError && error.hint === eosHint
 const ownBodiesHint = (field: string): string =>
   `it takes no ${field}: give request bodies of your own, one a line (--payload FILE.jsonl), in its words; "stream_options": null leaves those out`
 
-/** Fields that a FastAPI server misses. */
+/** Fields that a FastAPI server reports as missing. */
 function fieldHint(text: string): string {
   const missing = details(text).flatMap(({ loc, type }) =>
     type === 'missing' && loc[0] === 'body' && loc.length > 1 ? [loc.at(-1)!] : [],
@@ -166,7 +162,10 @@ function fieldHint(text: string): string {
   return `say its body, with {{text}}, {{texts}}, {{image}} or {{int}} in it: --body '{${fields}}'; of a form --form '${missing[0]}=@FILE' or '${missing[0]}={{image}}'`
 }
 
-/** Of FastAPI's 422: [{"type": "missing", "loc": ["body", "text"], "msg": "Field required"}]. */
+/**
+ * Details of FastAPI's 422: [{"type": "missing", "loc": ["body", "text"], "msg": "Field
+ * required"}].
+ */
 function details(
   text: string,
 ): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
@@ -184,7 +183,7 @@ function details(
   })
 }
 
-/** The server's own words: the error of a JSON answer, else all of it. */
+/** Message of the server: the error of a JSON answer, else the whole text. */
 export function wordsOf(text: string): string {
   const fields = details(text)
   if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
@@ -201,18 +200,18 @@ function documentOf(text: string): unknown {
   try {
     return jsonFrom(text)
   } catch {
-    return undefined // No JSON.
+    return undefined // Not JSON.
   }
 }
 
-/** What to do about a good status whose body is not JSON. */
+/** Hint for a good status whose body is not JSON. */
 export function noJsonHint(text: string): string | undefined {
   if (/^\s*<(!doctype|html|\?xml|head|body)\b/i.test(text))
     return `that is a page: is the path that of the inference call? ${pathHint}`
   return undefined
 }
 
-/** In one line, without what would move a cursor, 300 characters at most. */
+/** Single line without terminal control characters, at most 300 characters. */
 export const excerpt = (text: string): string => {
   const line = plainText(text).replace(/\s+/g, ' ').trim()
   return line === '' ? '(empty body)' : line.length > 300 ? `${line.slice(0, 300)}…` : line

@@ -1,15 +1,15 @@
-/** Which class each request of a pool is of. */
+/** Assigns a class to each request of a pool. */
 import type { PromptClass } from '../prompt-spec.ts'
 import type { Uniform } from '../seeded-random.ts'
 
 /**
- * How many of `count` go to each share, whole numbers that sum to `count`, each less than one away
- * from its part: by largest remainders (Hamilton's method).
+ * Distributes `count` to shares as whole numbers that sum to `count`, each within one of its exact
+ * part (largest remainders, Hamilton's method).
  * @param shares above 0, in any unit
  */
 export function countsByShare(shares: readonly number[], count: number): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0)
-  // A part that is whole but for rounding is whole.
+  // A part that is whole up to rounding is whole.
   const parts = shares.map((share) => Number(((share / total) * count).toFixed(9)))
   const counts = parts.map(Math.floor)
   const left = count - counts.reduce((sum, each) => sum + each, 0)
@@ -20,7 +20,9 @@ export function countsByShare(shares: readonly number[], count: number): number[
   return counts
 }
 
-/** As many of each class as its share says, to within one, in a drawn order (Fisher and Yates). */
+/**
+ * Draws classes in random order (Fisher-Yates), with the number of each within one of its share.
+ */
 export function drawClasses(
   classes: readonly PromptClass[],
   count: number,

@@ -1,11 +1,8 @@
-/**
- * What a request of a server's own protocol is written as: JSON, a multipart form, or a body of
- * another type.
- */
+/** Forms of custom requests: JSON, a multipart form, or a body of another type. */
 import { hintOf, readBytes } from '../bounded-reader.ts'
+import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import type { RequestBody } from '../types.ts'
 import {
   defaultTemplate,
   formFault,
@@ -17,29 +14,31 @@ import { type Content, contentOf } from './content.ts'
 import { type FormFields, listFields, parseField } from './form-fields.ts'
 import { poolSizes } from './items.ts'
 
-/** As the user says it: `form`, or `template` with its content type. */
+/** Form configured by the user: `form`, or `template` with its content type. */
 export interface RequestForm {
-  /** With {{text}}, {{image}} and {{int}}, and lists of them. Default {"text": "{{text}}"}. */
+  /**
+   * Template with {{text}}, {{image}} and {{int}}, and lists of them. Default {"text": "{{text}}"}.
+   */
   readonly template?: string
-  /** Of the template, once filled in; default application/json. */
+  /** Content type of the filled template; default application/json. */
   readonly contentType?: string
-  /** Fields of multipart/form-data, as curl has them; {{image}} alone is a file. */
+  /** Fields of multipart/form-data in curl's syntax; {{image}} alone is a file. */
   readonly form?: FormFields
 }
 
 const jsonType = 'application/json'
 const formUrlencoded = 'application/x-www-form-urlencoded'
-/** Between the parts of a form; long enough to stand in none of them. */
+/** Boundary between the parts of a form, long enough to occur in none of them. */
 const boundary = 'tune-8f2c1b7e9d4a4f0c8a6e5d3b1f7c9a2e'
 
-/** Whether a body of the type is JSON. A missing type is. */
+/** Whether a content type is JSON; a missing one is. */
 const isJsonType = (type = jsonType): boolean => /^application\/(.+\+)?json\b/i.test(type)
 
-/** The type that requests of a form go out as. */
+/** Content type of requests of a form. */
 export const typeOf = ({ form, contentType }: RequestForm): string =>
   form === undefined ? (contentType ?? jsonType) : `multipart/form-data; boundary=${boundary}`
 
-/** Everything that is filled in. */
+/** All templates of a form. */
 export const templatesOf = ({
   form,
   template = defaultTemplate,
@@ -51,11 +50,11 @@ export const templatesOf = ({
         return kind === 'value' ? [content] : []
       })
 
-/** Whether nothing is filled in: every request is the same. */
+/** Whether the form has no placeholders, so that all requests are the same. */
 export const isConstant = (asked: RequestForm): boolean =>
   !templatesOf(asked).some((template) => template.search(placeholder) >= 0)
 
-/** What is wrong with a form, told by filling in an example; undefined where nothing is. */
+/** Describes what is wrong with a form, by filling in an example; undefined where nothing is. */
 export function requestFault(
   asked: RequestForm,
 ): { readonly what: string; readonly hint: string } | undefined {
@@ -69,7 +68,10 @@ export function requestFault(
   return isJsonType(asked.contentType) ? templateFault(asked.template) : formFault([asked.template])
 }
 
-/** The first request that a source makes. @throws PayloadError */
+/**
+ * First request that a source makes.
+ * @throws PayloadError
+ */
 export async function exampleRequest(asked: RequestForm, source: ItemSource): Promise<RequestBody> {
   const content = await contentOf(source)
   const body = await filledRequest(asked, {
@@ -80,7 +82,7 @@ export async function exampleRequest(asked: RequestForm, source: ItemSource): Pr
   return { contentType: typeOf(asked), body }
 }
 
-/** Filled with items; `list` for {{texts}} and the like, of which there are `items`. */
+/** Values of placeholders; `list` for {{texts}} and the like, of `items` elements. */
 interface Filling {
   readonly content: Content
   readonly items: number
@@ -88,9 +90,9 @@ interface Filling {
 }
 
 /**
- * One request's bytes.
- * @throws PayloadError for other names than text, image and int, for several items where there is
- * no list, and for a result that is not JSON where it has to be
+ * Bytes of one request.
+ * @throws PayloadError for placeholders other than text, image and int, for several items without a
+ * list, and for a result that should be JSON and is not
  */
 export async function filledRequest(asked: RequestForm, filling: Filling): Promise<Buffer> {
   const { form, template = defaultTemplate, contentType } = asked
@@ -138,7 +140,7 @@ async function multipart(form: FormFields, filling: Filling): Promise<Buffer> {
   return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)])
 }
 
-/** As browsers escape it. */
+/** Escaped as browsers do. */
 const headerText = (text: string): string =>
   text.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
@@ -155,7 +157,7 @@ async function partOf(
   return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...said }
 }
 
-/** @throws PayloadError for a file that cannot be read */
+/** @throws PayloadError for an unreadable file */
 function readField(path: string): Buffer {
   try {
     return readBytes(path, 'data')
@@ -167,7 +169,10 @@ function readField(path: string): Buffer {
   }
 }
 
-/** A template with its places filled. @param escaped a text as it stands there */
+/**
+ * Fills the placeholders of a template.
+ * @param escaped escapes a text for its position
+ */
 async function filled(
   template: string,
   { content, items, whole }: Filling,

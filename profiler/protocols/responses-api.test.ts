@@ -5,7 +5,7 @@
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { TokenStream } from '../generator/token-stream.ts'
+import { TokenStream } from '../load/token-stream.ts'
 import { protocolFor } from './index.ts'
 
 const { signal } = new AbortController()

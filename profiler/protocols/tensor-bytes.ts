@@ -1,15 +1,15 @@
 /**
  * Tensors as bytes, little-endian and row-major: raw contents of the Open Inference Protocol over
- * gRPC, its binary tensor data over REST, and TensorFlow's tensor_content. What clients write and
- * servers read; all machines that Node runs on are little-endian.
+ * gRPC, its binary tensor data over REST, and TensorFlow's tensor_content. All machines that Node
+ * supports are little-endian.
  */
 import { PayloadError } from '../profiler-errors.ts'
 
-/** Elements of a tensor. */
+/** Number of elements of a shape. */
 export const sizeOf = (shape: readonly number[]): number =>
   shape.reduce((product, size) => product * size, 1)
 
-/** Element types that numbers of JavaScript stand for as they are. */
+/** Element types that JavaScript numbers represent directly. */
 const arrays = {
   BOOL: Uint8Array,
   INT8: Int8Array,
@@ -22,7 +22,7 @@ const arrays = {
   FP64: Float64Array,
 } as const
 
-/** Throws a PayloadError for element types that have no bytes here. */
+/** Throws a PayloadError for element types without a byte representation. */
 export function numbersToBytes(datatype: string, values: readonly (number | boolean)[]): Buffer {
   if (datatype === 'INT64' || datatype === 'UINT64') {
     const wide = BigInt64Array.from(values, (value) => BigInt(Math.trunc(Number(value))))
@@ -45,12 +45,12 @@ export function numbersToBytes(datatype: string, values: readonly (number | bool
 export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64'): number =>
   datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
 
-/** The numbers of whole elements; 64-bit ones as far as a number holds them. */
+/** Numbers of complete elements; 64-bit ones with the precision of a number. */
 export function numbersFromBytes(
   datatype: keyof typeof arrays | 'INT64' | 'UINT64',
   bytes: Uint8Array,
 ): ArrayLike<number> {
-  // A copy starts at an aligned offset.
+  // The copy starts at an aligned offset.
   const { buffer } = new Uint8Array(bytes)
   if (datatype === 'INT64' || datatype === 'UINT64')
     return Float64Array.from(
@@ -61,9 +61,8 @@ export function numbersFromBytes(
 }
 
 /**
- * Elements of raw contents of any datatype, in a number that a shape can be held against: a half
- * element, or bytes that end within one, add one that is undefined. Of datatypes that are not
- * known, as many as there are bytes.
+ * Elements of raw contents, in a number that can be compared with a shape: an incomplete element
+ * adds one that is undefined. An unknown datatype has as many elements as bytes.
  */
 export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
   if (datatype === 'BYTES') return elementsFromBytes(bytes)
@@ -86,13 +85,13 @@ export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknow
 const isNumeric = (datatype: string): datatype is keyof typeof arrays | 'INT64' | 'UINT64' =>
   Object.hasOwn(arrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
 
-/** The number that bfloat16 bits stand for. */
+/** Number with these bfloat16 bits. */
 function brainValue(brain: number): number {
   bits[0] = brain << 16
   return float[0]!
 }
 
-/** Elements each led by their length, 4 bytes little-endian: tensors of BYTES. */
+/** Elements preceded by their length, 4 bytes little-endian: tensors of BYTES. */
 export function bytesElements(elements: readonly Uint8Array[]): Buffer {
   return Buffer.concat(
     elements.flatMap((element) => {
@@ -103,7 +102,7 @@ export function bytesElements(elements: readonly Uint8Array[]): Buffer {
   )
 }
 
-/** The elements of a tensor of BYTES; the last is undefined where the bytes end within it. */
+/** Elements of a tensor of BYTES; the last is undefined where the bytes end within it. */
 export function elementsFromBytes(bytes: Uint8Array): (Uint8Array | undefined)[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const elements: (Uint8Array | undefined)[] = []
@@ -131,7 +130,7 @@ export function halfBits(value: number): number {
   return sign | ((rounded >>> 13) - 0x1c000)
 }
 
-/** The number that half-precision bits stand for. */
+/** Number with these half-precision bits. */
 export function halfValue(half: number): number {
   const sign = half & 0x8000 ? -1 : 1
   const exponent = (half >>> 10) & 0x1f

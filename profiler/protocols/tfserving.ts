@@ -4,7 +4,7 @@ import { type Content, fitted } from './content.ts'
 import { getJson } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { type AnsweredTensor, type DeclaredTensor, documentFault, tensorsFault } from './meaning.ts'
-import { bytesKind, itemShape, mostOf, type TensorInput } from './payload-pool.ts'
+import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { unknownPath } from './refusals.ts'
@@ -12,7 +12,10 @@ import { unknownPath } from './refusals.ts'
 const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 const inferPath = (model: string) => `${modelPath(model)}:predict`
 
-/** TensorFlow Serving's REST API, and KServe's v1 after it; requests in row format: one instance an item. */
+/**
+ * TensorFlow Serving's REST API, and KServe's v1 API that follows it; requests in row format: one
+ * instance per item.
+ */
 export const tfserving: ProtocolModule = {
   create: (options) => httpProtocol(dialect(options), options),
   callPath: inferPath,
@@ -25,7 +28,7 @@ export const tfserving: ProtocolModule = {
         /Servable not found|Could not find any versions of model/.test(text),
     },
   ],
-  // KServe's alone: TensorFlow Serving has no list.
+  // KServe only; TensorFlow Serving has no list.
   modelLists: [
     {
       method: 'GET',
@@ -69,7 +72,7 @@ function dialect(options: ProtocolOptions): Dialect {
       const inputs = fitted(source, signature.inputs)
       const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await jsonPool(source, async (content, items) => {
-        // Rows are stacked to a batch: a model without one takes columns alone.
+        // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
         if (!inputs.every(({ batched }) => batched))
           return { ...named, inputs: await columnsFor(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
@@ -86,8 +89,8 @@ function dialect(options: ProtocolOptions): Dialect {
 }
 
 /**
- * What of an answer is not as the model's signature says: in rows, each of one output or of all by
- * their names, or in columns.
+ * Describes how an answer departs from the model's signature: in rows, of one output or all by
+ * name, or in columns.
  */
 function signatureFault(
   { predictions, outputs: columns }: Record<string, unknown>,
@@ -118,10 +121,7 @@ function signatureFault(
   )
 }
 
-/**
- * Shape and values of lists within each other: a ragged one has more or fewer values than its
- * shape.
- */
+/** Shape and values of nested lists; a ragged one has more or fewer values than its shape. */
 function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
   const shape: number[] = []
   for (let level = value; Array.isArray(level); level = level[0]) shape.push(level.length)
@@ -129,7 +129,8 @@ function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
 }
 
 /**
- * Whole tensors by input. Throws a PayloadError for several items where one has no batch dimension.
+ * Whole tensors by input. Throws a PayloadError for several items where an input has no batch
+ * dimension.
  */
 async function columnsFor(
   inputs: readonly TensorFlowInput[],
@@ -172,7 +173,7 @@ function nest(shape: readonly number[], value: () => unknown): unknown {
   return size === undefined ? value() : Array.from({ length: size }, () => nest(rest, value))
 }
 
-/** An input of a signature; its shape without the batch dimension, where it has one. */
+/** An input of a signature; its shape lacks the batch dimension, if it has one. */
 export interface TensorFlowInput extends TensorInput {
   readonly batched: boolean
   /** 'DT_FLOAT', 'DT_STRING', ... */
@@ -181,7 +182,7 @@ export interface TensorFlowInput extends TensorInput {
 
 const defaultSignature = 'serving_default'
 
-/** What a model takes and gives when it is called by one of its signatures. */
+/** Inputs and outputs of a signature of a model. */
 export interface Signature {
   readonly name: string
   readonly inputs: readonly TensorFlowInput[]
@@ -189,8 +190,8 @@ export interface Signature {
 }
 
 /**
- * The signature that is asked for, else 'serving_default', else the first one with inputs. Throws a
- * ProtocolError where there is none of them.
+ * The requested signature, else 'serving_default', else the first one with inputs. Throws a
+ * ProtocolError without any.
  * @param url where they were read
  */
 export function signatureNamed(
@@ -229,7 +230,7 @@ export const datatypeOf = (dtype: string): string =>
   ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ??
   dtype.replace(/^DT_/, '')
 
-/** None where it does not name them. */
+/** Empty where the signature does not name them. */
 function signatureOutputs(signature: unknown): DeclaredTensor[] {
   const outputs = within(signature, 'outputs')
   return Object.entries(isRecord(outputs) ? outputs : {}).map(([name, output]) => {
@@ -251,7 +252,7 @@ function signatureInputs(protocol: string, url: string, signature: unknown): Ten
       throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
     const declared = Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [-1]
     const bytes = dtype === 'DT_STRING'
-    // A first dimension of any size is the batch, which the list of instances stands for.
+    // A first dimension of any size is the batch, which the list of instances represents.
     const batched = declared.length > 0 && !(declared[0]! > 0)
     const whole = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
     const shape = batched ? whole.slice(1) : whole
@@ -262,7 +263,7 @@ function signatureInputs(protocol: string, url: string, signature: unknown): Ten
         : /^DT_U?INT/.test(dtype)
           ? 'integer'
           : 'float'
-    return { name, kind, shape, dtype, batched, most: mostOf(dtype) }
+    return { name, kind, shape, dtype, batched, most: maxInteger(dtype) }
   })
 }
 

@@ -1,6 +1,6 @@
 /**
- * Tokenizers of language models, as Hugging Face's `tokenizer.json` has them: byte-level BPE,
- * SentencePiece's, WordPiece.
+ * Tokenizers of language models from Hugging Face's `tokenizer.json`: byte-level BPE,
+ * SentencePiece, WordPiece.
  */
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
@@ -9,28 +9,28 @@ import { readText } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { PayloadError } from '../profiler-errors.ts'
 
-/** Tokens of a text, without those that a server puts before and after it. */
+/** Counts the tokens of a text, without those that a server adds before and after it. */
 export type CountTokens = (text: string) => number
 
 /**
- * Words, signs, ideographs and numbers of up to three digits: what a tokenizer of today has about a
- * token for.
+ * Words, punctuation, ideographs and numbers of up to three digits, each about one token of a
+ * modern tokenizer.
  */
 export const wordsAndSigns = (text: string): string[] =>
   text.match(/\p{Ideographic}|(?:(?!\p{Ideographic})\p{L})+|\p{N}{1,3}|[^\s\p{L}\p{N}]/gu) ?? []
 
-/** @param tokenizer as for `tokenCounter`; absent: a token is a word or a sign */
+/** @param tokenizer as for `tokenCounter`; absent: a token is a word or punctuation mark */
 export const counterOf = (tokenizer: string | undefined): CountTokens =>
   tokenizer === undefined ? (text) => wordsAndSigns(text).length : tokenCounter(tokenizer)
 
 const hint = 'the tokenizer.json that stands beside the weights of a model on Hugging Face'
-/** Of a text that it fails on. */
+/** Characters of a failing text that an error shows. */
 const shownCharacters = 40
 const known = new Map<string, CountTokens>()
 
 /**
- * @param path of a `tokenizer.json`, or of the folder that holds it
- * @throws PayloadError for what is none
+ * @param path path of a `tokenizer.json`, or of its folder
+ * @throws PayloadError for an invalid file
  */
 export function tokenCounter(path: string): CountTokens {
   const before = known.get(path)

@@ -1,9 +1,9 @@
 /**
- * Why a server that runs never says that it is ready: it wants to know who asks, sends elsewhere,
- * or knows nothing of the path.
+ * Why a running server never reports that it is ready: it requires credentials, redirects, or does
+ * not know the path.
  */
 
-import { clientCertificateHint } from '../generator/tls.ts'
+import { clientCertificateHint } from '../load/tls.ts'
 import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
 import { get } from './http.ts'
 import { whyNoModel } from './model-list.ts'
@@ -11,12 +11,12 @@ import type { ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 import { asksForCertificateIn, headerHint, redirectHint } from './refusals.ts'
 
-/** No server has it. */
+/** A path that no server has. */
 export const madeUpPath = '/tune-asks-for-no-such-path'
 
 /**
- * Its answer and what to do about it; undefined where it may yet become ready, or says nothing over
- * HTTP. Rejects only when the signal aborts.
+ * Its answer and what to do about it; undefined where it may still become ready, or does not answer
+ * over HTTP. Rejects only when the signal aborts.
  */
 export async function whyNever(
   name: ProtocolName,
@@ -51,7 +51,7 @@ export async function whyNever(
     const madeUp = await answerTo(madeUpPath)
     const isUnknown = (given: typeof answer) =>
       given.status === madeUp.status && given.text === madeUp.text
-    // A router that waits for its applications says so to everyone (Ray Serve).
+    // A router that waits for its applications answers every path like that (Ray Serve).
     if (/routes/i.test(answer.text)) return undefined
     if (!isUnknown(answer)) return whyNoModel(name, url, model, options, signal)
     if (needsPath && isUnknown(await answerTo(callPath)))

@@ -1,40 +1,41 @@
-/** Waits until a server answers: its readiness says so, then one good answer. */
+/** Waits until a server answers: until it reports that it is ready, then for one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { OnReason, Protocol, Target } from '../types.ts'
 import { someoneListens } from './http.ts'
 import { notReadyReason } from './not-ready.ts'
+import type { OnReason, Protocol } from './protocol.ts'
 
 interface Endpoint {
   readonly protocol: Protocol
   readonly url: string
   readonly model: string
   readonly payload: PayloadSource
-  /** It was there before: one that is not ready is asked at once what it speaks. */
+  /** The server was running before, so one that is not ready is probed for its protocol at once. */
   readonly runsAlready?: boolean
-  /** Other ports of this machine that its processes listen on, while it is not ready. */
+  /** Other ports of this machine on which its processes listen while it is not ready. */
   readonly otherPorts?: () => readonly number[]
-  /** Receives why it is not ready: the first reason, and then each other one, seconds apart. */
+  /** Receives why the server is not ready: the first reason, then each other one, seconds apart. */
   readonly onReason?: OnReason
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** The deadline passed; the message says how far it got. */
+/** The deadline passed; the message shows the progress. */
 export class NeverReadyError extends Error {}
 
 /**
- * A server that is not ready by then is asked what it speaks, one that is said to run whether it is
- * there at all: waiting is of no use.
+ * After this time, a server that is not ready is probed for its protocol, and one that should be
+ * running for whether it listens at all.
  */
 const recogniseAfterMs = 3_000
-/** Between two reasons: some count down the time that is left. */
+/** Time between two reasons, as some count down the remaining time. */
 const reasonsEveryMs = 2_000
 
 /**
- * How long a first answer is repeated that does not say that the server is loading: routes and
- * models may come up after the port.
+ * Time for which a first bad answer is repeated that does not show loading: routes and models may
+ * come up after the port.
  */
 const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
 const firstAnswerPatienceMs = 2_000
@@ -42,8 +43,8 @@ const firstAnswerPatienceMs = 2_000
 /**
  * @param until aborts when waiting has become pointless (the predictor ended, the tuner was
  * interrupted): rejects with its reason
- * @throws NeverReadyError after `timeoutMs`; ProtocolError when it is ready and answers badly, or
- * should run and nothing listens there; the reason of `until`
+ * @throws NeverReadyError after `timeoutMs`; ProtocolError when the server is ready and answers
+ * badly, or should run and nothing listens; the reason of `until`
  */
 export async function untilServing(
   endpoint: Endpoint,
@@ -70,8 +71,8 @@ export async function untilServing(
 }
 
 /**
- * As `untilServing`, of a server whose readiness path may be unknown: it is asked at once, and
- * waited for only while it says that it is loading.
+ * As `untilServing`, for a server whose readiness path may be unknown: it gets a request at once,
+ * and further ones only while it reports loading.
  */
 export const untilAnswering = (
   endpoint: Endpoint,
@@ -89,7 +90,7 @@ export const untilAnswering = (
 
 const deadlineAfter = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
 
-/** What a server says while it is not ready. */
+/** Reasons of a server for not being ready. */
 export class Reasons {
   #last: string | undefined
   #shown: string | undefined
@@ -110,7 +111,7 @@ export class Reasons {
     return this.#last
   }
 
-  /** For the end of a message; '' where nothing was said. */
+  /** Suffix for the end of a message; '' without a reason. */
   suffix(): string {
     return this.#last === undefined ? '' : `; the last that it said: ${this.#last}`
   }
@@ -154,7 +155,7 @@ async function untilReady(
       lookedMs = performance.now()
       await servesElsewhere(endpoint, either)
       const never = runsAlready ? undefined : await protocol.whyNever?.(url, model, either)
-      // Once may be a server that is coming up.
+      // A single occurrence may come from a server that is starting.
       if (never !== undefined && never.what === saidNever)
         throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
       saidNever = never?.what
@@ -164,8 +165,8 @@ async function untilReady(
 }
 
 /**
- * The first good answer. Repeats a bad one while its server says that it is loading.
- * @param patient repeats for a short time also one that does not say why it is bad
+ * Waits for the first good answer, and repeats a bad one while the server reports loading.
+ * @param patient repeats for a short time also a bad answer without a reason
  */
 async function answering(
   endpoint: Endpoint,
@@ -199,9 +200,9 @@ async function answering(
 }
 
 /**
- * Whether a bad answer may be a good one later: it says so, or the readiness does, or the path is
+ * Whether a bad answer may become a good one: it or the readiness reports loading, or the path is
  * not known yet.
- * @throws ProtocolError where the server lists its models, and the one asked for is none of them
+ * @throws ProtocolError where the server lists its models without the requested one
  */
 async function mayPass(
   { protocol, url, model, runsAlready = false }: Endpoint,
@@ -217,7 +218,7 @@ async function mayPass(
     return true
   }
   if (why === undefined) return waitedMs <= firstAnswerPatienceMs
-  // Some servers refuse the request for the model's name in it.
+  // Some servers refuse the request because of the model's name.
   const isOfModel = why === 'refused' && error instanceof Error && /\bmodel\b/i.test(error.message)
   if (why !== 'unknown-call' && !isOfModel) return false
   const missing = await protocol.whyNoModel?.(url, model, signal)
@@ -238,7 +239,7 @@ async function mayPass(
 const isNotReady = (error: unknown): error is ProtocolError =>
   error instanceof ProtocolError && error.why === 'not-ready'
 
-/** Whether a reason is more than a path that is not there. */
+/** Whether a reason is more than an unknown path. */
 const saysLoading = (reason: string): boolean => {
   const [answered, status] = / answers ([45]\d\d): /.exec(reason) ?? []
   if (answered === undefined || status === '503') return true
@@ -259,7 +260,10 @@ function stillLoading(
   return new NeverReadyError(`${url} ${what} within ${formatSeconds(timeoutMs)}${words}`)
 }
 
-/** @throws ProtocolError when it is ready on a port that it was not given: it reads its own from elsewhere */
+/**
+ * @throws ProtocolError when the server is ready on another port than its own: it reads its port
+ * from elsewhere
+ */
 async function servesElsewhere(
   { protocol, url, model, otherPorts }: Endpoint,
   signal: AbortSignal,

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { RequestBody, Target } from '../model/target.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { Protocol, RequestBody, Target } from '../types.ts'
+import type { Protocol } from './protocol.ts'
 import { withWarmUp } from './warm-up-requests.ts'
 
 const signal = new AbortController().signal

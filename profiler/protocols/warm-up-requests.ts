@@ -1,25 +1,27 @@
 /**
- * Requests that a server gets before it is measured: what compiles, allocates or fills a cache with
- * its first ones is no part of what it serves at.
+ * Warms a server by requests before it is measured: compiling, allocating or filling a cache with
+ * the first requests is not part of its capacity.
  */
+
+import type { Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { AnswerReading, Protocol, Target } from '../types.ts'
+import type { AnswerReading, Protocol } from './protocol.ts'
 
 export interface WarmUp {
-  /** How many; default: every request of `payload` once. */
+  /** Number of requests; default: every request of `payload` once. */
   readonly requests?: number
-  /** Sent together, so that larger batches are met too; default 1. */
+  /** Concurrent requests, so that larger batches occur too; default 1. */
   readonly atOnce?: number
-  /** In place of the requests that are measured. */
+  /** Replaces the requests that are measured. */
   readonly payload?: PayloadSource
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
 /**
- * The protocol, whose servers are warm once they are prepared. What is answered badly is a
- * ProtocolError with the answer, and final for the configuration.
+ * The protocol with servers that are warm once they are prepared. A bad answer is a ProtocolError
+ * with the answer, and final for the configuration.
  */
 export function withWarmUp(
   protocol: Protocol,

@@ -1,7 +1,4 @@
-/**
- * How much a series of requests says when neighbours are alike: queues make requests slow in
- * clusters.
- */
+/** Effective sample size of correlated requests: queues make requests slow in clusters. */
 import { mean, sampleVariance } from 'simple-statistics'
 import { quantileOfSorted } from './percentile.ts'
 
@@ -28,18 +25,18 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
 }
 
 export interface OverShare {
-  /** Requests, and how many of them failed or took longer than the limit. */
+  /** Requests, and those that failed or exceeded the limit. */
   readonly n: number
   readonly over: number
   readonly dispersion: number
-  /** Independent requests that would say as much. */
+  /** Effective sample size: independent requests with the same information. */
   readonly nEff: number
 }
 
 /**
- * The share of requests over a limit with its effective sample size. Failed requests (NaN) are
- * over. The dispersion is the larger of theirs and that of the slowest part, a tenth unless said: a
- * cautious stand-in where few were over.
+ * Share of requests over a limit, with its effective sample size. Failed requests (NaN) are over.
+ * The dispersion is the larger of theirs and that of the slowest part, by default a tenth, which is
+ * a conservative estimate where few are over.
  */
 export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.1): OverShare {
   const n = latencyMs.length
@@ -56,12 +53,12 @@ export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.
 
 export interface Moments {
   readonly mean: number
-  /** Of the mean, were the values independent. */
+  /** Standard error of the mean, for independent values. */
   readonly standardError: number
 }
 
-/** Mean of the answered requests (NaN are left out). */
-export function momentsOf(latencyMs: Float64Array): Moments {
+/** Mean latency of the answered requests (NaN are left out), and its standard error. */
+export function computeLatencyMoments(latencyMs: Float64Array): Moments {
   const answered = latencyMs.filter((ms) => !Number.isNaN(ms))
   const n = Math.max(1, answered.length)
   const mean = answered.reduce((sum, ms) => sum + ms, 0) / n

@@ -1,13 +1,13 @@
 /**
- * Whether requests are enough for a percentile claim: the early-stopping rule of MLPerf's LoadGen.
+ * The early-stopping rule of MLPerf's LoadGen: whether requests are enough for a percentile claim.
  */
 import { binomialCdf } from './percentile.ts'
 
 /**
- * Whether `over` of n independent requests over the limit prove, with the given confidence, that
- * the percentile keeps the limit: were the true share 1 − percentile, so few would be seen with
- * probability 1 − confidence at most. MLPerf Inference, LoadGen early stopping (Reddi et al. 2020,
- * section IV-D): p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with 2.
+ * Whether `over` of n independent requests over the limit prove the percentile at the given
+ * confidence. If the true share were 1 − percentile, so few would occur with probability 1 −
+ * confidence at most. MLPerf Inference, LoadGen early stopping (Reddi et al. 2020, section IV-D):
+ * p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with 2.
  */
 export function provesPercentile(
   n: number,

@@ -5,8 +5,8 @@ export interface HistogramBin {
 }
 
 /**
- * Latencies in bins of equal ratio, from the fastest to the slowest answer; failed requests (NaN)
- * are left out. Empty without an answer.
+ * Histogram of latencies in bins of equal ratio, from the fastest to the slowest answer. Failed
+ * requests (NaN) are left out. Empty without an answer.
  */
 export function latencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
   const answered = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
@@ -23,8 +23,8 @@ export function latencyHistogram(latencyMs: Float64Array, bins: number): Histogr
 }
 
 /**
- * Percentiles that tables show, with their distribution-free 95 % intervals elsewhere: 0.5, 0.75,
- * 0.9, 0.95, 0.99, 0.999, 0.9999, as many as n requests say something of.
+ * Percentiles of tables, with their distribution-free 95 % intervals elsewhere: 0.5, 0.75, 0.9,
+ * 0.95, 0.99, 0.999, 0.9999, as far as n requests support them.
  */
 export const tablePercentiles = (n: number): number[] =>
   [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999].filter((p) => n * (1 - p) >= 1 || p <= 0.9)

@@ -42,7 +42,7 @@ export function quantileInterval(
 
 /** Smallest k with P(Binomial(n, p) <= k) >= probability, for p < 1. */
 export function binomialQuantile(probability: number, n: number, p: number): number {
-  let k = leastCount(n, p)
+  let k = minRelevantCount(n, p)
   let mass = binomialMass(k, n, p)
   for (let cumulative = mass; cumulative < probability && k < n; cumulative += mass)
     mass *= nextMass(k++, n, p)
@@ -52,7 +52,7 @@ export function binomialQuantile(probability: number, n: number, p: number): num
 /** P(Binomial(n, p) <= k). */
 export function binomialCdf(k: number, n: number, p: number): number {
   if (k >= n) return 1
-  let i = leastCount(n, p)
+  let i = minRelevantCount(n, p)
   if (k < i || p === 1) return 0
   let mass = binomialMass(i, n, p)
   let cumulative = mass
@@ -64,10 +64,10 @@ export function binomialCdf(k: number, n: number, p: number): number {
 }
 
 /**
- * A count below which there is as good as nothing: twelve standard deviations under the mean, and
- * 30 for the skewed.
+ * A count below which the probability is negligible: twelve standard deviations under the mean, and
+ * 30 for skewed distributions.
  */
-const leastCount = (n: number, p: number): number =>
+const minRelevantCount = (n: number, p: number): number =>
   Math.max(0, Math.floor(n * p - 12 * Math.sqrt(n * p * (1 - p)) - 30))
 
 /** P(Binomial(n, p) = k), for p < 1. */

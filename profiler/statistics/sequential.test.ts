@@ -1,22 +1,22 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
-import { evidenceOn, sureness } from './sequential.ts'
+import { computeEValues, convertEValue } from './sequential.ts'
 
 describe('evidence on a share of requests', () => {
   test('is what the bets have won, as computed by hand', () => {
-    expect(evidenceOn(0, 0, 0.01)).toEqual({
-      kept: expect.closeTo(1, 12),
-      missed: expect.closeTo(1, 12),
+    expect(computeEValues(0, 0, 0.01)).toEqual({
+      met: expect.closeTo(1, 12),
+      violated: expect.closeTo(1, 12),
     })
     // One request that is not over: (1 - part × 0.01) / 0.99, a third of it on a fiftieth.
     const one = 0.35 * 0.9998 + 0.13 * (0.999 + 0.998 + 0.9965 + 0.995 + 0.9935)
-    expect(evidenceOn(1, 0, 0.01).kept).toBeCloseTo(one / 0.99, 12)
+    expect(computeEValues(1, 0, 0.01).met).toBeCloseTo(one / 0.99, 12)
     // One that is: its parts themselves.
-    expect(evidenceOn(1, 1, 0.01).kept).toBeCloseTo(
+    expect(computeEValues(1, 1, 0.01).met).toBeCloseTo(
       0.35 * 0.02 + 0.13 * (0.1 + 0.2 + 0.35 + 0.5 + 0.65),
       12,
     )
-    expect(evidenceOn(1, 1, 0.01).missed).toBeCloseTo(
+    expect(computeEValues(1, 1, 0.01).violated).toBeCloseTo(
       0.1 * 1.5 + 0.2 * (2 + 3 + 5 + 10) + 0.1 * 30,
       12,
     )
@@ -25,7 +25,7 @@ describe('evidence on a share of requests', () => {
   test('so many requests prove a p99 at 95 % and at 99 %', () => {
     const least = (over: number, evidence: number) => {
       let n = over
-      while (evidenceOn(n, over, 0.01).kept < evidence) n++
+      while (computeEValues(n, over, 0.01).met < evidence) n++
       return n
     }
     // LoadGen's rule, which looks once, takes 299, 473, 628 and 1,049.
@@ -34,16 +34,16 @@ describe('evidence on a share of requests', () => {
   })
 
   test('of allowed shares near one is a number', () => {
-    expect(evidenceOn(100, 30, 0.5).kept).toBeGreaterThan(20)
-    expect(evidenceOn(100, 80, 0.5).missed).toBeGreaterThan(20)
-    expect(evidenceOn(1e6, 0, 0.01).kept).toBe(Number.POSITIVE_INFINITY)
+    expect(computeEValues(100, 30, 0.5).met).toBeGreaterThan(20)
+    expect(computeEValues(100, 80, 0.5).violated).toBeGreaterThan(20)
+    expect(computeEValues(1e6, 0, 0.01).met).toBe(Number.POSITIVE_INFINITY)
   })
 
   test.each([
-    ['kept', 0.01],
-    ['kept', 0.012],
-    ['missed', 0.01],
-    ['missed', 0.008],
+    ['met', 0.01],
+    ['met', 0.012],
+    ['violated', 0.01],
+    ['violated', 0.008],
   ] as const)(
     '%s: looked at after each of 3,000 requests of which %d are over, reaches 20 in one series of twenty at most',
     (what, share) => {
@@ -54,7 +54,7 @@ describe('evidence on a share of requests', () => {
         let over = 0
         for (let n = 1; n <= 3000; n++) {
           if (uniform() < share) over++
-          if (n % 20 === 0 && evidenceOn(n, over, 0.01)[what] >= 20) {
+          if (n % 20 === 0 && computeEValues(n, over, 0.01)[what] >= 20) {
             reached++
             break
           }
@@ -66,6 +66,6 @@ describe('evidence on a share of requests', () => {
   )
 
   test('an e-value of 100 makes 99 % sure, one below 1 nothing', () => {
-    expect([100, 20, 1, 0.5, 0].map(sureness)).toEqual([0.99, 0.95, 0, 0, 0])
+    expect([100, 20, 1, 0.5, 0].map(convertEValue)).toEqual([0.99, 0.95, 0, 0, 0])
   })
 })

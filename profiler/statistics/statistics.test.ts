@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { summarise, summariseRun } from '../load/load-point.ts'
+import type { LoadRun, MachineWait } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { seeded } from '../seeded-random.ts'
-import type { LoadRun, MachineWait, Slo } from '../types.ts'
-import { dispersion, momentsOf, overShare } from './dependence.ts'
+import { computeLatencyMoments, dispersion, overShare } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
-import { loadPointOf, summarise } from './load-point.ts'
 
 describe("LoadGen's early stopping", () => {
   // The fewest n with P(Binomial(n, 0.01) <= over) <= 0.05, summed with 60 digits (Python's
@@ -132,15 +133,18 @@ describe('the share over a limit', () => {
 describe('moments', () => {
   test('leave failures out, and divide by n - 1 and by n', () => {
     // Values 10, 20, 60: variance 700, of the mean 700 / 3.
-    const { mean, standardError } = momentsOf(Float64Array.of(10, Number.NaN, 20, 60))
+    const { mean, standardError } = computeLatencyMoments(Float64Array.of(10, Number.NaN, 20, 60))
     expect(mean).toBe(30)
     expect(standardError).toBeCloseTo(Math.sqrt(700 / 3), 12)
   })
   test('of one value and of none are no error', () => {
-    expect(momentsOf(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
+    expect(computeLatencyMoments(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
     // Of two, 10 and 20: variance 50.
-    expect(momentsOf(Float64Array.of(10, 20)).standardError).toBeCloseTo(5, 12)
-    expect(momentsOf(Float64Array.of(Number.NaN))).toEqual({ mean: 0, standardError: 0 })
+    expect(computeLatencyMoments(Float64Array.of(10, 20)).standardError).toBeCloseTo(5, 12)
+    expect(computeLatencyMoments(Float64Array.of(Number.NaN))).toEqual({
+      mean: 0,
+      standardError: 0,
+    })
   })
 })
 
@@ -205,7 +209,7 @@ describe('loadPointOf', () => {
   })
 
   test('failed requests are infinitely slow in the SLO percentile and absent from the others', () => {
-    const point = loadPointOf(run([10, 20, 30, 40, 60, 10, 10, 10, Number.NaN, Number.NaN]), slo)
+    const point = summariseRun(run([10, 20, 30, 40, 60, 10, 10, 10, Number.NaN, Number.NaN]), slo)
     expect(point).toMatchObject({
       requests: 10,
       errors: 2,
@@ -214,29 +218,29 @@ describe('loadPointOf', () => {
       maxMs: 60,
       sloMs: Number.POSITIVE_INFINITY,
     })
-    expect(loadPointOf(run([10, 20, 30, 40, 60, 10, 10, 10, 10, Number.NaN]), slo).sloMs).toBe(60)
+    expect(summariseRun(run([10, 20, 30, 40, 60, 10, 10, 10, 10, Number.NaN]), slo).sloMs).toBe(60)
   })
 
   test('the interval of the percentile is that of order statistics at 95 %, failed requests its slowest', () => {
     // P(Binomial(100, 0.9) <= 83) = 0.0206 and P(Binomial(100, 0.9) <= 84) = 0.0399;
     // P(Binomial(100, 0.9) <= 95) = 0.9763 (Python's decimal).
     const answers = Array.from({ length: 100 }, (_, i) => 100 - i)
-    expect(loadPointOf(run(answers), slo).sloCi95Ms).toEqual([84, 96])
+    expect(summariseRun(run(answers), slo).sloCi95Ms).toEqual([84, 96])
     const failing = answers.map((ms) => (ms > 95 ? Number.NaN : ms))
-    expect(loadPointOf(run(failing), slo).sloCi95Ms).toEqual([84, Number.POSITIVE_INFINITY])
-    expect(loadPointOf(run(failing), slo).sloMs).toBe(90)
+    expect(summariseRun(run(failing), slo).sloCi95Ms).toEqual([84, Number.POSITIVE_INFINITY])
+    expect(summariseRun(run(failing), slo).sloMs).toBe(90)
   })
 
-  test('a generator that could not hold the load is marked', () => {
-    expect(loadPointOf({ ...run([10]), planned: 100 }, slo).generatorSaturated).toBe(true)
-    expect(loadPointOf({ ...run([10]), latenessP99Ms: 20 }, slo).generatorSaturated).toBe(true)
-    expect(loadPointOf(run([10]), slo).generatorSaturated).toBe(false)
+  test('a generator that could not sustain the load is marked', () => {
+    expect(summariseRun({ ...run([10]), planned: 100 }, slo).generatorSaturated).toBe(true)
+    expect(summariseRun({ ...run([10]), latenessP99Ms: 20 }, slo).generatorSaturated).toBe(true)
+    expect(summariseRun(run([10]), slo).generatorSaturated).toBe(false)
   })
 
   test('a generator is at its limit just beyond 1 % left out, 3 ms or 5 % of the limit late, 0.9 of a core in a closed loop', () => {
     const many = run(Array.from({ length: 99 }, () => 10))
     const saturated = (change: Partial<LoadRun>, of = slo) =>
-      loadPointOf({ ...many, ...change }, of).generatorSaturated
+      summariseRun({ ...many, ...change }, of).generatorSaturated
     expect([saturated({ planned: 100 }), saturated({ planned: 101 })]).toEqual([false, true])
     expect([saturated({ latenessP99Ms: 3 }), saturated({ latenessP99Ms: 3.01 })]).toEqual([
       false,
@@ -260,7 +264,7 @@ describe('loadPointOf', () => {
 
   test('waiting for a core through more than 5 % of a window disturbs it, on either side or by the host', () => {
     const disturbed = (machineWait: LoadRun['machineWait']) =>
-      loadPointOf({ ...run([10]), machineWait }, slo).disturbed
+      summariseRun({ ...run([10]), machineWait }, slo).disturbed
     expect(disturbed(undefined)).toBeUndefined()
     expect(disturbed({ server: 0.05, generator: 0.05, stolen: 0.05 })).toBeUndefined()
     for (const who of ['server', 'generator', 'stolen'] as const)
@@ -268,7 +272,7 @@ describe('loadPointOf', () => {
   })
 
   test('rates are per second of the window: offered what was planned, achieved what was answered, good what was in time', () => {
-    const point = loadPointOf({ ...run([10, 50, 51, Number.NaN]), planned: 5, seconds: 2 }, slo)
+    const point = summariseRun({ ...run([10, 50, 51, Number.NaN]), planned: 5, seconds: 2 }, slo)
     expect(point).toMatchObject({
       offeredRps: 2.5,
       achievedRps: 1.5,
@@ -276,7 +280,7 @@ describe('loadPointOf', () => {
       errors: 1,
       requests: 4,
     })
-    expect(loadPointOf({ ...run([10]), seconds: 0 }, slo)).toMatchObject({
+    expect(summariseRun({ ...run([10]), seconds: 0 }, slo)).toMatchObject({
       offeredRps: 0,
       achievedRps: 0,
       goodputRps: 0,
@@ -290,7 +294,7 @@ describe('loadPointOf', () => {
       load,
       sentMs: Float64Array.of(0, 900, 901, 950),
     }
-    expect(loadPointOf(closed, slo)).toMatchObject({
+    expect(summariseRun(closed, slo)).toMatchObject({
       achievedRps: 2,
       offeredRps: 3,
       goodputRps: 0,
@@ -300,7 +304,7 @@ describe('loadPointOf', () => {
   })
 
   test('an empty run is no good run', () => {
-    expect(loadPointOf(run([]), slo).sloMs).toBe(Number.POSITIVE_INFINITY)
+    expect(summariseRun(run([]), slo).sloMs).toBe(Number.POSITIVE_INFINITY)
   })
 })
 
@@ -322,7 +326,7 @@ test('a window in which the machine kept the server or the generator waiting is 
       elapsedS: 1,
       generatorCores: 0,
     }
-    return loadPointOf(
+    return summariseRun(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
       slo,
     ).disturbed
@@ -355,7 +359,7 @@ test('waits of the generator that are short beside the limit mark nothing, howev
     generatorCores: 0,
   }
   const marked = (limitMs: number, machineWait: MachineWait) =>
-    loadPointOf(
+    summariseRun(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
       { percentile: 0.99, limitMs, maxErrorRate: 0 },
     ).disturbed
@@ -424,14 +428,14 @@ describe('streamed answers', () => {
   })
 
   test('a request at a limit keeps it', () => {
-    expect(loadPointOf(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({
+    expect(summariseRun(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({
       good: 0.5,
       kept: { ttft: 0.5, tpot: 1 },
     })
   })
 
   test('tokens a second are at the rate of a load that is kept up with, of one that is not until the last answer', () => {
-    const { stream } = loadPointOf(
+    const { stream } = summariseRun(
       played([10, 20, Number.NaN], [1, 1, Number.NaN], [7, 9, Number.NaN]),
       slo,
     )
@@ -441,14 +445,14 @@ describe('streamed answers', () => {
     expect([stream!.interToken.p50Ms, stream!.interToken.maxMs, stream!.tpot.requests]).toEqual([
       5, 15, 2,
     ])
-    expect(loadPointOf(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond).toBe(
-      8,
-    )
-    expect(loadPointOf(played([300], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
+    expect(
+      summariseRun(played([300, 300], [1, 1], [7, 9]), slo).stream!.outputTokensPerSecond,
+    ).toBe(8)
+    expect(summariseRun(played([300], [1], [7], 0), slo).stream!.outputTokensPerSecond).toBe(0)
   })
 
   test('a window without a request has no shares, one with a single request has', () => {
-    expect(loadPointOf(played([], [], []), slo).joint).toBeUndefined()
-    expect(loadPointOf(played([10], [1], [2]), slo).joint!.good).toBe(1)
+    expect(summariseRun(played([], [], []), slo).joint).toBeUndefined()
+    expect(summariseRun(played([10], [1], [2]), slo).joint!.good).toBe(1)
   })
 })

@@ -1,4 +1,4 @@
-/** A straight line that a few outliers do not move. */
+/** Slope of a straight line that is robust against outliers. */
 import { quantileOfSorted } from './percentile.ts'
 
 interface Point {
@@ -7,9 +7,9 @@ interface Point {
 }
 
 /**
- * The median of the slopes of all pairs that have one (Theil 1950; Sen 1968), 0 where no two points
- * lie apart in x. Takes time and memory by the number of such pairs: points of the same x are in
- * none with each other.
+ * Median of the slopes of all pairs of points (Theil 1950; Sen 1968), 0 where no two points differ
+ * in x. Takes time and memory proportional to the number of such pairs; points with the same x form
+ * none.
  */
 export function theilSenSlope(points: readonly Point[]): number {
   const sorted = [...points].sort((a, b) => a.x - b.x)

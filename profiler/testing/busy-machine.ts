@@ -1,5 +1,9 @@
-import type { Load, LoadGenerator, LoadRun, Target, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 
 /** Whether the machine keeps the server waiting in a load. @param before loads before it */
 export type IsBusy = (load: Load, before: readonly Load[]) => boolean

@@ -1,4 +1,7 @@
-import type { Load, LoadRun, Target, VirtualRun, VirtualServer } from '../types.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
 import { StreamingGenerator } from './streaming-generator.ts'
 
 /** One request in so many is of the class `rare`, the others are `usual`. */

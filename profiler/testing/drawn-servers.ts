@@ -3,8 +3,9 @@
  * seed. Some ("drawn") are there to develop with, the others ("drawn apart") for figures to report:
  * `npm run bench:profiler -- 8 '^drawn apart' '^quick$'`.
  */
+
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { VirtualServer } from '../types.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'

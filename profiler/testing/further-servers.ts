@@ -3,8 +3,10 @@
  * whom they let wait, how they come by a worker, what they remember. Held out: no constant of the
  * search was chosen with them.
  */
+
+import type { Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, type Uniform } from '../seeded-random.ts'
-import type { Slo, VirtualServer } from '../types.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { bucket } from './held-out-servers.ts'
 import { IterationServer } from './iteration-server.ts'

@@ -2,8 +2,9 @@
  * Servers in virtual time of kinds that no constant of the search was chosen with: results are
  * reported for them.
  */
+
+import type { Slo } from '../model/slo.ts'
 import { gamma, normal, type Uniform } from '../seeded-random.ts'
-import type { Slo } from '../types.ts'
 import { DisciplineServer } from './discipline-server.ts'
 import { QueueServer } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'

@@ -3,8 +3,9 @@
  * loads that all are put under.
  */
 import { afterAll, afterEach } from 'vitest'
-import { HttpLoadGenerator } from '../generator/http-generator.ts'
-import type { Load, LoadPoint } from '../types.ts'
+import { HttpLoadGenerator } from '../load/http-generator.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadPoint } from '../model/load-point.ts'
 import { startTestServer, type TestServer } from './servers.ts'
 import type { TestService } from './service.ts'
 

@@ -1,6 +1,7 @@
-import { schedule } from '../generator/arrivals.ts'
+import { schedule } from '../load/arrivals.ts'
+import type { Load } from '../model/load.ts'
+import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
-import type { Load, VirtualRun, VirtualServer } from '../types.ts'
 import { EventQueue } from './event-queue.ts'
 
 export interface QueueServerOptions {
@@ -21,7 +22,7 @@ export interface QueueServerOptions {
    */
   readonly serviceMs: (batch: number, uniform: Uniform, atMs: number, waiting: number) => number
   /** What each request takes before it waits for a server, ms: its way there and back. */
-  readonly besideMs?: number
+  readonly overheadMs?: number
   /** Share of requests that fail once served. */
   readonly errorShare?: number
   /** Waiting requests beyond which further ones are refused. */
@@ -54,7 +55,7 @@ export class QueueServer implements VirtualServer {
       maxBatch,
       maxDelayMs = 0,
       waitsSince = 'arrival',
-      besideMs = 0,
+      overheadMs = 0,
       serviceMs,
       errorShare = 0,
       queueLimit = Number.POSITIVE_INFINITY,
@@ -67,7 +68,7 @@ export class QueueServer implements VirtualServer {
     let busy = 0
     const send = (at: number) => {
       latency.push(Number.NaN)
-      events.push(at + besideMs, { request: sent.push(at) - 1 })
+      events.push(at + overheadMs, { request: sent.push(at) - 1 })
     }
     if (load.kind === 'open') for (const at of schedule(load)) send(at)
     else for (let i = 0; i < load.connections; i++) send(0)
@@ -77,7 +78,7 @@ export class QueueServer implements VirtualServer {
     const serve = () => {
       while (busy < servers && head < waiting.length) {
         const ready = waiting.length - head
-        gatheredSince ??= waitsSince === 'free' ? now : sent[waiting[head]!]! + besideMs
+        gatheredSince ??= waitsSince === 'free' ? now : sent[waiting[head]!]! + overheadMs
         const until = gatheredSince + maxDelayMs
         if (ready < maxBatch && now < until - 1e-9) {
           events.push(until, 'batch-delay-over')

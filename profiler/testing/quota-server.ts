@@ -1,6 +1,7 @@
-import { schedule } from '../generator/arrivals.ts'
+import { schedule } from '../load/arrivals.ts'
+import type { Load } from '../model/load.ts'
+import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
-import type { Load, VirtualRun, VirtualServer } from '../types.ts'
 
 interface QuotaServerOptions {
   readonly seed: number
@@ -73,12 +74,12 @@ export class QuotaServer implements VirtualServer {
    * Until the first of them is done, the quota is used up, the period ends, or so many ms are over:
    * how many that were.
    */
-  private run(working: readonly { leftMs: number }[], mostMs: number): number {
+  private run(working: readonly { leftMs: number }[], maxMs: number): number {
     const { quotaMs, periodMs } = this.options
     const busy = this.leftMs > nothingMs ? working.length : 0
     const endsMs = (this.period + 1) * periodMs - this.clockMs
     const ms = Math.min(
-      mostMs,
+      maxMs,
       endsMs,
       ...(busy > 0 ? [this.leftMs / busy, ...working.map(({ leftMs }) => leftMs)] : []),
     )

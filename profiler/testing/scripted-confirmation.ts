@@ -1,7 +1,9 @@
 /** Confirmations whose windows are made up: what is played, and what a confirmation makes of it. */
 import { expect } from 'vitest'
-import { type ConfirmOptions, confirmCapacity } from '../capacity/confirm/confirm.ts'
-import type { Load, LoadRun, Slo } from '../types.ts'
+import { type ConfirmOptions, confirmCapacity } from '../capacity/confirmation/confirm.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from './scripted-generator.ts'
 import { targetAt } from './servers.ts'
 

@@ -1,5 +1,7 @@
-import { loadPointOf } from '../statistics/load-point.ts'
-import type { Load, LoadGenerator, LoadRun } from '../types.ts'
+import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
 
 /** A run with these latencies (NaN: failed), sent evenly over its window. */
 export function runOf(
@@ -39,7 +41,7 @@ export function scriptedGenerator(
     rest: async (_, seconds) => {
       rests.push(seconds)
     },
-    run: async (target, load, slo) => loadPointOf(await play(target, load), slo),
+    run: async (target, load, slo) => summariseRun(await play(target, load), slo),
     close: async () => {},
   }
 }

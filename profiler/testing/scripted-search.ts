@@ -1,15 +1,21 @@
 /**
- * Searches for the capacity whose windows, loops and twin are as a script has them: what they ask
+ * Searches for the capacity whose windows, loops and queue model are as a script has them: what they ask
  * for next, and what they end with.
  */
 import { expect } from 'vitest'
 import type { Slowdown } from '../capacity/changes/slowdown.ts'
 import { type Effort, efforts } from '../capacity/effort.ts'
-import { openSearch } from '../capacity/open-search.ts'
-import type { CapacityPosterior, capacityPosterior, TwinPlay } from '../capacity/posterior.ts'
+import type {
+  CapacityPosterior,
+  estimatePosterior,
+  SimulationBudget,
+} from '../capacity/queue-model/posterior.ts'
+import { searchOpenLoop } from '../capacity/search/open-loop-search.ts'
 import { Session } from '../capacity/session.ts'
-import { loadPointOf } from '../statistics/load-point.ts'
-import type { Load, LoadRun, Slo } from '../types.ts'
+import { summariseRun } from '../load/load-point.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
 import { runOf, scriptedGenerator } from './scripted-generator.ts'
 import { targetAt } from './servers.ts'
 
@@ -57,9 +63,9 @@ export const posterior = (
   capacityRps,
   capacityCi90Rps: [capacityRps * (1 - half), capacityRps * (1 + half)],
   below: () => 0.5,
-  refuses: false,
-  stalls: false,
-  fading: false,
+  refusesWhenFull: false,
+  hasOutages: false,
+  hasFadingOutages: false,
   saturationRps: 1000,
   saturationError: 0,
   ...more,
@@ -69,9 +75,9 @@ export interface Script {
   /** Of the open windows, the sweep first. */
   readonly window?: (load: Open, window: number) => LoadRun
   readonly loop?: (load: Load) => LoadRun
-  readonly estimate?: (play: TwinPlay, windows: number) => CapacityPosterior
+  readonly estimate?: (play: SimulationBudget, windows: number) => CapacityPosterior
   readonly effort?: Partial<Effort>
-  readonly options?: Partial<Parameters<typeof openSearch>[3]>
+  readonly options?: Partial<Parameters<typeof searchOpenLoop>[3]>
   /**
    * Where the server got slower, asked after each window: requests at even distances tell nothing
    * of a queue.
@@ -97,17 +103,18 @@ export async function searched({
     new AbortController().signal,
     () => {},
   )
-  const idle = loadPointOf(
+  const idle = summariseRun(
     runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)),
     slo,
   )
-  const posteriorOf: typeof capacityPosterior = (runs, _, play) => estimate(play, runs.length)
-  const found = await openSearch(
+  const posteriorEstimator: typeof estimatePosterior = (runs, _, play) =>
+    estimate(play, runs.length)
+  const found = await searchOpenLoop(
     session,
     { ...efforts.quick, ...effort },
     idle,
     { seed: 7, ...options },
-    posteriorOf,
+    posteriorEstimator,
     () => undefined,
     (runs) => slowdown(runs.length),
   )

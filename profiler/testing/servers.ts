@@ -1,6 +1,6 @@
 import { once } from 'node:events'
+import type { Target } from '../model/target.ts'
 import { forkEntry } from '../module-entry.ts'
-import type { Target } from '../types.ts'
 import { okBody, type TestService } from './service.ts'
 
 export interface TestServer {

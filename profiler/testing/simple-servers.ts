@@ -2,8 +2,9 @@
  * Servers in virtual time that are simple enough for their capacity to be known beyond doubt, by
  * closed form or by millions of arrivals.
  */
+
+import type { Slo } from '../model/slo.ts'
 import type { Uniform } from '../seeded-random.ts'
-import type { Slo } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import type { VirtualCase } from './virtual-servers.ts'
 

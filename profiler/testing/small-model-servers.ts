@@ -30,7 +30,7 @@ const smallModel = (workers: number, maxBatch: number, unsteady?: Unsteady): Vir
       servers: workers,
       maxBatch,
       maxDelayMs: 2,
-      besideMs: 0.7,
+      overheadMs: 0.7,
       serviceMs: (batch, uniform, atMs) =>
         batchMs(batch) * gamma(uniform, 1 / 0.05 ** 2) * (speed?.(atMs) ?? 1),
     })
@@ -63,7 +63,7 @@ const slowNowAndThen = (
       servers: workers,
       maxBatch,
       maxDelayMs: maxBatch > 1 ? 2 : 0,
-      besideMs: 0.7,
+      overheadMs: 0.7,
       serviceMs: (batch, uniform, atMs) =>
         batchMs(batch) * gamma(uniform, 1 / 0.15 ** 2) * speed(atMs),
     })

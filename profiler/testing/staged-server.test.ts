@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
-import { stepsOf } from '../capacity/twin/steps.ts'
-import type { Load, Target } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { extractServiceLog } from '../capacity/service-log/service-log.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Load } from '../model/load.ts'
+import type { Target } from '../model/target.ts'
 import { StagedServer, type StagedServerOptions } from './staged-server.ts'
 
 const play = (load: Load, options: Partial<StagedServerOptions> = {}) => {
@@ -43,7 +44,7 @@ test.each([
 })
 
 test('the steps of a server that writes its answers one by one are its batches', async () => {
-  const steps = stepsOf(await play(open(2300)), 0.5)
+  const steps = extractServiceLog(await play(open(2300)), 0.5)
   expect(Math.max(...steps.departed)).toBeGreaterThanOrEqual(30)
   expect(steps.departed.filter((d) => d === 1).length).toBeLessThan(0.05 * steps.departed.length)
 })

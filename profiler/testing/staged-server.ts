@@ -1,6 +1,7 @@
-import { schedule } from '../generator/arrivals.ts'
+import { schedule } from '../load/arrivals.ts'
+import type { Load } from '../model/load.ts'
+import type { VirtualRun, VirtualServer } from '../model/virtual-server.ts'
 import { seeded, type Uniform } from '../seeded-random.ts'
-import type { Load, VirtualRun, VirtualServer } from '../types.ts'
 import { EventQueue } from './event-queue.ts'
 
 export interface StagedServerOptions {

@@ -1,6 +1,11 @@
-import { loadPointOf } from '../statistics/load-point.ts'
-import type { Load, LoadGenerator, LoadRun, Slo, Target, VirtualServer } from '../types.ts'
-import { VirtualLoadGenerator } from '../virtual/virtual-generator.ts'
+import { summariseRun } from '../load/load-point.ts'
+import { VirtualLoadGenerator } from '../load/virtual-generator.ts'
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 
 const tokens = 10
 
@@ -31,7 +36,7 @@ export class StreamingGenerator implements LoadGenerator {
   }
 
   async run(target: Target, load: Load, slo: Slo) {
-    return loadPointOf(await this.play(target, load), slo)
+    return summariseRun(await this.play(target, load), slo)
   }
 
   async close() {}

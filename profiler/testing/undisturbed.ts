@@ -1,10 +1,10 @@
-import type { LoadRun } from '../types.ts'
+import type { LoadRun } from '../model/load-run.ts'
 
 /**
  * Share of a window: of waiting for a core, or of time in which the generator's process stood
  * still.
  */
-const mostDisturbed = 0.003
+const maxDisturbedShare = 0.003
 
 /**
  * What others may have run on two cores without the clock of /proc/stat telling, all of it at once:
@@ -19,7 +19,7 @@ export const unseenMs = 20
  */
 export function disturbedBy(
   { machineWait = {}, stallsMs = new Float64Array(), seconds }: LoadRun,
-  most = mostDisturbed,
+  most = maxDisturbedShare,
 ): string | undefined {
   const stalledMs = stallsMs.reduce((sum, at, i) => sum + (i % 2 === 0 ? -at : at), 0)
   const { server = 0, generator = 0, stolen = 0 } = machineWait

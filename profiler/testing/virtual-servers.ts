@@ -2,8 +2,10 @@
  * Servers in virtual time that stand for kinds of real ones, with the SLO each is tested under. The
  * benchmark's cases.
  */
+
+import type { Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
 import { gamma, normal, seeded, type Uniform } from '../seeded-random.ts'
-import type { Slo, VirtualServer } from '../types.ts'
 import { QueueServer, type QueueServerOptions } from './queue-server.ts'
 import { SharingServer } from './sharing-server.ts'
 import { StagedServer } from './staged-server.ts'
@@ -24,10 +26,10 @@ const queue = (
   maxBatch: number,
   serviceMs: Service,
   maxDelayMs = 0,
-  besideMs = 0,
+  overheadMs = 0,
 ) => {
   return (seed: number) =>
-    new QueueServer({ seed, servers, maxBatch, maxDelayMs, besideMs, serviceMs })
+    new QueueServer({ seed, servers, maxBatch, maxDelayMs, overheadMs, serviceMs })
 }
 const gpuBatchMs = (batch: number, uniform: Uniform) => (5 + 0.55 * batch) * jitter(uniform, 0.04)
 const gpuWithStalls = (stallMs: number) =>

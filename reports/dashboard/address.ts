@@ -3,7 +3,7 @@
  * open, trials side by side and the experiments beside it. What is the experiment's own is left
  * out, so that an address stays short and says what was changed. Pure.
  */
-import { limitsOf, withLimit } from '../../profiler/slo.ts'
+import { replaceLimit, resolveLimits } from '../../profiler/model/slo.ts'
 import {
   createObjective,
   type Demand,
@@ -40,7 +40,7 @@ export function addressOf(
   const words = new URLSearchParams({ experiment: experiment.id })
   const say = (name: string, value: number | string | undefined) =>
     value !== undefined && words.set(name, String(value))
-  const limits = (of: WhatIf) => limitsOf(of.slo).map(({ limitMs }) => limitMs)
+  const limits = (of: WhatIf) => resolveLimits(of.slo).map(({ limitMs }) => limitMs)
   if (limits(whatIf).join() !== limits(own).join()) say('slo', limits(whatIf).join())
   if (whatIf.slo.percentile !== own.slo.percentile) say('percentile', whatIf.slo.percentile)
   const { objective } = whatIf
@@ -137,11 +137,11 @@ const within =
 
 function withLimits(own: WhatIf['slo'], limits: readonly number[]): WhatIf['slo'] | undefined {
   if (
-    limits.length !== limitsOf(own).length ||
+    limits.length !== resolveLimits(own).length ||
     !limits.every((ms) => ms > 0 && Number.isFinite(ms))
   )
     return undefined
-  return limits.reduce((slo, ms, place) => withLimit(slo, place, ms), own)
+  return limits.reduce((slo, ms, place) => replaceLimit(slo, place, ms), own)
 }
 
 function objectiveAsked(

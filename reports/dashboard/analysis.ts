@@ -3,7 +3,7 @@
  * curve, history, capacity, comparison. Pure.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
 import { countReplicas } from '../../search/objective.ts'
 import { computeFleetPricePerHour } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'

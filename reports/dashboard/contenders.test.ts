@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { withLimit } from '../../profiler/slo.ts'
+import { replaceLimit } from '../../profiler/model/slo.ts'
 import { createObjective, getRequiredInput, objectiveKinds } from '../../search/objective.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -95,7 +95,7 @@ test('what the contenders say is what all trials say: verdict, gain, what is not
         const trials = manyTrials(seed, spread)
         const whatIf = {
           ...asMeasured(experiment),
-          slo: withLimit(slo, 0, limitMs),
+          slo: replaceLimit(slo, 0, limitMs),
           objective: createObjective(kind, { demandRps: 5_000, headroom: 0.2, maxPricePerHour: 3 }),
         }
         const ranker = new Ranker(experiment)

@@ -4,9 +4,10 @@
  * and no configuration is judged. Pure.
  */
 import { quickselect } from 'simple-statistics'
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { cost } from '../../search/objective.ts'
 import { type Pricing, type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
@@ -54,7 +55,7 @@ export class Contenders {
   }
 
   /** Load curves depend on what is counted, not on the limit. */
-  #draw(groups: readonly TrialGroup[], { slo, curve = loadCurve }: Question): void {
+  #draw(groups: readonly TrialGroup[], { slo, curve = buildLoadCurve }: Question): void {
     const { limitMs: _, limits, ...counted } = slo
     const of = JSON.stringify([counted, limits])
     if (of !== this.#curvesOf) {

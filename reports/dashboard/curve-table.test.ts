@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { rateWithin } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { findRateWithin } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { CurveTable } from './curve-table.ts'
 
 /** Rising rates and latencies, as a load curve has them; the last may be of a rate that failed. */
@@ -36,7 +36,7 @@ test('what each serves within a limit is what its curves say one by one, and its
         for (const [owner, curves] of owned.entries())
           for (const each of curves) table.add(owner, each)
         const within = owned.map((curves) =>
-          Math.max(0, ...curves.map((each) => rateWithin(each, limitMs))),
+          Math.max(0, ...curves.map((each) => findRateWithin(each, limitMs))),
         )
         const idle = owned.map((curves) =>
           Math.min(...curves.map(([first]) => first?.latencyMs ?? Number.POSITIVE_INFINITY)),

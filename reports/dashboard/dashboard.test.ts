@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { limitsOf, withLimit } from '../../profiler/slo.ts'
+import { replaceLimit, resolveLimits } from '../../profiler/model/slo.ts'
 import { createObjective, getDemand, objectiveKinds } from '../../search/objective.ts'
 import type { Objective } from '../../search/types.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
@@ -83,12 +83,14 @@ describe('ranking in the page', () => {
     const remembering = new Ranker({ ...experiment, slo: tight })
     // Times per token are a tenth of those to the first token in these windows: a limit of 12 ms is
     // the one that binds.
-    for (const slo of [tight, withLimit(tight, 1, 12), withLimit(tight, 0, 130), tight]) {
+    for (const slo of [tight, replaceLimit(tight, 1, 12), replaceLimit(tight, 0, 130), tight]) {
       const asked = { ...asMeasured({ ...experiment, slo: tight }), slo }
       const figures = (ranker: Ranker) => ranker.recommend(trials, asked).best?.capacityRps
       expect(figures(remembering)).toBe(figures(new Ranker({ ...experiment, slo: tight })))
     }
-    expect(limitsOf(withLimit(tight, 1, 12)).map(({ limitMs }) => limitMs)).toEqual([200, 12, 2000])
+    expect(resolveLimits(replaceLimit(tight, 1, 12)).map(({ limitMs }) => limitMs)).toEqual([
+      200, 12, 2000,
+    ])
   })
 
   test('says what the command line says, also after another question has been asked', () => {
@@ -352,7 +354,7 @@ describe('the address is the question', () => {
             metric: 'depth{model="a b"}',
           })
           const prices = withPrice(withPrice(defaultPriceBook, 'L4', c), 'vCPU', d)
-          const slo = { ...withLimit(of.slo, 0, a), percentile: 0.9 }
+          const slo = { ...replaceLimit(of.slo, 0, a), percentile: 0.9 }
           const planning = getDemand(objective) ? undefined : { demandRps: d, headroom: share }
           const asked = {
             whatIf: { slo, objective, prices, minQuality: quality },
@@ -463,7 +465,7 @@ test('says in which SLO and prices experiments were asked otherwise', () => {
   const { T4: _, ...gpus } = defaultPriceBook.gpus
   const prices = { ...defaultPriceBook, gpus: { ...gpus, L4: { perHour: 0.99, source: 'own' } } }
   const said = askedOtherwise(
-    { slo: withLimit(experiment.slo, 0, 20), prices },
+    { slo: replaceLimit(experiment.slo, 0, 20), prices },
     { ...experiment, prices: defaultPriceBook },
   )
   const listed = defaultPriceBook.gpus.L4!.perHour

@@ -2,7 +2,10 @@
  * What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps
  * every figure. Pure.
  */
-import type { Arrivals, Load, LoadPoint, Slo } from '../../profiler/types.ts'
+
+import type { Arrivals, Load } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Objective, Parameter } from '../../search/types.ts'
 import type { Annotation } from '../../trials/annotation.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'

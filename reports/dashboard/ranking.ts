@@ -3,10 +3,10 @@
  * rankings remembered. Pure.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { countsTheSame } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
@@ -158,12 +158,12 @@ export class Ranker {
     const known = this.#curves.get(measurement)
     if (
       known &&
-      countsTheSame(known.slo, slo) &&
+      haveSameLatency(known.slo, slo) &&
       known.slo.percentile === slo.percentile &&
       known.slo.maxErrorRate === slo.maxErrorRate
     )
       return known.curve
-    const curve = loadCurve(measurement, slo)
+    const curve = buildLoadCurve(measurement, slo)
     this.#curves.set(measurement, { slo, curve })
     return curve
   }

@@ -4,8 +4,8 @@
  * of a sweep, a row for each combination.
  */
 
-import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
-import { percentileName } from '../../profiler/slo.ts'
+import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readRows, type Source, type TextRow } from '../../trials/table-text.ts'
 import {
   each,

@@ -3,8 +3,8 @@
  * entry for each load on one server.
  */
 
-import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
-import { percentileName } from '../../profiler/slo.ts'
+import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readRows, type Source, TableError } from '../../trials/table-text.ts'
 import {
   each,

@@ -5,11 +5,14 @@
 
 import { basename } from 'node:path'
 import {
-  importedCapacity,
-  importedCurve,
-} from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { keptPercentiles, noLatency } from '../../profiler/statistics/latency-summary.ts'
-import type { Load, LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+  buildImportedCurve,
+  resolveImportedCapacity,
+} from '../../profiler/capacity/rederive/imported-loads.ts'
+import { noLatency, storedPercentiles } from '../../profiler/load/latency-summary.ts'
+import type { Load } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import { grouped } from '../../trials/grouped.ts'
@@ -129,7 +132,7 @@ function toldIn(
     }))
       if (value < 0) throw new TableError([{ where, what: `${what} of ${value}` }])
   })
-  const others = keptPercentiles.map(([kept]) => kept).filter((kept) => kept !== percentile)
+  const others = storedPercentiles.map(([kept]) => kept).filter((kept) => kept !== percentile)
   const further = others.map((one) => [one, told(source, { ...options, percentile: one })] as const)
   return points.map((point, i) => {
     const used = usage.get(String(point.configuration.configuration))
@@ -195,10 +198,10 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     detail: where,
     caveats: describeUnknowns(loads),
   }
-  const { capacityRps, capacityCi90Rps, known } = importedCapacity(
+  const { capacityRps, capacityCi90Rps, known } = resolveImportedCapacity(
     measurement,
     slo,
-    importedCurve(measurement, slo),
+    buildImportedCurve(measurement, slo),
   )
   return { ...measurement, capacityRps, capacityCi90Rps, known }
 }
@@ -212,7 +215,7 @@ function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint
   const missed = ratePerSecond === 0 || errorRate >= 1 - percentile
   return {
     ...noLatency,
-    ...Object.fromEntries(keptPercentiles.map(([kept, name]) => [name, ms(kept)])),
+    ...Object.fromEntries(storedPercentiles.map(([kept, name]) => [name, ms(kept)])),
     load,
     offeredRps: load.kind === 'open' ? load.rateRps : ratePerSecond,
     achievedRps: ratePerSecond,

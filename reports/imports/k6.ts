@@ -3,7 +3,7 @@
  * (`--new-machine-readable-summary` from 1.5 on, the default of 2.x). One run, one load; its
  * metrics are of HTTP requests.
  */
-import { percentileName } from '../../profiler/slo.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 import {
   figure,

@@ -3,7 +3,7 @@
  * each load. Closed loop by concurrency, or by request rate.
  */
 
-import { percentileName } from '../../profiler/slo.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readTable } from '../../trials/table-text.ts'
 import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 

@@ -1,6 +1,6 @@
 /** `perf_analyzer -f FILE`: a row for each load on one server. */
 
-import { percentileName } from '../../profiler/slo.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readTable } from '../../trials/table-text.ts'
 import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
 

@@ -2,7 +2,7 @@
  * What load testers write, in one form: at a load, a server in a configuration answered so many
  * requests a second with such a latency.
  */
-import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
+import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 
 export interface ImportOptions {

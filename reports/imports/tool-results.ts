@@ -4,7 +4,7 @@
  * would keep.
  */
 import { dirname, sep } from 'node:path'
-import { percentileName } from '../../profiler/slo.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import type { ReplayParameter, ReplayTask } from '../../search/replay/task.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'

@@ -3,8 +3,8 @@
  * each. `vllm bench sweep` writes the same for each of its runs. SGLang's client has the same
  * figures under other names.
  */
-import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
-import { percentileName } from '../../profiler/slo.ts'
+import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
+import { percentileName } from '../../profiler/model/slo.ts'
 import { isUnknown, readHeaderLine, readTable, type Source } from '../../trials/table-text.ts'
 import {
   each,

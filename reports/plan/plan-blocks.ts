@@ -1,6 +1,6 @@
 /** The capacity plan in words and tables, as JSON, and as CSV. */
 import type { EChartsOption } from 'echarts'
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { latencyRows, rateRows, windowText } from '../recommendation/token-figures.ts'

@@ -1,6 +1,6 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import {
   type Bundle,
   computeFleetPricePerHour,
@@ -273,7 +273,7 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
       utilisation: meanOf(demand) / (replicas * unit.capacityRps),
       // A peak that is short enough to wait has no latency of its own.
       ...(unit.curve && shareOver(unit, peakOf(demand) / replicas) < 1
-        ? { sloMsAtPeak: latencyAt(unit.curve, peakOf(demand) / replicas) }
+        ? { sloMsAtPeak: interpolateLatency(unit.curve, peakOf(demand) / replicas) }
         : {}),
       staticPerMonth: fleet(replicas),
       withSparePerMonth: fleet(replicas + 1),

@@ -3,7 +3,7 @@
  * the plan has, each a predictor in virtual time.
  */
 import { expect, test } from 'vitest'
-import { loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
@@ -35,7 +35,7 @@ const unit: FleetUnit = {
   label: 'x',
   capacityRps: measurement.capacityRps,
   saturationRps: measurement.saturationRps,
-  curve: loadCurve(measurement, slo),
+  curve: buildLoadCurve(measurement, slo),
   percentile: slo.percentile,
   limitMs: slo.limitMs,
   startupSeconds: 90,

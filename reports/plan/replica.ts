@@ -3,8 +3,8 @@
  * its load curve.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 
 /** A configuration to plan with. */
 export interface FleetUnit {
@@ -70,7 +70,7 @@ export function latencyOf(
   rateRps: number,
 ): number {
   const last = curve.at(-1)!
-  if (rateRps <= last.rateRps) return latencyAt(curve, rateRps)
+  if (rateRps <= last.rateRps) return interpolateLatency(curve, rateRps)
   const left = mostOf(unit) - rateRps
   const idleMs = curve[0]!.latencyMs
   return left > 0

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import { complete, measured, sampleInput, slo } from '../samples.contract.ts'

@@ -1,5 +1,5 @@
 /** What keeps a configuration from doing better, with the evidence. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
 import { engineBinding, poolWords } from './engine-binding.ts'
 import type { Judged } from './judged.ts'

@@ -1,5 +1,6 @@
 /** Trials as they might have been, first and second measurements of three configurations. */
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Windows, window } from './windows.contract.ts'

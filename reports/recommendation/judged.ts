@@ -1,10 +1,13 @@
 /** Trials seen through an SLO, an objective and prices. */
 
-import type { CapacityUnder, CurveKnot } from '../../profiler/capacity/known-capacity.ts'
-import { latencyAt, percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
-import { countsTheSame } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { CurveKnot, DerivedCapacity } from '../../profiler/capacity/capacity-bounds.ts'
+import {
+  interpolateLatency,
+  interpolatePercentile,
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import { cost, countReplicas, getDemand, modelsCapacityOrLatency } from '../../search/objective.ts'
 import {
   computeFleetPricePerHour,
@@ -148,7 +151,7 @@ function at(
   const there = findWindowAt(windows, rateRps)
   return there
     ? { sloMs: there.sloMs, sloMsFrom: 'measured' }
-    : { sloMs: Math.min(latencyAt(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
+    : { sloMs: Math.min(interpolateLatency(curve, rateRps), slo.limitMs), sloMsFrom: 'model' }
 }
 
 const intervalAt = (rateRps: number, windows: readonly Window[]): Pick<Candidate, 'sloCi95Ms'> => {
@@ -174,7 +177,7 @@ const servesNothing = ({ capacityRps, status, measurement }: Known): boolean =>
  */
 export function operatingPoint(
   { trial, second, measurement, candidate }: Judged,
-  capacity: CapacityUnder,
+  capacity: DerivedCapacity,
   safeRps: number,
   view: View,
 ): Candidate {
@@ -202,7 +205,7 @@ type Figures = Omit<Candidate, 'status' | 'sloMsFrom' | 'cost' | 'feasible'>
 function figuresAt(
   trials: readonly [FinishedTrial, ...FinishedTrial[]],
   measurement: Measurement,
-  capacity: CapacityUnder,
+  capacity: DerivedCapacity,
   safeRps: number,
   view: View,
 ): Figures {
@@ -210,10 +213,10 @@ function figuresAt(
   const { configuration } = trial
   const price = resolveReplicaPrice(view.pricePerHour, configuration)
   const { pricePerHour } = price
-  const { idle } = countsTheSame(measurement.slo, view.slo)
+  const { idle } = haveSameLatency(measurement.slo, view.slo)
     ? measurement
-    : seenUnder(measurement, view.slo)
-  const idleMs = percentileOf(idle, view.slo.percentile)
+    : viewUnderSlo(measurement, view.slo)
+  const idleMs = interpolatePercentile(idle, view.slo.percentile)
   const metrics = metricsAt(trials, capacity.capacityRps)
   const demand = getDemand(view.objective)
   const replicas = demand && countReplicas(demand, safeRps)
@@ -252,7 +255,7 @@ const predictedBefore = (
     : {}
 
 /** Whether a capacity is only a bound of the true one. */
-export const boundOf = ({ known }: Pick<CapacityUnder, 'known'>): Pick<Candidate, 'bound'> =>
+export const boundOf = ({ known }: Pick<DerivedCapacity, 'known'>): Pick<Candidate, 'bound'> =>
   known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}
 
 function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { MetricReading } from '../../profiler/prometheus.ts'
-import type { Slo } from '../../profiler/types.ts'
+import type { MetricReading } from '../../profiler/model/server-metric.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { candidatesOf } from './candidates.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
 import { judge, type View } from './judged.ts'
@@ -62,8 +62,8 @@ describe('the front', () => {
     expect(front).toHaveLength(24)
     const step = Math.log(50 / 2) / 24
     for (const [i, { estimateRps, capacityRps, sloMsAtCapacity }] of front.slice(0, -1).entries()) {
-      expect(Math.log(latencyAt(curve!, estimateRps!) / 2)).toBeCloseTo((i + 1) * step, 6)
-      expect(latencyAt(curve!, capacityRps)).toBe(sloMsAtCapacity)
+      expect(Math.log(interpolateLatency(curve!, estimateRps!) / 2)).toBeCloseTo((i + 1) * step, 6)
+      expect(interpolateLatency(curve!, capacityRps)).toBe(sloMsAtCapacity)
     }
   })
 
@@ -124,7 +124,10 @@ describe('the front', () => {
           expect(point.capacityRps / point.estimateRps!).toBeCloseTo(discount, 9)
           // A window at the safe capacity itself tells more than the curve.
           if (point.sloMsFrom === 'model')
-            expect(latencyAt(curve!, point.capacityRps)).toBeCloseTo(point.sloMsAtCapacity, 6)
+            expect(interpolateLatency(curve!, point.capacityRps)).toBeCloseTo(
+              point.sloMsAtCapacity,
+              6,
+            )
           if (i === 0) continue
           expect(point.sloMsAtCapacity).toBeGreaterThan(front[i - 1]!.sloMsAtCapacity)
           expect(perDollar(point)).toBeGreaterThan(perDollar(front[i - 1]!))

@@ -1,9 +1,9 @@
 /** The Pareto front of latency against throughput per dollar. */
 import {
-  capacityUnder,
-  latencyAt,
-  rateWithin,
-} from '../../profiler/capacity/other-slo/capacity-under.ts'
+  deriveCapacity,
+  findRateWithin,
+  interpolateLatency,
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 
@@ -63,7 +63,7 @@ function winnersOf(
       const atSlo = i === limits.length - 1
       const rps = atSlo
         ? candidate.capacityRps
-        : discountOf(candidate) * rateWithin(curve ?? [], limits[i]!)
+        : discountOf(candidate) * findRateWithin(curve ?? [], limits[i]!)
       // A capacity comes from more than the curve: it bounds nothing.
       if (!atSlo) bounds[n] = rps / candidate.pricePerHour
       return rps / candidate.pricePerHour
@@ -84,9 +84,9 @@ function winnersOf(
 function pointUnder(judged: Judged, view: View): Candidate {
   const { measurement, curve, candidate } = judged
   if (!measurement || !curve) return candidate
-  const capacity = capacityUnder(measurement, view.slo, curve)
+  const capacity = deriveCapacity(measurement, view.slo, curve)
   const safeRps = discountOf(candidate) * capacity.capacityRps
-  const sloMs = Math.min(capacity.sloMs, latencyAt(curve, safeRps))
+  const sloMs = Math.min(capacity.sloMs, interpolateLatency(curve, safeRps))
   return operatingPoint(judged, { ...capacity, sloMs }, safeRps, view)
 }
 

@@ -1,5 +1,5 @@
 /** Why a configuration is no candidate. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import {
   getMetric,
   getObjectiveUnit,

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { A, again, disturbed } from './invented-trials.contract.ts'
 import { type Complete, secondLook } from './second-look.ts'
 import type { Windows } from './windows.contract.ts'

@@ -2,9 +2,9 @@
  * What a second, independent measurement of a configuration says under an SLO: its own, or another
  * that the same windows prove or miss.
  */
-import { unprovenPart } from '../../profiler/capacity/known-capacity.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Measurement, Slo, Variation } from '../../profiler/types.ts'
+import { unprovenShare } from '../../profiler/capacity/capacity-bounds.ts'
+import type { Measurement, Variation } from '../../profiler/model/measurement.ts'
+import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Window, windowsOf } from './windows.ts'
 
@@ -44,7 +44,7 @@ export interface SecondLook {
 export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
   const { measurement } = trial
   const windows = windowsOf(measurement, slo)
-  if (sameSlo(measurement.slo, slo)) {
+  if (areSameSlo(measurement.slo, slo)) {
     const found = asFound(trial, measurement, windows)
     const { variation } = measurement
     return found && variation ? { ...found, variation } : found
@@ -55,7 +55,7 @@ export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
       trial,
       held: true,
       proven: held.proven,
-      surelyRps: held.rateRps * (held.proven ? 1 : unprovenPart),
+      surelyRps: held.rateRps * (held.proven ? 1 : unprovenShare),
       ...figuresOf(held),
     }
   const missed = lowest(windows.filter((w) => w.kept === false))
@@ -77,7 +77,7 @@ function asFound(
     // The profiler lowers the interval of what it could not prove. It looked after each window: a
     // rule for those who look once is for older stores.
     const proven = low >= capacityRps * (1 - 1e-9) || (sure === undefined && at?.proven === true)
-    const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenPart * capacityRps
+    const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenShare * capacityRps
     const { sloMs, sloCi95Ms } = at ?? {
       sloMs: Number.NaN,
       sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const,

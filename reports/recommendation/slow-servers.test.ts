@@ -3,7 +3,8 @@
  * unit of a rate.
  */
 import { expect, test } from 'vitest'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { sampleInput } from '../samples.contract.ts'

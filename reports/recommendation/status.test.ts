@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { A, again, B, disturbed, failed, outOfMemory, tried } from './invented-trials.contract.ts'
 import type { Complete } from './second-look.ts'

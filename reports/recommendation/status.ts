@@ -4,14 +4,17 @@
  */
 
 import {
-  type CapacityUnder,
   type CurveKnot,
-  capacityOf,
-} from '../../profiler/capacity/known-capacity.ts'
-import { capacityUnder, loadCurve } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Measurement, Slo } from '../../profiler/types.ts'
+  type DerivedCapacity,
+  resolveCapacity,
+} from '../../profiler/capacity/capacity-bounds.ts'
+import {
+  buildLoadCurve,
+  deriveCapacity,
+} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { type Complete, type SecondLook, secondLook } from './second-look.ts'
@@ -72,12 +75,12 @@ export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
 const tells = (trial: FinishedTrial): number =>
   trial.state === 'failed'
     ? 0
-    : trial.state === 'complete' && capacityOf(trial.measurement).known === 'nothing'
+    : trial.state === 'complete' && resolveCapacity(trial.measurement).known === 'nothing'
       ? 1
       : 2
 
 /** Figures of a configuration that was measured. */
-export interface Known extends CapacityUnder {
+export interface Known extends DerivedCapacity {
   readonly status: Exclude<Status, 'infeasible' | 'failed'>
   /**
    * `measured`: in a window at that rate. `model`: the profiler's estimate of where the SLO is
@@ -107,7 +110,7 @@ export function knownOf(
   first: Complete,
   confirmations: readonly Complete[],
   slo: Slo,
-  curve: (measurement: Measurement, slo: Slo) => readonly CurveKnot[] = loadCurve,
+  curve: (measurement: Measurement, slo: Slo) => readonly CurveKnot[] = buildLoadCurve,
 ): Known {
   const measurement = pooled(first.measurement, confirmations, slo)
   const drawn = curve(measurement, slo)
@@ -120,7 +123,7 @@ export function knownOf(
   const common = { measurement, curve: drawn, windows, ...(second && { second }) }
   if (
     second?.held &&
-    (sameSlo(first.measurement.slo, slo) ||
+    (areSameSlo(first.measurement.slo, slo) ||
       estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))
   ) {
     return {
@@ -156,7 +159,7 @@ function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo
     requests: all.reduce((sum, m) => sum + m.requests, 0),
     // What a confirmation says of itself is about the SLO that it was made for.
     caveats: saidOnce(
-      all.filter((m) => m === first || sameSlo(m.slo, slo)).map(({ caveats }) => caveats),
+      all.filter((m) => m === first || areSameSlo(m.slo, slo)).map(({ caveats }) => caveats),
     ),
   }
 }
@@ -179,10 +182,10 @@ const estimateOf = (
   all: Measurement,
   slo: Slo,
   curve: readonly CurveKnot[],
-): CapacityUnder =>
-  sameSlo(first.slo, slo)
-    ? capacityUnder({ ...all, ...capacityIn(first) }, slo, curve)
-    : capacityUnder(all, slo, curve)
+): DerivedCapacity =>
+  areSameSlo(first.slo, slo)
+    ? deriveCapacity({ ...all, ...capacityIn(first) }, slo, curve)
+    : deriveCapacity(all, slo, curve)
 
 const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({
   capacityRps,
@@ -193,8 +196,8 @@ const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({
 /** A confirmation bounds from below; above, the first measurement's bound stays. */
 function confirmedAt(
   second: SecondLook,
-  { capacityCi90Rps: [, high] }: CapacityUnder,
-): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+  { capacityCi90Rps: [, high] }: DerivedCapacity,
+): DerivedCapacity & Pick<Known, 'sloMsFrom'> {
   const { rateRps, surelyRps } = second
   const upper = Math.max(rateRps, high)
   return {
@@ -223,8 +226,8 @@ function missedBeyond(
 function whatHeld(
   windows: readonly Window[],
   missedRps: number,
-  estimate: CapacityUnder,
-): CapacityUnder & Pick<Known, 'sloMsFrom'> {
+  estimate: DerivedCapacity,
+): DerivedCapacity & Pick<Known, 'sloMsFrom'> {
   const held = windows.filter((w) => w.kept === true && w.rateRps < missedRps)
   const best = held.reduce<Window | undefined>(
     (a, b) => (a && a.rateRps >= b.rateRps ? a : b),
@@ -241,10 +244,10 @@ function whatHeld(
 }
 
 function onceMeasured(
-  estimate: CapacityUnder,
+  estimate: DerivedCapacity,
   windows: readonly Window[],
   imported: boolean,
-): CapacityUnder & Pick<Known, 'status' | 'sloMsFrom'> {
+): DerivedCapacity & Pick<Known, 'status' | 'sloMsFrom'> {
   const { capacityRps, capacityCi90Rps, known } = estimate
   if (imported) return { ...estimate, status: 'imported', sloMsFrom: 'measured' }
   const status =

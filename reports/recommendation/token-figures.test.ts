@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration } from '../../search/types.ts'
 import { tight, tried } from './invented-trials.contract.ts'
 import { latencyRows, rateRows, tokenFigures, tokenFiguresOf, windowText } from './token-figures.ts'

@@ -10,9 +10,10 @@ import {
   type StreamLatency,
   streamLatencies,
   streamLatencyNames,
-} from '../../profiler/latency-metrics.ts'
-import { keeps } from '../../profiler/slo.ts'
-import type { LatencySummary, LoadPoint, Measurement, StreamSummary } from '../../profiler/types.ts'
+} from '../../profiler/model/latency-metrics.ts'
+import type { LatencySummary, LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import { meetsSlo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { heldGpus } from '../../trials/resources.ts'
 import { latency, money, rate, significant } from '../format.ts'
@@ -261,7 +262,7 @@ function nearestWindow(
   const below = usable.filter(({ point }) => point.offeredRps <= capacityRps * (1 + sameRate))
   const distance = ({ point }: { readonly point: LoadPoint }) =>
     Math.abs(point.offeredRps / capacityRps - 1)
-  const kept = below.filter(({ point }) => keeps(point, slo))
+  const kept = below.filter(({ point }) => meetsSlo(point, slo))
   const among = [kept, below, usable].find(({ length }) => length > 0) ?? []
   const least = Math.min(...among.map(distance))
   return among

@@ -1,5 +1,6 @@
 /** The recommendation: what a tuning run concludes. Plain data, JSON-safe. */
-import type { Slo, Variation } from '../../profiler/types.ts'
+import type { Variation } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Configuration, Objective, StopAssessment } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'

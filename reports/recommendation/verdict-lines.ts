@@ -1,5 +1,5 @@
 /** The verdict in parts, the same on the terminal, the page and in the report. */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { formatCost, getObjectiveWords } from '../../search/objective.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
 import type { Candidate, Recommendation } from './types.ts'

@@ -1,5 +1,6 @@
 /** Sentences: the verdict, and why the others were not chosen. */
-import type { Slo, Variation } from '../../profiler/types.ts'
+import type { Variation } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import {
   computeGainRatio,
   computeRelativeExcess,

@@ -1,6 +1,8 @@
 /** Windows of open load with a given p99, latencies recorded. */
-import { recordedLatencies } from '../../profiler/statistics/latency-record.ts'
-import type { LatencySummary, LoadPoint, LoadRun, Slo } from '../../profiler/types.ts'
+import { recordLatencies } from '../../profiler/load/latency-record.ts'
+import type { LatencySummary, LoadPoint } from '../../profiler/model/load-point.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 
 export type Windows = readonly (readonly [rateRps: number, p99Ms: number])[]
 
@@ -53,7 +55,7 @@ export function window(
     generatorSaturated: false,
     latenessP99Ms: 0.5,
     seconds,
-    latencies: recordedLatencies({ latencyMs } as LoadRun),
+    latencies: recordLatencies({ latencyMs } as LoadRun),
     ...(parts && { stream: parts }),
   }
   return { point, summary }

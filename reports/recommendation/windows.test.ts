@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import type { LoadPoint, Slo } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { measured, slo } from '../samples.contract.ts'
 import { window } from './windows.contract.ts'
 import { heldRpsOf, windowsOf } from './windows.ts'

@@ -1,9 +1,16 @@
 /** What the windows of a measurement say of an SLO, each for itself. */
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { keptUnder, provenUnder } from '../../profiler/capacity/other-slo/kept-under.ts'
-import { seenUnder } from '../../profiler/capacity/other-slo/stream-view.ts'
-import { countsTheSame, keeps, sameSlo, saysNothing } from '../../profiler/slo.ts'
-import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
+import { isProvenUnder, judgeWindow } from '../../profiler/capacity/rederive/window-under-slo.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import {
+  areSameSlo,
+  haveSameLatency,
+  isInvalidWindow,
+  meetsSlo,
+  type Slo,
+} from '../../profiler/model/slo.ts'
 
 /** A window under an SLO. */
 export interface Window {
@@ -33,7 +40,7 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
     rateRps: point.offeredRps,
     seconds: point.seconds,
     kept: keptBy(point, measurement.slo, slo),
-    proven: provenUnder(point, slo),
+    proven: isProvenUnder(point, slo),
     ...latencyOf(point, measurement, slo),
   }))
 }
@@ -71,9 +78,9 @@ export function lowestViolation(
 }
 
 function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
-  if (!sameSlo(measured, slo)) return keptUnder(point, slo)
-  if (keeps(point, slo) && !point.cut) return true
-  return saysNothing(point, slo) ? undefined : false
+  if (!areSameSlo(measured, slo)) return judgeWindow(point, slo)
+  if (meetsSlo(point, slo) && !point.cut) return true
+  return isInvalidWindow(point, slo) ? undefined : false
 }
 
 function latencyOf(
@@ -81,11 +88,12 @@ function latencyOf(
   measurement: Measurement,
   slo: Slo,
 ): Pick<Window, 'sloMs' | 'sloCi95Ms'> {
-  if (!countsTheSame(measurement.slo, slo))
-    return seenUnder({ ...measurement, points: [point] }, slo).points[0] ?? unknown
+  if (!haveSameLatency(measurement.slo, slo))
+    return viewUnderSlo({ ...measurement, points: [point] }, slo).points[0] ?? unknown
   if (measurement.slo.percentile === slo.percentile) return point
   const scale =
-    percentileOf(point, slo.percentile) / percentileOf(point, measurement.slo.percentile)
+    interpolatePercentile(point, slo.percentile) /
+    interpolatePercentile(point, measurement.slo.percentile)
   const [low, high] = point.sloCi95Ms
   return { sloMs: point.sloMs * scale, sloCi95Ms: [low * scale, high * scale] }
 }

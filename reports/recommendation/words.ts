@@ -1,5 +1,6 @@
 /** A configuration's figures in words, the same wherever they stand. */
-import type { Slo, Variation } from '../../profiler/types.ts'
+import type { Variation } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import {
   certaintyPercent,
   latency,

@@ -1,7 +1,7 @@
 import hdr from 'hdr-histogram-js'
 import { expect, test } from 'vitest'
+import { recordLatencies } from '../../profiler/load/latency-record.ts'
 import { normal, seeded } from '../../profiler/seeded-random.ts'
-import { recordedLatencies } from '../../profiler/statistics/latency-record.ts'
 import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured } from '../samples.contract.ts'
@@ -9,7 +9,7 @@ import { latencyLog } from './latency-log.ts'
 
 const uniform = seeded(11)
 const latencyMs = Float64Array.from({ length: 5_000 }, () => 20 * Math.exp(0.5 * normal(uniform)))
-const latencies = recordedLatencies({ latencyMs } as Parameters<typeof recordedLatencies>[0])
+const latencies = recordLatencies({ latencyMs } as Parameters<typeof recordLatencies>[0])
 const sample = complete(3, { cpuCores: 1 }, measured(200, 10)) as Extract<
   FinishedTrial,
   { state: 'complete' }

@@ -3,9 +3,9 @@
  * (https://github.com/HdrHistogram/HdrHistogram), for the tools that read it.
  */
 import hdr from 'hdr-histogram-js'
-import type { LatencyMetric } from '../../profiler/latency-metrics.ts'
-import { histogramOfRecord } from '../../profiler/statistics/hdr.ts'
-import type { LoadPoint } from '../../profiler/types.ts'
+import { histogramOfRecord } from '../../profiler/load/hdr.ts'
+import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 
 const { HistogramLogWriter } = hdr

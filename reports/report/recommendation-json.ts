@@ -6,7 +6,7 @@ import {
   latencyMetrics,
   type StreamLatency,
   streamLatencies,
-} from '../../profiler/latency-metrics.ts'
+} from '../../profiler/model/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
 import { languageServers, serverKinds } from '../../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { money } from '../format.ts'
 import { patternDemand, steadyDemand } from '../plan/demand.ts'

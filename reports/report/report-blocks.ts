@@ -1,8 +1,8 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import type { Measurement } from '../../profiler/types.ts'
+import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import {
   computeJoulesPerRequest,
   formatCost,
@@ -405,7 +405,7 @@ const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {
 
 /** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
 function measuredCapacity(measurement: Measurement): string {
-  const capacity = capacityOf(measurement)
+  const capacity = resolveCapacity(measurement)
   return capacity.known === 'nothing'
     ? 'not known'
     : capacityText({ ...capacity, ...boundOf(capacity) })

@@ -1,7 +1,7 @@
 /** All trials as one table, a row each, with documented columns. */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
+import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { metricText } from '../../profiler/prometheus.ts'
-import type { Measurement } from '../../profiler/types.ts'
 import { computeJoulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
@@ -221,7 +221,7 @@ const ownMeasurement = ({
   candidate,
   measurement,
 }: Pick<Row, 'candidate' | 'measurement'>): Measurement | undefined =>
-  candidate || (measurement && saysNothing(measurement)) ? undefined : measurement
+  candidate || (measurement && hasNoResult(measurement)) ? undefined : measurement
 const ownCapacity = (row: Row) => ownMeasurement(row)?.capacityRps
 const interval = ({ candidate, measurement }: Row): readonly [number, number] | undefined =>
   candidate && measurement && hasResult(candidate)

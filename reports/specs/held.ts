@@ -3,8 +3,7 @@
  * is deployed, never below what a real start needs.
  */
 
-import { limitsOf } from '../../profiler/slo.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { resolveLimits, type Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
 import {
@@ -242,7 +241,7 @@ function endOf(
   configuration: Configuration,
 ) {
   const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
-  const limits = limitsOf(slo)
+  const limits = resolveLimits(slo)
   // Of several classes of requests the longest.
   const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) =>
     limits.reduce<number | undefined>(

@@ -2,7 +2,7 @@
  * What every deployment spec says, whatever its format: the recommended configuration, how it is
  * started, how many, and where each figure comes from.
  */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { countReplicas } from '../../search/objective.ts'
 import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'

@@ -2,7 +2,7 @@
  * Whether a server has become slower than it was measured: windows into hours, hours into evidence.
  */
 import { median } from 'simple-statistics'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
 import { hourOf, hourS, type ProductionWindow, untilS } from './production-window.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
@@ -180,7 +180,7 @@ function within(
   { capacityRps, curve }: MeasuredServer,
 ): number {
   const rateRps = capacityRps * step ** busy
-  const drawn = latencyAt(curve, rateRps)
+  const drawn = interpolateLatency(curve, rateRps)
   const below = curve.findLast((knot) => knot.rateRps <= rateRps)?.lowMs ?? drawn
   const above = curve.find((knot) => knot.rateRps >= rateRps)?.highMs ?? drawn
   return Math.max(

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { latencyAt } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({
@@ -23,7 +23,11 @@ test('a server seen through a slower clock is found to be slower by just that', 
       (slowness, busy) => {
         const rateRps = (busy * 100) / Math.max(1, slowness)
         expect(
-          slownessOf(server, rateRps, slowness * latencyAt(server.curve, slowness * rateRps)),
+          slownessOf(
+            server,
+            rateRps,
+            slowness * interpolateLatency(server.curve, slowness * rateRps),
+          ),
         ).toBeCloseTo(slowness, 6)
       },
     ),

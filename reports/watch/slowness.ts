@@ -1,5 +1,5 @@
 /** How much slower a server is than it was measured, from one look at its rate and its latency. */
-import type { CurveKnot } from '../../profiler/capacity/known-capacity.ts'
+import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
 import { latencyOf } from '../plan/replica.ts'
 
 /** A configuration as it was measured. */

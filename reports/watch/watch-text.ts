@@ -1,5 +1,5 @@
 /** What a watch found, in lines for people. */
-import { sloName, sloText } from '../../profiler/slo.ts'
+import { sloName, sloText } from '../../profiler/model/slo.ts'
 import { money, percent, rate, significant } from '../format.ts'
 import type { DriftView } from './drift.ts'
 import { settlingHours } from './drift.ts'

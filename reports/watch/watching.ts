@@ -2,7 +2,7 @@
  * Whether a recommendation still holds in production: windows in, findings with their evidence out.
  * Nothing is read here and nothing told.
  */
-import type { Slo } from '../../profiler/types.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { type Bundle, computeFleetPricePerHour } from '../../search/replica-price.ts'
 import {
   type DriftQuestion,

@@ -4,8 +4,8 @@
  * environment, a real GPU) starts another one.
  */
 
+import type { Target } from '../../profiler/model/target.ts'
 import { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
-import type { Target } from '../../profiler/types.ts'
 import { configurationKeyWithout } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import {

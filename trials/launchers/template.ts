@@ -13,9 +13,10 @@
  * held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there
  * is a `prepare` step. `$${` writes a plain `${`.
  */
+
+import type { TlsOptions } from '../../profiler/model/tls-options.ts'
 import type { FormFields } from '../../profiler/protocols/form-fields.ts'
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
-import type { TlsOptions } from '../../profiler/tls-options.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'

@@ -3,7 +3,7 @@ import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:h
 import { createConnection, type Socket } from 'node:net'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { HttpLoadGenerator } from '../../profiler/generator/http-generator.ts'
+import { HttpLoadGenerator } from '../../profiler/load/http-generator.ts'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { type Field, unwire, wire } from '../../profiler/testing/wire.ts'
 import { startPredictor } from './predictor.ts'

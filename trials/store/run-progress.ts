@@ -2,7 +2,7 @@
  * Rows of trials that are under way, with the windows of confirmations: what an interrupted run is
  * resumed from. They go once their trial has finished.
  */
-import type { LoadRun } from '../../profiler/types.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { InterruptedTrial, RunningTrial, RunProgress } from '../types.ts'
 import type { Transaction } from './connection.ts'
 import { isRunningTrial, isWindow } from './document-shape.ts'

@@ -1,6 +1,7 @@
 /** Arbitrary trials for the tests of stores: every state, every number a measurement may hold. */
 import fc from 'fast-check'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { FinishedTrial } from '../types.ts'
 
 export const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }

@@ -4,8 +4,8 @@
  */
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { byMetric } from '../../profiler/latency-metrics.ts'
-import type { LoadRun } from '../../profiler/types.ts'
+import { byMetric } from '../../profiler/model/latency-metrics.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { RunningTrial, TrialStore } from '../types.ts'
 import { anyTrial, completeTrial } from './samples.contract.ts'
 

@@ -3,7 +3,7 @@
  * that no longer agrees, or cannot be read, is named and left out, and touches no other.
  */
 import { createHash } from 'node:crypto'
-import type { LoadPoint } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { SqlValue, Transaction } from './connection.ts'
 import { experimentProblem, trialProblem } from './document-shape.ts'

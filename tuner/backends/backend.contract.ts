@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Predictor } from '../../trials/types.ts'
 import type { Backend, MeasureTask } from './backend.ts'

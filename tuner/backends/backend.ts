@@ -3,7 +3,9 @@
  * run. `backend.contract.ts` says what each keeps.
  */
 import type { ConfirmationWindows, EarlierMeasurement } from '../../profiler/index.ts'
-import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 

@@ -3,7 +3,7 @@
  * what it measured.
  */
 import { spreadConfirmationS } from '../../profiler/index.ts'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
 import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
 import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'

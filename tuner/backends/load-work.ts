@@ -34,8 +34,8 @@ export interface LoadWork {
     | {
         readonly kind: 'confirm'
         readonly rateRps: number
-        readonly leastRps?: number
-        readonly leastProvenRps?: number
+        readonly minRps?: number
+        readonly minProvenRps?: number
         readonly warmUpRequests?: number
         readonly earlier?: readonly EarlierMeasurement[]
         readonly seconds: number
@@ -66,8 +66,8 @@ export function workOf(
         : {
             kind: 'confirm',
             rateRps: task.rateRps,
-            leastRps: task.leastRps,
-            leastProvenRps: task.leastProvenRps,
+            minRps: task.leastRps,
+            minProvenRps: task.leastProvenRps,
             warmUpRequests: task.warmUpRequests,
             earlier: task.earlier,
             seconds: load.confirmSeconds,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { LoadPoint } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import { refusalIn, unlessRefused } from './refused-requests.ts'
 
 const point = (requests: number, errorKinds: Record<string, number>) =>

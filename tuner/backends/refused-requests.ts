@@ -2,8 +2,9 @@
  * A server that served and then refuses everyone: a token that ran out, a model or a path that is
  * gone. Load says no more of it.
  */
+
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import { headerHint } from '../../profiler/protocols/refusals.ts'
-import type { LoadPoint } from '../../profiler/types.ts'
 import { type Finality, LaunchError, type Predictor } from '../../trials/types.ts'
 import type { MeasureOptions } from './backend.ts'
 

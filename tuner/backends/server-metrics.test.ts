@@ -4,9 +4,9 @@ import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../profiler/index.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { targetAt } from '../../profiler/testing/servers.ts'
 import { okBody } from '../../profiler/testing/service.ts'
-import type { Measurement } from '../../profiler/types.ts'
 import { heldToBounds, type MetricsAsked, withMetrics } from './server-metrics.ts'
 
 const generator = new HttpLoadGenerator()

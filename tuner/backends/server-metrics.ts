@@ -3,11 +3,15 @@
  * against.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Arrivals } from '../../profiler/model/load.ts'
+import type { LoadGenerator } from '../../profiler/model/load-generator.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { AskedMetric, MetricReading } from '../../profiler/model/server-metric.ts'
+import type { Target } from '../../profiler/model/target.ts'
 import {
-  type AskedMetric,
   hasMetric,
   type Looks,
-  type MetricReading,
   metricNames,
   metricText,
   ownPort,
@@ -16,7 +20,6 @@ import {
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
-import type { Arrivals, LoadGenerator, LoadRun, Measurement, Target } from '../../profiler/types.ts'
 import { closest } from '../../trials/near-names.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { MeasureTask } from './backend.ts'

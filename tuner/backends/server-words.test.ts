@@ -3,8 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { targetAt } from '../../profiler/testing/servers.ts'
-import type { Measurement } from '../../profiler/types.ts'
 import { addServerWords } from './server-words.ts'
 
 /** Refuses requests that come together, as a server does whose batch cannot be padded. */

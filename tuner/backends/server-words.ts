@@ -2,9 +2,11 @@
  * What a server itself says of the requests that it refuses under load. Load generators count
  * statuses; the reason stands in the answer's text.
  */
+
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Target } from '../../profiler/model/target.ts'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { postOnce } from '../../profiler/protocols/http.ts'
-import type { Measurement, Target } from '../../profiler/types.ts'
 
 /** Sent together: many servers refuse what they batch, and nothing that comes alone. */
 const maxRequestsTogether = 8

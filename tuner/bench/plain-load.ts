@@ -4,8 +4,8 @@
  */
 import type { compilePlainClient } from '../../profiler/bench/plain-client.ts'
 import { protocolFor, schedule } from '../../profiler/index.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { quantileOfSorted } from '../../profiler/statistics/percentile.ts'
-import type { Slo } from '../../profiler/types.ts'
 import type { Configuration } from '../../search/types.ts'
 import { onBuiltin } from './built-predictor.ts'
 

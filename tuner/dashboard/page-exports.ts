@@ -1,6 +1,6 @@
 /** Documents of an experiment under the question that the page asks. */
 import { z } from 'zod'
-import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
+import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
 import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'

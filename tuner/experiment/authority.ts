@@ -1,7 +1,7 @@
 /** Certificates and keys of files: how a server's is checked, and what it is shown. */
 import { createSecureContext } from 'node:tls'
 import { readText } from '../../profiler/bounded-reader.ts'
-import type { TlsOptions } from '../../profiler/tls-options.ts'
+import type { TlsOptions } from '../../profiler/model/tls-options.ts'
 import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import type { Context } from './context.ts'
 

@@ -1,8 +1,8 @@
 /** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
-import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { metricText } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import type { Slo } from '../../profiler/types.ts'
 import {
   createObjective,
   defaultObjectiveKind,

@@ -3,7 +3,7 @@
  * over the other with the origin of every value.
  */
 import type { z } from 'zod'
-import { latencyMetricNames } from '../../profiler/latency-metrics.ts'
+import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import { closest, namesNear } from '../../trials/near-names.ts'
 import { meantIssues } from '../../trials/yaml.ts'
 import { namesOf } from './flags/flag-entries.ts'

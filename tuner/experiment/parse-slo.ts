@@ -1,6 +1,6 @@
 /** SLOs in all the forms they are written in, as one entry; and the SLO that an entry means. */
-import { type LatencyMetric, latencyMetricNames } from '../../profiler/latency-metrics.ts'
-import type { Slo, SloLimit } from '../../profiler/types.ts'
+import { type LatencyMetric, latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
+import type { Slo, SloLimit } from '../../profiler/model/slo.ts'
 import { defaults } from './names.ts'
 import { sloParts, writtenParts } from './slo-text.ts'
 import { parseDurationMs, parsePercentile, UnitError } from './units.ts'

@@ -1,6 +1,6 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
-import { latencyMetrics } from '../../profiler/latency-metrics.ts'
+import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import { ownPort } from '../../profiler/prometheus.ts'
 import {
   type FormFields,

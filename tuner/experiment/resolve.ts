@@ -5,8 +5,8 @@
 
 import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import type { Slo } from '../../profiler/types.ts'
 import { parameterValues } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'

@@ -3,7 +3,7 @@ import {
   type LatencyMetric,
   latencyMetricNames,
   latencyMetrics,
-} from '../../profiler/latency-metrics.ts'
+} from '../../profiler/model/latency-metrics.ts'
 import { defaults } from './names.ts'
 
 /**

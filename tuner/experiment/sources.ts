@@ -1,12 +1,12 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { existsSync } from 'node:fs'
 import { hintOf, readText } from '../../profiler/bounded-reader.ts'
+import type { Arrivals } from '../../profiler/model/load.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
 import { isConversations } from '../../profiler/protocols/conversations.ts'
 import { tokenCounter } from '../../profiler/protocols/tokenizer.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
-import type { Arrivals } from '../../profiler/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { architectureFile, parseGpus } from '../../trials/devices/own.ts'

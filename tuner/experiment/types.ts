@@ -3,10 +3,11 @@
  * merged.
  */
 
+import type { Arrivals } from '../../profiler/model/load.ts'
+import type { AskedMetric } from '../../profiler/model/server-metric.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
-import type { AskedMetric } from '../../profiler/prometheus.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
-import type { Arrivals, Slo } from '../../profiler/types.ts'
 import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'

@@ -10,7 +10,7 @@ export {
   type Profile,
   ProtocolError,
 } from '../../profiler/index.ts'
-export type { Slo } from '../../profiler/types.ts'
+export type { Slo } from '../../profiler/model/slo.ts'
 export type { Recommendation } from '../../reports/recommendation/types.ts'
 export type { Configuration } from '../../search/types.ts'
 export { StoreError } from '../../trials/store/store-error.ts'

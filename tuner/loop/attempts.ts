@@ -2,7 +2,7 @@
  * Which configurations are tried again, and when. All of it follows from the finished trials of a
  * run: resuming is recording them once more.
  */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
+import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -42,7 +42,7 @@ export class Attempts {
     this.#due = this.#due.filter(isOther)
     this.#deferred = this.#deferred.filter(isOther)
     const disturbed = wasDisturbed(trial)
-    const inconclusive = disturbed || (trial.state === 'complete' && saysNothing(trial.measurement))
+    const inconclusive = disturbed || (trial.state === 'complete' && hasNoResult(trial.measurement))
     if (trial.state !== 'failed' && !inconclusive) {
       if (trial.state === 'complete') this.#due.push(...this.#deferred.splice(0))
       return false

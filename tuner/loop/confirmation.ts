@@ -2,10 +2,9 @@
  * The race of those that may be the best: second, independent measurements at rates that hold if
  * they are what they seem, until the cheapest at the rate that it was measured at is one that held.
  */
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
-import { earlierMeasurementOf } from '../../profiler/index.ts'
-import { sameSlo } from '../../profiler/slo.ts'
-import type { Slo } from '../../profiler/types.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import { extractEarlierMeasurement } from '../../profiler/index.ts'
+import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { nextHeat } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -76,8 +75,8 @@ function earlierOf(configuration: Configuration, trials: readonly FinishedTrial[
     trial.state === 'complete' &&
     configurationKey(trial.configuration) === key &&
     !isImported(trial.measurement) &&
-    sameSlo(trial.measurement.slo, slo)
-      ? [earlierMeasurementOf(trial.measurement)]
+    areSameSlo(trial.measurement.slo, slo)
+      ? [extractEarlierMeasurement(trial.measurement)]
       : [],
   )
 }

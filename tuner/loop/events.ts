@@ -1,5 +1,8 @@
 /** The one stream of typed events that every screen, log and file consumes. */
-import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
+
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { LoadRun } from '../../profiler/types.ts'
+import type { LoadRun } from '../../profiler/model/load-run.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import {
   fakeExperiment,

@@ -1,6 +1,6 @@
 /** A run whose objective is a metric of the server's own, with the search that the product has. */
 import { expect, test } from 'vitest'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Problem } from '../../search/types.ts'

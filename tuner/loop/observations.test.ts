@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import type { Measurement } from '../../profiler/types.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { judge } from '../../reports/recommendation/judged.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { heldAt, measurement } from '../testing/fakes.ts'

@@ -1,9 +1,9 @@
 /** How trials look to the search. */
 
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
-import type { Measurement } from '../../profiler/types.ts'
 import { z90 } from '../../search/gp/normal.ts'
 import {
   computeMetricScale,
@@ -63,7 +63,7 @@ export function missedBetween(
   if (
     trial.state !== 'complete' ||
     trial.purpose !== 'confirmation' ||
-    saysNothing(trial.measurement)
+    hasNoResult(trial.measurement)
   )
     return undefined
   const [heldRps, missedRps] = trial.measurement.capacityCi90Rps
@@ -102,7 +102,7 @@ export function observationOf(
   if (trial.state === 'infeasible')
     return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement, predicted } = trial
-  if (saysNothing(measurement)) return undefined
+  if (hasNoResult(measurement)) return undefined
   const rate = computeModelledRate(
     objective,
     { ...measuredOf(trial), idleMs: idleMsOf(measurement) },
@@ -128,7 +128,7 @@ export function observationOf(
   }
 }
 
-const idleMsOf = ({ idle, slo }: Measurement): number => percentileOf(idle, slo.percentile)
+const idleMsOf = ({ idle, slo }: Measurement): number => interpolatePercentile(idle, slo.percentile)
 
 /** One that was not measured constrains nothing. */
 function constraintOf(measurement: Measurement): Estimate | undefined {

@@ -1,8 +1,10 @@
 /** One trial: launch, load-test, stop, and say what became of it. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { failuresOf } from '../../profiler/capacity/session.ts'
+import { describeErrors } from '../../profiler/capacity/session.ts'
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { plainText } from '../../profiler/plain-text.ts'
-import type { LoadPoint, Measurement, Phase } from '../../profiler/types.ts'
 import { energy, rate } from '../../reports/format.ts'
 import { answersNothing } from '../../reports/recommendation/status.ts'
 import { computeJoulesPerRequest } from '../../search/objective.ts'
@@ -217,7 +219,7 @@ function refusedAll({ points, detail }: Measurement): string {
     for (const [kind, count] of Object.entries(point.errorKinds))
       errorKinds[kind] = (errorKinds[kind] ?? 0) + count
   const sum = (count: 'errors' | 'requests') => points.reduce((all, point) => all + point[count], 0)
-  const counted = failuresOf({ errors: sum('errors'), requests: sum('requests'), errorKinds })
+  const counted = describeErrors({ errors: sum('errors'), requests: sum('requests'), errorKinds })
   return `its requests fail under load: ${counted}${detail === undefined ? '' : `; ${detail}`}`
 }
 

@@ -1,5 +1,5 @@
 /** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
-import { requestsToWarm, requestsUntilSteady } from '../../profiler/index.ts'
+import { estimateRequestsToWarm, estimateRequestsUntilSteady } from '../../profiler/index.ts'
 import {
   capacityToBeatRps,
   modelsCapacityOrLatency,
@@ -72,7 +72,7 @@ export function warmUpRequestsFor(
 ): number | undefined {
   if (trials.some((trial) => !differsIn(trial.configuration, configuration, space.parameters)))
     return undefined
-  return requestsToWarm(warmUpsAlike(configuration, space, trials))
+  return estimateRequestsToWarm(warmUpsAlike(configuration, space, trials))
 }
 
 /** Requests after which a configuration is steady that was measured before, by the same trials. */
@@ -80,7 +80,7 @@ export const steadyRequestsFor = (
   configuration: Configuration,
   space: SearchSpace,
   trials: readonly FinishedTrial[],
-): number | undefined => requestsUntilSteady(warmUpsAlike(configuration, space, trials))
+): number | undefined => estimateRequestsUntilSteady(warmUpsAlike(configuration, space, trials))
 
 function warmUpsAlike(
   configuration: Configuration,

@@ -1,6 +1,6 @@
 /** Whether a search has come to its end, and why. Pure. */
-import { saysNothing } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
+import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
@@ -136,7 +136,7 @@ function sloUnattainable({ trials }: SearchState): Ending | undefined {
   )
   const unloaded = measured.flatMap((trial) => {
     const { idle, slo, capacityRps } = trial.measurement
-    const ms = percentileOf(idle, slo.percentile)
+    const ms = interpolatePercentile(idle, slo.percentile)
     return !(capacityRps > 0) && ms > slo.limitMs ? [{ trial, ms, slo }] : []
   })
   const last = unloaded.at(-1)
@@ -220,7 +220,7 @@ const broke = (trial: FinishedTrial): boolean =>
 export const wasDisturbed = (trial: FinishedTrial): boolean =>
   trial.state === 'complete' &&
   (trial.measurement.outcome === 'disturbed' ||
-    (trial.measurement.outcome === 'generator-limit' && saysNothing(trial.measurement)))
+    (trial.measurement.outcome === 'generator-limit' && hasNoResult(trial.measurement)))
 
 const whatWentWrong = (trial: FinishedTrial): string =>
   trial.state === 'failed' ? trial.error : trial.state === 'infeasible' ? trial.detail : ''

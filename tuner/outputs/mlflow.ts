@@ -4,8 +4,8 @@
  * below that, with its configuration as parameters and its load steps as metrics.
  */
 import { jsonFrom } from '../../profiler/bounded-reader.ts'
-import { sloText } from '../../profiler/slo.ts'
-import type { LoadPoint } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import { sloText } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { OutputTarget } from '../experiment/output-target.ts'

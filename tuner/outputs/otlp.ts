@@ -24,8 +24,8 @@ import {
   type ResourceMetrics,
 } from '@opentelemetry/sdk-metrics'
 import { type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
+import { sloText } from '../../profiler/model/slo.ts'
 import { plainText } from '../../profiler/plain-text.ts'
-import { sloText } from '../../profiler/slo.ts'
 import type { Configuration } from '../../search/types.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'

@@ -2,7 +2,7 @@
  * What a run is in Prometheus' terms: each event as samples of series. Their names are documented
  * in docs/outputs.md, and used by deploy/grafana/tune.json.
  */
-import { sloText } from '../../profiler/slo.ts'
+import { sloText } from '../../profiler/model/slo.ts'
 import type { TuneEvent } from '../loop/events.ts'
 
 export interface Sample {

@@ -1,6 +1,8 @@
 /** The headless core of every screen: a state folded from the events, without a terminal. */
-import { usualConfirmationS } from '../../profiler/index.ts'
-import type { LoadPoint, Phase, Slo } from '../../profiler/types.ts'
+import { estimateConfirmationS } from '../../profiler/index.ts'
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
@@ -194,7 +196,7 @@ function confirmationSeconds({
   if (slo === undefined || confirmSeconds === undefined) return 0
   const trial = best && rows.find((row) => row.trial.number === best.number)?.trial
   const rateRps = trial?.state === 'complete' ? trial.measurement.capacityRps : undefined
-  return usualConfirmationS(slo, confirmSeconds, rateRps) + confirmLoopsS + startSeconds
+  return estimateConfirmationS(slo, confirmSeconds, rateRps) + confirmLoopsS + startSeconds
 }
 
 /**

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import { measurement } from '../testing/fakes.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 

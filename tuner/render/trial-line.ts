@@ -1,11 +1,12 @@
 /** One finished trial, or one load step, as a line. */
 
-import { capacityOf } from '../../profiler/capacity/known-capacity.ts'
-import { percentileOf } from '../../profiler/capacity/other-slo/capacity-under.ts'
-import { isImported } from '../../profiler/capacity/other-slo/imported-loads.ts'
+import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import type { Phase } from '../../profiler/model/load.ts'
+import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
+import { limitTitle, resolveLimits, type Slo, selectLimits } from '../../profiler/model/slo.ts'
 import { metricText } from '../../profiler/prometheus.ts'
-import { limitsFor, limitsOf, limitTitle } from '../../profiler/slo.ts'
-import type { LoadPoint, Phase, Slo, StreamSummary } from '../../profiler/types.ts'
 import {
   latency,
   money,
@@ -61,7 +62,7 @@ export function trialLine(
 function measuredLine(trial: Complete, head: string, pricePerHour: number, style: Style): Line {
   const { measurement, seconds } = trial
   const { slo, idle, detail } = measurement
-  const { capacityRps, capacityCi90Rps: ci, known } = capacityOf(measurement)
+  const { capacityRps, capacityCi90Rps: ci, known } = resolveCapacity(measurement)
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
   if (known === 'nothing') {
     const attempt = / attempt (\d+)$/.exec(trial.why)?.[1] ?? '1'
@@ -181,9 +182,9 @@ function nearestParts(
   if (slo.limits === undefined && slo.classes === undefined) return []
   const each = (slo.classes?.filter((name) => stream.classes?.[name]) ?? [undefined]).map(
     (requestClass) =>
-      limitsFor(limitsOf(slo), requestClass).map(({ metric, limitMs }) => ({
+      selectLimits(resolveLimits(slo), requestClass).map(({ metric, limitMs }) => ({
         title: limitTitle({ metric, ...(requestClass !== undefined && { requestClass }) }),
-        ms: percentileOf(
+        ms: interpolatePercentile(
           (requestClass === undefined ? stream : stream.classes![requestClass]!)[metric],
           slo.percentile,
         ),

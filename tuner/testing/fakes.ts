@@ -2,7 +2,9 @@
  * Fakes for the loop's parts: a launcher without processes, loads without requests, a
  * recommendation by price alone.
  */
-import type { LoadPoint, Measurement, Slo } from '../../profiler/types.ts'
+import type { LoadPoint } from '../../profiler/model/load-point.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import type { Slo } from '../../profiler/model/slo.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../../seeded-random.ts'
-import type { Steps } from '../twin/steps.ts'
-import { slowdownInWords, slowdownSeen } from './slowdown.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { describeSlowdown, detectSlowdown } from './slowdown.ts'
 
 /** Services of so many ms, each a little off, one request at a time. */
-const services = (n: number, ms: (i: number) => number, seed = 1): Steps => {
+const services = (n: number, ms: (i: number) => number, seed = 1): ServiceLog => {
   const uniform = seeded(seed)
   return stepsOf(
     Array.from({ length: n }, (_, i) => ({ served: 1, ms: ms(i) * (0.9 + 0.2 * uniform()) })),
@@ -14,7 +14,7 @@ const services = (n: number, ms: (i: number) => number, seed = 1): Steps => {
  * Batches of 1 to 8 and of up to `most`, each in 5 ms and one for each of its requests, times a
  * factor.
  */
-const batches = (n: number, factor: number, most = 8, seed = 1): Steps => {
+const batches = (n: number, factor: number, most = 8, seed = 1): ServiceLog => {
   const uniform = seeded(seed)
   return stepsOf(
     Array.from({ length: n }, () => {
@@ -23,7 +23,7 @@ const batches = (n: number, factor: number, most = 8, seed = 1): Steps => {
     }),
   )
 }
-const stepsOf = (all: readonly { served: number; ms: number }[]): Steps => ({
+const stepsOf = (all: readonly { served: number; ms: number }[]): ServiceLog => ({
   present: all.map(({ served }) => served),
   departed: all.map(({ served }) => served),
   tookMs: all.map(({ ms }) => ms),
@@ -34,7 +34,7 @@ const stepsOf = (all: readonly { served: number; ms: number }[]): Steps => ({
 
 describe('a slowdown', () => {
   test('from one window to the next is found there, with its size', () => {
-    const seen = slowdownSeen([
+    const seen = detectSlowdown([
       services(100, () => 3),
       services(100, () => 3, 2),
       services(100, () => 7, 3),
@@ -44,11 +44,11 @@ describe('a slowdown', () => {
 
   test('within a window is known for sure after the next: the first that lies wholly behind it', () => {
     const changing = services(100, (i) => (i < 40 ? 3 : 7), 2)
-    expect(slowdownSeen([services(100, () => 3), changing])).toEqual({
+    expect(detectSlowdown([services(100, () => 3), changing])).toEqual({
       speed: expect.closeTo(3 / 7, 1),
       from: 2,
     })
-    expect(slowdownSeen([services(100, () => 3), changing, services(30, () => 7, 3)])).toEqual({
+    expect(detectSlowdown([services(100, () => 3), changing, services(30, () => 7, 3)])).toEqual({
       speed: expect.closeTo(3 / 7, 1),
       from: 2,
     })
@@ -56,14 +56,14 @@ describe('a slowdown', () => {
 
   test('that goes on is one', () => {
     const runs = [0, 1, 2, 3].map((run) => services(100, (i) => 3 + 0.01 * (100 * run + i), run))
-    expect(slowdownSeen(runs)).toMatchObject({
+    expect(detectSlowdown(runs)).toMatchObject({
       speed: expect.toSatisfy((speed: number) => speed > 0.4 && speed < 0.75),
     })
   })
 
   test('of batches is told from larger ones', () => {
-    expect(slowdownSeen([batches(60, 1, 5), batches(60, 1, 8, 2)])).toBeUndefined()
-    expect(slowdownSeen([batches(60, 1), batches(60, 1.4, 8, 2)])).toEqual({
+    expect(detectSlowdown([batches(60, 1, 5), batches(60, 1, 8, 2)])).toBeUndefined()
+    expect(detectSlowdown([batches(60, 1), batches(60, 1.4, 8, 2)])).toEqual({
       speed: expect.closeTo(1 / 1.4, 2),
       from: 1,
     })
@@ -71,20 +71,20 @@ describe('a slowdown', () => {
 
   test('is none where the server is slow now and then, gets faster, or hardly differs', () => {
     const nowAndThen = [3, 6, 3, 3, 6, 6].map((ms, run) => services(100, () => ms, run))
-    expect(slowdownSeen(nowAndThen)).toBeUndefined()
-    expect(slowdownSeen([services(100, () => 7), services(100, () => 3)])).toBeUndefined()
-    expect(slowdownSeen([services(100, () => 3), services(100, () => 3.2, 2)])).toBeUndefined()
-    expect(slowdownSeen([services(11, () => 3), services(11, () => 7)])).toBeUndefined()
-    expect(slowdownSeen([])).toBeUndefined()
+    expect(detectSlowdown(nowAndThen)).toBeUndefined()
+    expect(detectSlowdown([services(100, () => 7), services(100, () => 3)])).toBeUndefined()
+    expect(detectSlowdown([services(100, () => 3), services(100, () => 3.2, 2)])).toBeUndefined()
+    expect(detectSlowdown([services(11, () => 3), services(11, () => 7)])).toBeUndefined()
+    expect(detectSlowdown([])).toBeUndefined()
   })
 })
 
 test('is told by how much longer steps take, and whether it goes on', () => {
-  expect(slowdownInWords(0.5, false)).toBe(
-    'got slower while it was measured: its steps took 2.00 times as long at the end as at the beginning',
+  expect(describeSlowdown(0.5, false)).toBe(
+    'slowed down during the measurement: service took 2.00 times as long at the end as at the beginning',
   )
-  expect(slowdownInWords(0.8, true)).toBe(
-    'still slowing down: its steps took 1.25 times as long at the end as at the beginning already',
+  expect(describeSlowdown(0.8, true)).toBe(
+    'still slowing down: service took 1.25 times as long at the end as at the beginning already',
   )
-  expect(slowdownInWords(1, true)).toBe('slowing down at the end')
+  expect(describeSlowdown(1, true)).toBe('slowing down at the end')
 })

@@ -4,15 +4,15 @@ import { seeded } from '../../seeded-random.ts'
 import { constantServicesRps } from '../../testing/constant-services.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { measureCapacity } from '../measure.ts'
-import type { Steps } from '../twin/steps.ts'
-import { speedUpPerS } from './speed-up.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { estimateSpeedUpPerS } from './speed-up.ts'
 
 /**
  * A second of steps of one request each, of a server whose steps take so long at a time, one after
  * the other.
  */
-function window(stepMs: (atMs: number) => number, fromMs = 0): Steps {
-  const steps: Steps = {
+function window(stepMs: (atMs: number) => number, fromMs = 0): ServiceLog {
+  const log: ServiceLog = {
     present: [],
     tookMs: [],
     departed: [],
@@ -23,21 +23,21 @@ function window(stepMs: (atMs: number) => number, fromMs = 0): Steps {
   for (let atMs = 0; atMs < 1000; ) {
     const tookMs = stepMs(fromMs + atMs)
     atMs += tookMs
-    steps.present.push(1)
-    steps.tookMs.push(tookMs)
-    steps.departed.push(1)
-    steps.rank.push(0)
-    steps.endedMs.push(atMs)
-    steps.spreadMs.push(0)
+    log.present.push(1)
+    log.tookMs.push(tookMs)
+    log.departed.push(1)
+    log.rank.push(0)
+    log.endedMs.push(atMs)
+    log.spreadMs.push(0)
   }
-  return steps
+  return log
 }
 const windows = (stepMs: (atMs: number) => number) => [window(stepMs), window(stepMs, 1000)]
 
 describe('speed gained per second', () => {
   test('is that of a server that gains as much all the time', () => {
     const gains = (share: number) =>
-      speedUpPerS(windows((atMs) => 8 * Math.exp((-share * atMs) / 1000)))
+      estimateSpeedUpPerS(windows((atMs) => 8 * Math.exp((-share * atMs) / 1000)))
     expect(gains(0.04)).toBeGreaterThan(0.036)
     expect(gains(0.04)).toBeLessThan(0.044)
     expect(gains(0.1)).toBeGreaterThan(0.09)
@@ -45,33 +45,33 @@ describe('speed gained per second', () => {
 
   test('is none of one that is as fast throughout, gets slower, or varies by chance', () => {
     const uniform = seeded(4)
-    expect(speedUpPerS(windows(() => 8))).toBe(0)
-    expect(speedUpPerS(windows((atMs) => 8 * Math.exp(atMs / 20_000)))).toBe(0)
-    expect(speedUpPerS(windows(() => 4 + 8 * uniform()))).toBe(0)
+    expect(estimateSpeedUpPerS(windows(() => 8))).toBe(0)
+    expect(estimateSpeedUpPerS(windows((atMs) => 8 * Math.exp(atMs / 20_000)))).toBe(0)
+    expect(estimateSpeedUpPerS(windows(() => 4 + 8 * uniform()))).toBe(0)
   })
 
   test('is none of one whose steps differ once, be it by little or by much', () => {
-    expect(speedUpPerS(windows((atMs) => (atMs < 700 ? 8 : 7)))).toBe(0)
-    expect(speedUpPerS(windows((atMs) => (atMs > 1300 ? 7 : 8)))).toBe(0)
+    expect(estimateSpeedUpPerS(windows((atMs) => (atMs < 700 ? 8 : 7)))).toBe(0)
+    expect(estimateSpeedUpPerS(windows((atMs) => (atMs > 1300 ? 7 : 8)))).toBe(0)
     // Little by little, and far too much for a server that was as fast from one window to the next.
-    expect(speedUpPerS(windows((atMs) => 16 * Math.exp(-atMs / 1000)))).toBe(0)
+    expect(estimateSpeedUpPerS(windows((atMs) => 16 * Math.exp(-atMs / 1000)))).toBe(0)
   })
 
   test('is not told by a dozen steps', () => {
-    expect(speedUpPerS([window((atMs) => 100 * Math.exp(-atMs / 2000))])).toBe(0)
-    expect(speedUpPerS([])).toBe(0)
+    expect(estimateSpeedUpPerS([window((atMs) => 100 * Math.exp(-atMs / 2000))])).toBe(0)
+    expect(estimateSpeedUpPerS([])).toBe(0)
   })
 
   test('does not hang on the unit: a server ten times as slow for ten times as long gains a tenth', () => {
     fc.assert(
       fc.property(fc.double({ min: 0.02, max: 0.2, noNaN: true }), (share) => {
         const [once] = [window((atMs) => 5 * Math.exp((-share * atMs) / 1000))]
-        const slower: Steps = {
+        const slower: ServiceLog = {
           ...once!,
           tookMs: once!.tookMs.map((ms) => 10 * ms),
           endedMs: once!.endedMs.map((ms) => 10 * ms),
         }
-        expect(speedUpPerS([slower])).toBeCloseTo(speedUpPerS([once!]) / 10, 9)
+        expect(estimateSpeedUpPerS([slower])).toBeCloseTo(estimateSpeedUpPerS([once!]) / 10, 9)
       }),
     )
   })

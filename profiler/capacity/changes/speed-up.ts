@@ -1,52 +1,55 @@
 /**
- * A server that still gets faster while it is measured: compiling, filling caches, raising its
- * clock. From one window to the next it may change too little to be seen; from the first to the
- * last it does not, and how much faster it will get in the end no measurement can know.
+ * Detects a server that still speeds up while it is measured: compiling, filling caches, raising
+ * its clock. The change from one window to the next may be too small to detect, the change from the
+ * first to the last is not. No measurement can know the final speed.
  */
 
-import { joinSteps, type Steps, sliceSteps } from '../twin/steps.ts'
-import { comparison } from './slowdown.ts'
+import { joinServiceLogs, type ServiceLog, sliceServiceLog } from '../service-log/service-log.ts'
+import { compareDurations } from './slowdown.ts'
 
-const fewestSteps = 36
-/** Standard errors beyond which a difference is one, and the least error, as clocks have it. */
-const certain = 4
-const leastError = 1e-3
+const minSteps = 36
 /**
- * Beyond this a window differs from the one before: steps of several kinds, of which others were
- * seen, do too.
+ * Standard errors that make a difference significant, and the smallest standard error that clocks
+ * allow.
  */
-const mostGained = 0.4
-/** Share of what is gained that either half of the time has to show. */
-const leastPart = 0.2
+const minStandardErrors = 4
+const minError = 1e-3
+/**
+ * A larger gain means that a window differs from the one before, as windows with other types of
+ * requests do.
+ */
+const maxGain = 0.4
+/** Share of the gain that each half of the time must show. */
+const minPart = 0.2
 
 /**
- * Speed gained per second, as a share, from the first third of the steps to the last; 0 where it is
- * none beyond chance, or too few steps tell.
- * @param windows steps of windows of about one rate, in the order of time
+ * Speed gained per second, as a share, from the first to the last third of the steps. 0 where the
+ * gain is not significant or too few steps were observed.
+ * @param windows logs of windows at about one rate, in time order
  */
-export function speedUpPerS(windows: readonly Steps[]): number {
+export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
   let beforeMs = 0
-  const all = joinSteps(
-    windows.map((steps) => {
+  const all = joinServiceLogs(
+    windows.map((log) => {
       const offsetMs = beforeMs
-      beforeMs += steps.endedMs.at(-1) ?? 0
-      return { ...steps, endedMs: steps.endedMs.map((ms) => offsetMs + ms) }
+      beforeMs += log.endedMs.at(-1) ?? 0
+      return { ...log, endedMs: log.endedMs.map((ms) => offsetMs + ms) }
     }),
   )
   const count = all.tookMs.length
-  if (count < fewestSteps) return 0
+  if (count < minSteps) return 0
   const third = Math.floor(count / 3)
   const [first, second, last] = [
-    sliceSteps(all, 0, third),
-    sliceSteps(all, third, 2 * third),
-    sliceSteps(all, -third),
+    sliceServiceLog(all, 0, third),
+    sliceServiceLog(all, third, 2 * third),
+    sliceServiceLog(all, -third),
   ]
-  const { slower, error } = comparison(first, last)
+  const { slower, error } = compareDurations(first, last)
   const gained = -slower
-  if (!(gained > certain * Math.max(error, leastError)) || gained > mostGained) return 0
-  // Little by little: one lot of other steps is none.
-  const parts = [comparison(first, second), comparison(second, last)]
-  if (parts.some((part) => -part.slower < leastPart * gained)) return 0
+  if (!(gained > minStandardErrors * Math.max(error, minError)) || gained > maxGain) return 0
+  // A gradual speed-up shows in both halves; one group of different steps does not.
+  const parts = [compareDurations(first, second), compareDurations(second, last)]
+  if (parts.some((part) => -part.slower < minPart * gained)) return 0
   return (1000 * gained) / (middle(last.endedMs) - middle(first.endedMs))
 }
 

@@ -1,14 +1,14 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
-import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../generator/grpc-sender.ts'
-import { asksForCertificate, clientCertificateHint, trustHint } from '../../generator/tls.ts'
+import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../load/grpc-sender.ts'
+import { asksForCertificate, clientCertificateHint, trustHint } from '../../load/tls.ts'
+import type { TlsOptions } from '../../model/tls-options.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import type { TlsOptions } from '../../tls-options.ts'
-import type { OnReason } from '../../types.ts'
 import { notReadyReason } from '../not-ready.ts'
+import type { OnReason } from '../protocol.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
-/** Where calls go, and as what. */
+/** Server and options of calls. */
 export interface GrpcEndpoint {
   readonly protocol: string
   /** http://host:port; https:// for TLS. */
@@ -94,7 +94,7 @@ export async function callWhereKnown(
   }
 }
 
-/** What a failed call means, with a hint. The signal's reason when that was the cause. */
+/** Error of a failed call, with a hint. The signal's reason where that was the cause. */
 export function asProtocolError(
   { protocol, url }: GrpcEndpoint,
   path: string,
@@ -137,8 +137,8 @@ export function asProtocolError(
 }
 
 /**
- * False for a server that is not up yet, which is an answer. Throws what no waiting mends, and the
- * signal's reason.
+ * False for a server that is not up yet. Throws errors that waiting does not fix, and the signal's
+ * reason.
  */
 export function notUpYet(error: unknown, signal: AbortSignal, onReason?: OnReason): false {
   signal.throwIfAborted()
@@ -147,12 +147,12 @@ export function notUpYet(error: unknown, signal: AbortSignal, onReason?: OnReaso
   return false
 }
 
-/** The server's limit on messages, in grpc-core's words and others'. */
+/** Whether a message exceeds the server's limit, in the words of grpc-core and others. */
 const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
   code === status.RESOURCE_EXHAUSTED &&
   /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
 
-/** What grpc-js says of an answer that is none over gRPC; a gateway's 502 to 504 is one of HTTP. */
+/** Messages of grpc-js for answers that are not gRPC; a gateway's 502 to 504 are HTTP answers. */
 const noGrpc = /protocol error|parse error|Received HTTP\/1|HTTP status code(?!:? 50[234])/i
 
 const isLoading = (code: number, details: string): boolean =>

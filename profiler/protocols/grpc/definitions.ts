@@ -1,8 +1,7 @@
 /**
- * The messages of both gRPC protocols, as far as they are used: names, numbers and types are those
- * of the published definitions, without which nothing would be understood. Fields that are left out
- * are skipped by readers and absent for writers, as protocol buffers mean it. Compared with them
- * field by field in November 2026.
+ * Messages of both gRPC protocols, as far as they are used. Names, numbers and types are those of
+ * the published definitions. Omitted fields are skipped by readers and absent for writers, as in
+ * protocol buffers. Compared with the definitions field by field in November 2026.
  */
 import protobuf from 'protobufjs'
 
@@ -79,7 +78,7 @@ message HealthCheckResponse { enum ServingStatus { UNKNOWN = 0; SERVING = 1; NOT
 const root = new protobuf.Root()
 for (const text of [openInference, tensorflowServing, health])
   protobuf.parse(text, root, { keepCase: true })
-root.resolveAll() // Else lists are written unpacked.
+root.resolveAll() // Without it lists are written unpacked.
 
 /** `name`: with its package, 'inference.ModelInferRequest'. */
 export const encodeMessage = (name: string, value: Record<string, unknown>): Buffer => {
@@ -88,8 +87,8 @@ export const encodeMessage = (name: string, value: Record<string, unknown>): Buf
 }
 
 /**
- * Plain objects: 64-bit numbers as numbers, enumerations by name, bytes as Buffers; absent fields
- * with their defaults. Throws for bytes that are no such message.
+ * Decodes to plain objects: 64-bit integers as numbers, enumerations by name, bytes as Buffers;
+ * absent fields with their defaults. Throws for bytes that are no such message.
  */
 export const decodeMessage = <Message = Record<string, unknown>>(
   name: string,

@@ -6,15 +6,15 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { grpcClient, grpcMetadata } from '../../generator/grpc-sender.ts'
-import { HttpLoadGenerator } from '../../generator/http-generator.ts'
+import { grpcClient, grpcMetadata } from '../../load/grpc-sender.ts'
+import { HttpLoadGenerator } from '../../load/http-generator.ts'
+import { summariseRun } from '../../load/load-point.ts'
+import type { Load } from '../../model/load.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import { loadPointOf } from '../../statistics/load-point.ts'
 import { testCertificate, testKey } from '../../testing/certificate.ts'
 import { type Handler, startGrpcServer } from '../../testing/known-grpc-server.ts'
 import { skipIfDisturbed } from '../../testing/undisturbed.ts'
 import { unwire, wire } from '../../testing/wire.ts'
-import type { Load } from '../../types.ts'
 import { detectProtocol, protocolFor } from '../index.ts'
 
 const { signal } = new AbortController()
@@ -404,7 +404,7 @@ describe('load over gRPC', () => {
 
   test.for(loads)('$kind loop: a fixed latency, and no error', async (load, { skip }) => {
     const run = await played(() => after(20, oipAnswer), load, 5000)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(point.errors).toBe(0)
     expect(point.p50Ms).toBeGreaterThan(19)
     skipIfDisturbed(run, skip)
@@ -419,7 +419,7 @@ describe('load over gRPC', () => {
       if (which === 1) return wire([1, 'bert'])
       return which === 2 ? after(10_000, oipAnswer) : oipAnswer
     }, load)
-    const point = loadPointOf(run, slo)
+    const point = summariseRun(run, slo)
     expect(Object.keys(point.errorKinds).sort()).toEqual([
       'bad answer',
       'grpc RESOURCE_EXHAUSTED',

@@ -20,8 +20,8 @@ const infer = method('ModelInfer')
 const probeTimeoutMs = 5000
 
 /**
- * Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors travel as
- * raw contents, to servers that do not read those as typed ones.
+ * Open Inference Protocol v2 over gRPC (Triton, KServe, TorchServe, MLServer). Tensors are sent as
+ * raw contents, and as typed ones to servers that do not read raw contents.
  */
 export const grpcV2: ProtocolModule = {
   create: (options) => grpcProtocol(dialect, options),
@@ -46,7 +46,7 @@ const dialect: GrpcDialect = {
         return false
       }
       if (isKnown) return true
-      // Some servers have the inference alone: they are ready once they know it.
+      // Some servers implement inference only: they are ready once they know it.
       const known = await recogniseGrpc(to.url, [['grpc-v2', infer.path]], to, signal)
       if (known === undefined)
         onReason?.(`${to.url} has none of ServerReady, ModelReady, ModelInfer`)
@@ -129,7 +129,7 @@ async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
   }
 }
 
-/** A tensor as it is sent; its values bytes and texts for BYTES, else numbers. */
+/** A tensor to send; its values are bytes and texts for BYTES, else numbers. */
 interface RequestTensor {
   readonly name: string
   readonly datatype: string
@@ -165,8 +165,7 @@ function message(
 }
 
 /**
- * Where values of a datatype stand in InferTensorContents. Throws a PayloadError for those that
- * have no place there.
+ * Field of InferTensorContents for a datatype. Throws a PayloadError for a datatype without one.
  */
 function typedField(datatype: string): string {
   if (datatype === 'BOOL') return 'bool_contents'
@@ -186,7 +185,7 @@ function typedField(datatype: string): string {
   )
 }
 
-/** A body of the protocol's REST form as a message; BYTES elements are text, or {"b64": "..."}. */
+/** Converts a body of the REST form to a message; BYTES elements are text, or {"b64": "..."}. */
 function messageOfRow(
   model: string,
   id: string,
@@ -222,7 +221,7 @@ function messageOfRow(
   return message(model, id, tensors, form)
 }
 
-/** Bytes as they are, text as UTF-8, {"b64": "..."} as the bytes it stands for. */
+/** Bytes as they are, text as UTF-8, {"b64": "..."} decoded. */
 export const bytesOf = (value: unknown): Buffer =>
   Buffer.isBuffer(value)
     ? value

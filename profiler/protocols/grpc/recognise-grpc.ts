@@ -3,12 +3,12 @@ import { ProtocolError } from '../../profiler-errors.ts'
 import type { ProtocolOptions } from '../protocol-module.ts'
 import { asProtocolError, callRaw } from './call.ts'
 
-/** Protocols, each with a method that only its servers have. */
+/** Protocols, each with a method that only its servers know. */
 type Methods = readonly (readonly [protocol: string, path: string])[]
 
 /**
- * Why none is recognised: nothing listens, its certificate is not trusted, or it speaks something
- * else.
+ * Why no protocol is recognised: nothing listens, its certificate is not trusted, or it speaks
+ * something else.
  */
 export async function whyNoGrpc(
   url: string,
@@ -31,7 +31,7 @@ export async function whyNoGrpc(
   )
 }
 
-/** Which gRPC protocol a server speaks: the first whose method it knows. */
+/** Recognises the gRPC protocol of a server: the first whose method it knows. */
 export async function recogniseGrpc(
   url: string,
   methods: Methods,
@@ -44,7 +44,7 @@ export async function recogniseGrpc(
       return protocol
     } catch (error) {
       signal.throwIfAborted()
-      // An empty request is wrong, and only a server that knows the method can say so.
+      // An empty request is invalid, which only a server that knows the method can report.
       const { code } = error as Partial<ServiceError>
       if (code === status.INVALID_ARGUMENT || code === status.NOT_FOUND) return protocol
     }

@@ -126,10 +126,10 @@ interface PredictAnswer {
 const sizesOf = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
-/** A shape is the server's word: what it says is not made room for beyond this. */
-const mostRepeated = 1_000_000
+/** Limit on values of a tensor, as its shape is only a claim of the server. */
+const maxRepeated = 1_000_000
 
-/** Contents as they stand, or a list of values whose last one stands for all that follow it. */
+/** Reads contents, or a list of values whose last one is repeated. */
 function answered(tensor: TensorProto) {
   const shape = sizesOf(tensor)
   const datatype = datatypeOf(tensor.dtype)
@@ -140,7 +140,7 @@ function answered(tensor: TensorProto) {
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
   const most = sizeOf(shape)
-  const repeated = values.length > 0 && values.length < most && most <= mostRepeated
+  const repeated = values.length > 0 && values.length < most && most <= maxRepeated
   const data = repeated
     ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
@@ -191,7 +191,7 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   })
 }
 
-/** A body of the REST form, rows ("instances") or columns ("inputs"), as a message. */
+/** Converts a body of the REST form, rows ("instances") or columns ("inputs"), to a message. */
 function messageOfRow(
   model: string,
   { name: signature, inputs }: Signature,

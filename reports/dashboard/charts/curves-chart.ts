@@ -1,7 +1,8 @@
 /**
  * Load curves: offered rate against latency percentiles, with the SLO and each curve's knee. Pure.
  */
-import type { LoadPoint, Slo } from '../../../profiler/types.ts'
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import { sloAxis } from '../../format.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'

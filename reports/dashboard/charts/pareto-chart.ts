@@ -2,7 +2,7 @@
  * Latency against throughput: every configuration at its capacity, its load curve, the front, the
  * SLO. Pure.
  */
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { sloAxis } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'

@@ -1,8 +1,7 @@
 /** Chart options (ECharts), pure: for SVG on the server and for the browser alike. */
 import type { EChartsOption, SeriesOption } from 'echarts'
-import type { CurveKnot } from '../../../profiler/capacity/known-capacity.ts'
-import { type SloAxis, sloAxis } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { type Slo, type SloAxis, sloAxis } from '../../../profiler/model/slo.ts'
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import type { Judged } from '../../recommendation/judged.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'

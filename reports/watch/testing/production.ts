@@ -3,10 +3,10 @@
  * real ones have on top.
  */
 
-import { schedule } from '../../../profiler/generator/arrivals.ts'
+import { schedule } from '../../../profiler/load/arrivals.ts'
+import type { Arrivals } from '../../../profiler/model/load.ts'
 import { gamma, normal, seeded, type Uniform } from '../../../profiler/seeded-random.ts'
 import { quantileInterval, quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
-import type { Arrivals } from '../../../profiler/types.ts'
 import { SimulatedServer } from '../../../trials/launchers/simulated/batch-server.ts'
 import { patternDemand } from '../../plan/demand.ts'
 import type { ProductionWindow } from '../production-window.ts'

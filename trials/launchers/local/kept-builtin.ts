@@ -5,9 +5,9 @@
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol } from '../../../profiler/types.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'

@@ -1,8 +1,8 @@
 /** Launches predictors as processes of this machine. */
 import { basename, dirname, join, resolve } from 'node:path'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol } from '../../../profiler/types.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'

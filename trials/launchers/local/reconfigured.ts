@@ -4,8 +4,8 @@
  */
 import { execFile } from 'node:child_process'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol } from '../../../profiler/types.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { fillReconfigure, reconfigurable, type TunedParameter } from '../fill.ts'
 import { keptServers } from '../kept-servers.ts'

@@ -3,7 +3,7 @@
  * modelled time.
  */
 import { expect, test } from 'vitest'
-import { watchMachine } from '../../../profiler/generator/machine-watch.ts'
+import { watchMachine } from '../../../profiler/load/machine-watch.ts'
 import { architectureOf } from '../../devices/architecture.ts'
 import { post, startForTest } from '../../predictor/testing.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'

@@ -2,7 +2,7 @@
  * What the prior of an anchored server is unsure of: the five numbers of its fit, what a share
  * really gives, and each GPU beside the one it was measured on.
  */
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../devices/anchor.ts'
 import type { Architecture } from '../../devices/architecture.ts'

@@ -2,8 +2,8 @@
  * Arrivals drawn once and stretched to each rate: as many requests of the same seed differ between
  * windows in nothing else.
  */
-import { schedule } from '../../../profiler/generator/arrivals.ts'
-import type { Load } from '../../../profiler/types.ts'
+import { schedule } from '../../../profiler/load/arrivals.ts'
+import type { Load } from '../../../profiler/model/load.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 type Schedule = (load: OpenLoad) => Float64Array

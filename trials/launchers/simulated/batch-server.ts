@@ -2,14 +2,14 @@
  * A predictor in virtual time: arrivals, CPU stage, dynamic batcher, engine instances and devices,
  * as a discrete-event simulation.
  */
+import type { Load } from '../../../profiler/model/load.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import type {
-  Load,
   OverCount,
-  Slo,
   VirtualExpectation,
   VirtualRun,
   VirtualServer,
-} from '../../../profiler/types.ts'
+} from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { predictCapacity } from './estimated-capacity.ts'
 import { jitterFactors } from './jitter.ts'

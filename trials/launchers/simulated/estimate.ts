@@ -2,7 +2,7 @@
  * What the device model expects of configurations before any trial: for the search's prior and for
  * `tune estimate`.
  */
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'

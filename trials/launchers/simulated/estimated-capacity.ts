@@ -2,7 +2,8 @@
  * Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of
  * milliseconds.
  */
-import type { Slo, VirtualExpectation } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
+import type { VirtualExpectation } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
 /** A predictor as queueing theory sees it. */

@@ -7,9 +7,8 @@
  * for answers each is such a queue of its own, the one without answers, the other without prompts.
  */
 
-import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
-import { countedMs } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
+import { computeSloLatency, type Slo } from '../../../profiler/model/slo.ts'
 import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
@@ -390,7 +389,9 @@ export function llmCapacities(
   const apart = model.load.classes.filter(({ name }) => classes.includes(name))
   const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
     const latencies = llmLatencies(model, rate, percentile, of)
-    return latencies === undefined ? Number.POSITIVE_INFINITY : countedMs(latencies, slo, of?.name)
+    return latencies === undefined
+      ? Number.POSITIVE_INFINITY
+      : computeSloLatency(latencies, slo, of?.name)
   }
   const known = new Map<number, number>()
   /** As the SLO counts them, of the worst class; infinite beyond saturation. */

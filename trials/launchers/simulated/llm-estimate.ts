@@ -2,7 +2,7 @@
  * What the step model and the closed form expect of a language model's configurations before any
  * trial.
  */
-import type { Slo } from '../../../profiler/types.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'

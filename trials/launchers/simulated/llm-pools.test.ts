@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { countedRun } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { heldGpus } from '../../resources.ts'
@@ -267,7 +266,7 @@ function goodputPerGpu(
   const good = (rate: number) => {
     const run = simulation.play(open(rate, Math.max(400, Math.round(rate * seconds))))
     return (
-      countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length >=
+      selectSloLatencies(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length >=
       slo.percentile * run.latencyMs.length
     )
   }

@@ -3,8 +3,9 @@
  * servers for each, asked in turn. Requests reach a scheduler once the host has taken them in;
  * tokens leave it at once.
  */
-import { schedule } from '../../../profiler/generator/arrivals.ts'
-import type { Load, VirtualRun, VirtualServer } from '../../../profiler/types.ts'
+import { schedule } from '../../../profiler/load/arrivals.ts'
+import type { Load } from '../../../profiler/model/load.ts'
+import type { VirtualRun, VirtualServer } from '../../../profiler/model/virtual-server.ts'
 import type { Sequence } from '../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { countedRun } from '../../../profiler/slo.ts'
-import type { Slo } from '../../../profiler/types.ts'
+import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { acceptanceOf } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
@@ -168,7 +167,8 @@ describe('the closed form', () => {
   const goodAt = (configuration: Record<string, number | string>, rate: number) => {
     const run = simulated(configuration, requests).simulation.play(open(rate, 1500))
     return (
-      countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length / run.latencyMs.length
+      selectSloLatencies(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
+      run.latencyMs.length
     )
   }
 
@@ -381,7 +381,7 @@ describe('speculative decoding', () => {
       const goodAt = (rate: number) => {
         const run = new SimulatedLlmServer({ server, requests: mixed }).play(open(rate, 1500))
         return (
-          countedRun(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
+          selectSloLatencies(run, slo).latencyMs.filter((ms) => ms <= slo.limitMs).length /
           run.latencyMs.length
         )
       }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { schedule } from '../../../profiler/generator/arrivals.ts'
+import { schedule } from '../../../profiler/load/arrivals.ts'
 import { seeded } from '../../../profiler/seeded-random.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { architectureOf } from '../../devices/architecture.ts'

@@ -3,7 +3,7 @@
  * behaviour.
  */
 import { fileURLToPath } from 'node:url'
-import type { Protocol } from '../../../profiler/types.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import { createLocalLauncher } from '../local/local-launcher.ts'
 

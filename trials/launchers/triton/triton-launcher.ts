@@ -6,8 +6,8 @@
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol } from '../../../profiler/types.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
 import type { TunedParameter } from '../fill.ts'

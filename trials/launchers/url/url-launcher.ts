@@ -1,7 +1,9 @@
 /** "Launches" a server that runs already: measured as it is, never started, never stopped. */
+
+import type { SpreadServer } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
-import type { Protocol, SpreadServer } from '../../../profiler/types.ts'
 import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { HttpLoadGenerator } from '../../../profiler/generator/http-generator.ts'
+import { HttpLoadGenerator } from '../../../profiler/load/http-generator.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { startPredictor } from '../predictor.ts'
 import type { RunningPredictor } from '../running-predictor.ts'

@@ -1,9 +1,10 @@
 /** One request as it will go out, filled in: for `tune config`. */
+
+import type { RequestBody } from '../../../profiler/model/target.ts'
 import { bodiesFromFile } from '../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt } from '../../../profiler/protocols/refusals.ts'
 import { exampleRequest } from '../../../profiler/protocols/request-forms.ts'
-import type { RequestBody } from '../../../profiler/types.ts'
 import type { Experiment } from '../../experiment/types.ts'
 
 /**

@@ -2,6 +2,8 @@
  * What a server that runs tells of itself when it is asked: protocol, model, path and body of a
  * call, and one answer.
  */
+
+import type { Target } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
@@ -10,6 +12,7 @@ import type { FormFields } from '../../../profiler/protocols/form-fields.ts'
 import { get, takesPost, usualFirstAnswerMs } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
 import { listModels } from '../../../profiler/protocols/model-list.ts'
+import type { OnReason } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
   type ProtocolName,
@@ -26,7 +29,6 @@ import {
   untilServing,
 } from '../../../profiler/protocols/until-serving.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
-import type { OnReason, Target } from '../../../profiler/types.ts'
 import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import {

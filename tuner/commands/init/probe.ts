@@ -4,6 +4,7 @@ import { ProtocolError } from '../../../profiler/profiler-errors.ts'
 import { checkAnswers, readinessAt } from '../../../profiler/protocols/http.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { otherScheme } from '../../../profiler/protocols/other-scheme.ts'
+import type { OnReason, Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
   type ProtocolName,
@@ -12,7 +13,6 @@ import {
   unrecognised,
 } from '../../../profiler/protocols/protocol-table.ts'
 import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
-import type { OnReason, Protocol } from '../../../profiler/types.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'

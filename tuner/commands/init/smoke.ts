@@ -1,7 +1,7 @@
 /** One trial of a new experiment, short: whether it starts, answers and can be measured. */
 
-import { sloText } from '../../../profiler/slo.ts'
-import type { LoadPoint } from '../../../profiler/types.ts'
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import { sloText } from '../../../profiler/model/slo.ts'
 import { significant } from '../../../reports/format.ts'
 import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'

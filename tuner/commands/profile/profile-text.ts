@@ -11,7 +11,7 @@ import {
   type StreamLatency,
   streamLatencies,
   streamLatencyNames,
-} from '../../../profiler/latency-metrics.ts'
+} from '../../../profiler/model/latency-metrics.ts'
 import {
   latency,
   percent,

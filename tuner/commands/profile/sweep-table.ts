@@ -1,7 +1,7 @@
 /** A sweep as a table: a row for each load. For the terminal, the report and the CSV alike. */
 import type { LatencySummary, LoadPoint, Slo } from '../../../profiler/index.ts'
-import { streamLatencies, streamLatencyNames } from '../../../profiler/latency-metrics.ts'
-import { keeps } from '../../../profiler/slo.ts'
+import { streamLatencies, streamLatencyNames } from '../../../profiler/model/latency-metrics.ts'
+import { meetsSlo } from '../../../profiler/model/slo.ts'
 import {
   latency,
   percent,
@@ -53,7 +53,7 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
       sloValue(slo, point.sloMs),
       percent(point.achievedRps > 0 ? point.goodputRps / point.achievedRps : 0),
       [
-        keeps(point, slo) ? 'keeps it' : '',
+        meetsSlo(point, slo) ? 'keeps it' : '',
         point.errors > 0 ? `${point.errors} failed` : '',
         point.generatorSaturated ? 'generator saturated' : '',
       ]

@@ -45,7 +45,7 @@ const usualShare = 1
 const mostShare = 3
 /**
  * Of a confirmation before its first window: warm-up and idle latency, and rounds of warm-up at its
- * rate (profiler/capacity/confirm/confirm.ts).
+ * rate (profiler/capacity/confirmation/confirm.ts).
  */
 const confirmLoops: Span = { about: 2, atMost: 3 }
 const warmUpShare: Span = { about: 1 / 30, atMost: 1 / 3 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { Measurement } from '../../../profiler/types.ts'
+import type { Measurement } from '../../../profiler/model/measurement.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { loadPoint, measurement, slo } from '../../testing/fakes.ts'
 import { verifiedOf } from './verified.ts'

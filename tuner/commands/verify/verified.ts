@@ -2,8 +2,9 @@
  * What a verification comes to: whether the SLO held at the rate that was asked, in words and as a
  * document.
  */
-import { keeps, saysNothing } from '../../../profiler/slo.ts'
-import type { LoadPoint, Slo } from '../../../profiler/types.ts'
+
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import { isInvalidWindow, meetsSlo, type Slo } from '../../../profiler/model/slo.ts'
 import { latency, rate, sloFigure, sloText } from '../../../reports/format.ts'
 import { variationText } from '../../../reports/recommendation/words.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -62,7 +63,7 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
   const clean = windows.findLast(
     ({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed,
   )
-  const at = clean ?? windows.findLast((point) => !saysNothing(point, slo)) ?? windows.at(-1)
+  const at = clean ?? windows.findLast((point) => !isInvalidWindow(point, slo)) ?? windows.at(-1)
   const figures = { heldRps, ...(at && { sloMs: at.sloMs }), caveats }
   const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
   const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
@@ -74,7 +75,7 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
       verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})`,
     }
   // What a window missed at the rate itself is not taken back by those at lower rates.
-  const missed = at !== undefined && !keeps(at, slo) && !saysNothing(at, slo)
+  const missed = at !== undefined && !meetsSlo(at, slo) && !isInvalidWindow(at, slo)
   if (!missed && (outcome === 'generator-limit' || outcome === 'disturbed')) {
     const verdict = `Not known: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
     return { ...common, ...figures, finding: 'unknown', verdict }

@@ -3,7 +3,7 @@
  * `$selector` for the labels of --selector, `$percentile` for the SLO's. Names are those of the
  * servers' own documentation.
  */
-import type { LatencyMetric } from '../../../profiler/latency-metrics.ts'
+import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
 
 /**
  * Figures that a query may give. Only rate and latency are needed; replicas may be given by

@@ -1,5 +1,5 @@
 /** What is watched: the configuration that was recommended, and how it was measured. */
-import { limitsOf, sloText } from '../../../profiler/slo.ts'
+import { resolveLimits, sloText } from '../../../profiler/model/slo.ts'
 import { type Judged, judge } from '../../../reports/recommendation/judged.ts'
 import type { Option } from '../../../reports/watch/replan.ts'
 import type { Watched } from '../../../reports/watch/watching.ts'
@@ -30,7 +30,7 @@ export function deployedOf(
 ): Deployed {
   const { record, experiment, recommendation } = reopened
   const { slo } = experiment
-  if (limitsOf(slo).length > 1 || slo.classes !== undefined)
+  if (resolveLimits(slo).length > 1 || slo.classes !== undefined)
     throw new UserError(
       `tune watch follows one latency, and ${sloText(slo)} bounds several`,
       'watch an experiment with a single limit',

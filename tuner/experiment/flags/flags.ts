@@ -3,7 +3,7 @@
  * quick: no schema, no YAML.
  */
 import { type Command, Option } from 'commander'
-import { latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
+import { latencyMetricNames, latencyMetrics } from '../../../profiler/model/latency-metrics.ts'
 import {
   defaultObjectiveKind,
   listKindsRequiring,

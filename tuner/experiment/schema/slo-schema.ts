@@ -1,6 +1,10 @@
 /** The `slo` of the experiment file: a short form, an object, or a list of limits. */
 import { z } from 'zod'
-import { byMetric, latencyMetricNames, latencyMetrics } from '../../../profiler/latency-metrics.ts'
+import {
+  byMetric,
+  latencyMetricNames,
+  latencyMetrics,
+} from '../../../profiler/model/latency-metrics.ts'
 import {
   joinedSlo,
   parseClassSlo,

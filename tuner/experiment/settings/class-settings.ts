@@ -2,9 +2,10 @@
  * Classes of requests as they are written in the experiment file: what each is, and what is wrong
  * with them together.
  */
+
+import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
 import { countsByShare } from '../../../profiler/protocols/request-classes.ts'
-import type { SloLimit } from '../../../profiler/types.ts'
 import type { Context } from '../context.ts'
 import { limitsOf, type SloEntry } from '../parse-slo.ts'
 

@@ -1,7 +1,7 @@
 /**
  * `metrics` of the experiment file: what of the server's own metrics is read, and what bounds it.
  */
-import type { AskedMetric } from '../../../profiler/prometheus.ts'
+import type { AskedMetric } from '../../../profiler/model/server-metric.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import type { Context } from '../context.ts'

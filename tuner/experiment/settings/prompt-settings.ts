@@ -1,6 +1,7 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
+
+import type { Slo } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass, PromptSpec } from '../../../profiler/prompt-spec.ts'
-import type { Slo } from '../../../profiler/types.ts'
 import { formatDuration, formatShare, UnitError } from '../units.ts'
 
 const hint =

@@ -3,10 +3,10 @@
  * the client of HTTP/2 and that of gRPC, as probes and under load.
  */
 import { createServer, type Socket } from 'node:net'
-import { GrpcSender } from '../../../profiler/generator/grpc-sender.ts'
-import { Http2Sender } from '../../../profiler/generator/http2-sender.ts'
+import { GrpcSender } from '../../../profiler/load/grpc-sender.ts'
+import { Http2Sender } from '../../../profiler/load/http2-sender.ts'
+import type { Target } from '../../../profiler/model/target.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import type { Target } from '../../../profiler/types.ts'
 import { listening } from './answering-server.ts'
 
 export const frameKind = {

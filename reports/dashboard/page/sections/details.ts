@@ -1,9 +1,9 @@
 /** One trial, whole: configuration, figures, load steps, usage, log. */
-import { isImported } from '../../../../profiler/capacity/other-slo/imported-loads.ts'
-import { seenUnder } from '../../../../profiler/capacity/other-slo/stream-view.ts'
-import { streamLatencies, streamLatencyNames } from '../../../../profiler/latency-metrics.ts'
+import { isImported } from '../../../../profiler/capacity/rederive/imported-loads.ts'
+import { viewUnderSlo } from '../../../../profiler/capacity/rederive/stream-points.ts'
+import { streamLatencies, streamLatencyNames } from '../../../../profiler/model/latency-metrics.ts'
+import { haveSameLatency } from '../../../../profiler/model/slo.ts'
 import { metricText } from '../../../../profiler/prometheus.ts'
-import { countsTheSame } from '../../../../profiler/slo.ts'
 import { computeJoulesPerRequest, modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
@@ -123,7 +123,9 @@ function latencyChart(
   const whole =
     (candidate && ranker.judged(trials, [candidate], whatIf)[0]?.measurement) ?? trial.measurement
   // Recorded latencies are those that the trial's own SLO counted.
-  const { points } = countsTheSame(whole.slo, whatIf.slo) ? whole : seenUnder(whole, whatIf.slo)
+  const { points } = haveSameLatency(whole.slo, whatIf.slo)
+    ? whole
+    : viewUnderSlo(whole, whatIf.slo)
   if (!points.some(isDrawn)) return undefined
   const chart = new Chart(
     `trial-${trial.number}`,

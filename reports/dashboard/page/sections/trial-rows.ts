@@ -1,5 +1,5 @@
 /** Rows and columns of the table of trials. */
-import type { Slo } from '../../../../profiler/types.ts'
+import type { Slo } from '../../../../profiler/model/slo.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, significant, sloName } from '../../../format.ts'

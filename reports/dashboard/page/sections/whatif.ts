@@ -1,7 +1,11 @@
 /** The question: SLO, objective, demand and prices, all editable; every change re-ranks at once. */
 
-import { limitsOf, limitTitle, withLimit } from '../../../../profiler/slo.ts'
-import type { Slo } from '../../../../profiler/types.ts'
+import {
+  limitTitle,
+  replaceLimit,
+  resolveLimits,
+  type Slo,
+} from '../../../../profiler/model/slo.ts'
 import {
   createObjective,
   defaultObjectiveKind,
@@ -147,7 +151,7 @@ function limitFields(app: App): { readonly element: HTMLElement; update(shown: S
   return {
     element,
     update({ whatIf: { slo }, experiment: { slo: own } }) {
-      const titles = limitsOf(slo).map((limit) =>
+      const titles = resolveLimits(slo).map((limit) =>
         slo.limits || slo.metric ? limitTitle(limit) : 'SLO',
       )
       if (made !== titles.join()) {
@@ -165,7 +169,7 @@ function limitFields(app: App): { readonly element: HTMLElement; update(shown: S
 
 function limitField(app: App, title: string, place: number, slides: boolean) {
   const ask = (limitMs: number, dragging = false) =>
-    app.whatIf && app.ask({ slo: withLimit(app.whatIf.slo, place, limitMs) }, dragging)
+    app.whatIf && app.ask({ slo: replaceLimit(app.whatIf.slo, place, limitMs) }, dragging)
   const number = numberInput(place === 0 ? 'slo-limit' : `slo-limit-${place}`, 0.1, (limitMs) =>
     ask(limitMs),
   )
@@ -186,8 +190,8 @@ function limitField(app: App, title: string, place: number, slides: boolean) {
   return {
     element: h('div', {}, field(title, number, 'ms'), slides && slider),
     update(slo: Slo, own: Slo) {
-      const { limitMs } = limitsOf(slo)[place]!
-      ownMs = limitsOf(own)[place]?.limitMs ?? limitMs
+      const { limitMs } = resolveLimits(slo)[place]!
+      ownMs = resolveLimits(own)[place]?.limitMs ?? limitMs
       put(number, limitMs)
       if (document.activeElement !== slider)
         slider.value = String(Math.round(ends * Math.log10(limitMs / ownMs)))

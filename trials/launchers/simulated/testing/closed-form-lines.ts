@@ -3,7 +3,7 @@
  * it stands for.
  */
 import { measureSimulatedCapacity } from '../../../../profiler/index.ts'
-import type { Slo } from '../../../../profiler/types.ts'
+import type { Slo } from '../../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import { architectureOf, type Decoder } from '../../../devices/architecture.ts'
 import { type LlmEngineName, llmEngineNames } from '../../../predictor/llm/engine-profile.ts'

@@ -1,8 +1,9 @@
 /** Whole servers that others measured, and the same loads played on the simulated one. */
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { Load } from '../../../../profiler/model/load.ts'
+import type { VirtualRun } from '../../../../profiler/model/virtual-server.ts'
 import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
-import type { Load, VirtualRun } from '../../../../profiler/types.ts'
 import { parseCsv } from '../../../../search/bench/recorded-tables.ts'
 import { architectureOf, type Decoder, decoder } from '../../../devices/architecture.ts'
 import { findGpu } from '../../../devices/catalogue.ts'

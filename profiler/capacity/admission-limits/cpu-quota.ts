@@ -1,0 +1,93 @@
+/**
+ * CPU quota of a container. A server that has used up its quota waits for the next period, so it
+ * has outages under load only.
+ */
+import { mean, median, sampleStandardDeviation, sum } from 'simple-statistics'
+import type { LoadRun } from '../../model/load-run.ts'
+import { firstConnections } from '../saturation.ts'
+
+/** Default period of Linux CPU quotas (sched-bwc.rst), which Kubernetes and Docker keep. */
+export const periodMs = 100
+/** A wait takes at least this long, and this multiple of the typical gap between answers. */
+const minWaitMs = 0.1 * periodMs
+const minWaitFactor = 2
+/** Departure coalescing tolerance, ms. */
+const coalescingMs = 0.5
+/**
+ * Smallest mean cosine of the phase between ends of waits. Requests served across the end of a wait
+ * are answered some milliseconds later.
+ */
+const minMeanCosine = 0.78
+/**
+ * Standard errors of that cosine without a period, 1 / √(2 n) (V-test: Mardia and Jupp, Directional
+ * Statistics, section 6.3.1): one in ten thousand.
+ */
+const minVTestStatistic = 3.7
+/**
+ * Largest mean distance from whole periods, in ms and standard errors. Services of nearly that
+ * length drift away.
+ */
+const [maxPeriodOffsetMs, maxOffsetStandardErrors] = [1, 3]
+
+export const describeQuotaWait = (share: number): string =>
+  `under load the server answered nothing for about ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, like a container that has used up its CPU limit: more cores may serve far more`
+
+/**
+ * Connections of a closed loop that keeps the server busy for its whole length, which a burst does
+ * not.
+ */
+export const countLoopConnections = ({ load }: LoadRun): number =>
+  load.kind === 'closed' && !load.forOpen ? load.connections : 0
+
+/**
+ * Detects waiting for CPU quota: the share of each period in which a busy server waits, as its
+ * waits end whole periods apart. 0 without a quota.
+ */
+export function detectQuotaWait(loops: readonly LoadRun[]): number {
+  const waits = loops
+    .filter((loop) => countLoopConnections(loop) >= firstConnections)
+    .map(findLongestSilences)
+  const angles = waits.flatMap((of) =>
+    of.flatMap(({ endedMs }, i) =>
+      of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
+    ),
+  )
+  // All pairs are compared, as durations close to the period fall out of phase. Only as many of
+  // them are independent as waits follow another.
+  const independent = sum(waits.map((of) => Math.max(0, of.length - 1)))
+  if (independent < 2) return 0
+  const [cosine, sines] = [mean(angles.map(Math.cos)), angles.map(Math.sin)]
+  if (cosine < minMeanCosine || cosine * Math.sqrt(2 * independent) < minVTestStatistic) return 0
+  const maxOffset =
+    (2 * Math.PI * maxPeriodOffsetMs) / periodMs +
+    (maxOffsetStandardErrors * sampleStandardDeviation(sines)) / Math.sqrt(independent)
+  return Math.abs(mean(sines)) > maxOffset
+    ? 0
+    : median(waits.flat().map(({ tookMs }) => tookMs)) / periodMs
+}
+
+/** Answer times, ascending. */
+export function collectAnswerTimes({ sentMs, latencyMs }: LoadRun): Float64Array {
+  return sentMs
+    .map((ms, i) => ms + latencyMs[i]!)
+    .filter((ms) => !Number.isNaN(ms))
+    .sort()
+}
+
+/** Finds the longest spans without an answer, one for each whole period, in time order. */
+export function findLongestSilences(loop: LoadRun) {
+  const answeredMs = collectAnswerTimes(loop)
+  const silences = [...answeredMs.subarray(1)]
+    .map((endedMs, i) => ({ endedMs, tookMs: endedMs - answeredMs[i]! }))
+    .filter(({ tookMs }) => tookMs > coalescingMs)
+  if (silences.length === 0) return []
+  const minSilenceMs = Math.max(
+    minWaitMs,
+    minWaitFactor * median(silences.map(({ tookMs }) => tookMs)),
+  )
+  return silences
+    .filter(({ tookMs }) => tookMs >= minSilenceMs)
+    .sort((a, b) => b.tookMs - a.tookMs)
+    .slice(0, Math.floor((answeredMs.at(-1)! - answeredMs[0]!) / periodMs))
+    .sort((a, b) => a.endedMs - b.endedMs)
+}

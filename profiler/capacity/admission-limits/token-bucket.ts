@@ -1,0 +1,123 @@
+/**
+ * Rate limits by token bucket (Turner 1986): a number of requests per second, and a burst after a
+ * rest.
+ *
+ * A short window begins with a full bucket, and so meets the SLO far above the sustained limit.
+ * Where refusals show a limit, the capacity is that of the bucket under random arrivals: the rate
+ * at which it refuses the tolerated share.
+ */
+
+import type { LoadRun } from '../../model/load-run.ts'
+import { seeded } from '../../seeded-random.ts'
+import { boundSystemCapacity } from '../service-log/service-log.ts'
+
+interface TokenBucket {
+  readonly perSecond: number
+  /** Requests admitted at once after a rest. */
+  readonly burst: number
+  /** Requests admitted while the bucket was empty, on which `perSecond` rests. */
+  readonly admitted: number
+}
+
+const minRefusals = 5
+const minAdmitted = 8
+/** A smaller burst admits nothing that arrives at random, so the refusals have another cause. */
+const minBurst = 2
+
+/**
+ * Fits a token bucket to refusals: while some requests are refused the bucket is empty, and the
+ * admitted rate is its refill rate. Undefined with few refusals, or where a run was refused less
+ * than the bucket would.
+ * @param runs open and closed loads in time order
+ */
+export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefined {
+  let [admitted, ms] = [0, 0]
+  const first: { inMs: number; admittedCount: number }[] = []
+  for (const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } of runs) {
+    const order = [...sentMs.keys()]
+      .filter((i) => sentMs[i]! < cutMs)
+      .sort((a, b) => sentMs[a]! - sentMs[b]!)
+    const refused = order.filter((i) => Number.isNaN(latencyMs[i]!))
+    // The first runs emptied the full bucket, so later ones begin with what has been refilled
+    // since.
+    if (refused.length === 0 && order.length > 0 && ms === 0)
+      first.push({ inMs: sentMs[order.at(-1)!]!, admittedCount: order.length })
+    if (refused.length < minRefusals) continue
+    const [fromMs, toMs] = [sentMs[refused[0]!]!, sentMs[refused.at(-1)!]!]
+    const admittedCount = order.filter((i) => !Number.isNaN(latencyMs[i]!))
+    admitted += admittedCount.filter((i) => sentMs[i]! > fromMs && sentMs[i]! <= toMs).length
+    ms += toMs - fromMs
+    first.push({
+      inMs: fromMs,
+      admittedCount: admittedCount.filter((i) => sentMs[i]! < fromMs).length,
+    })
+  }
+  if (admitted < minAdmitted || boundSystemCapacity(runs)![0] >= 2) return undefined
+  const perSecond = (1000 * admitted) / ms
+  const burst = first.reduce(
+    (max, { inMs, admittedCount }) => Math.max(max, admittedCount - (perSecond * inMs) / 1000),
+    1,
+  )
+  const limit = { perSecond, burst, admitted }
+  return burst >= minBurst && !runs.some((run) => refusesLess(run, limit)) ? limit : undefined
+}
+
+/** Whether a run was refused significantly less than by a bucket that was full at its start. */
+function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: TokenBucket): boolean {
+  let [tokens, lastMs, expected, observed] = [burst, 0, 0, 0]
+  for (const [i, atMs] of sentMs.entries()) {
+    tokens = Math.min(burst, tokens + ((atMs - lastMs) * perSecond) / 1000)
+    lastMs = atMs
+    if (tokens < 1) expected++
+    else tokens--
+    if (Number.isNaN(latencyMs[i]!)) observed++
+  }
+  return expected - observed > maxMissingDeviations * (1 + Math.sqrt(expected))
+}
+const maxMissingDeviations = 3
+
+const simulatedRequests = 50_000
+
+/** Highest rate of Poisson arrivals at which the bucket refuses at most this share. */
+export function findBucketRate(
+  { perSecond, burst }: Pick<TokenBucket, 'perSecond' | 'burst'>,
+  share: number,
+): number {
+  const refuses = (rateRps: number): boolean => {
+    const uniform = seeded(1)
+    let [tokens, refused] = [burst, 0]
+    for (let i = 0; i < simulatedRequests; i++) {
+      tokens = Math.min(Math.max(1, burst), tokens - (Math.log(uniform()) * perSecond) / rateRps)
+      if (tokens < 1) refused++
+      else tokens--
+    }
+    return refused > share * simulatedRequests
+  }
+  let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
+  for (let i = 0; i < 16; i++) {
+    const middle = (low + high) / 2
+    if (refuses(middle)) high = middle
+    else low = middle
+  }
+  return low
+}
+
+/**
+ * Factor for a 90 % interval: 1.645 for Poisson admissions, half of that as they are mostly
+ * regular.
+ */
+const intervalFactor = 0.8
+
+/** That rate, with its 90 % interval. */
+export function estimateBucketCapacity(
+  limit: TokenBucket,
+  share: number,
+): { rateRps: number; ci90Rps: readonly [number, number] } {
+  const error = intervalFactor / Math.sqrt(limit.admitted)
+  const under = (factor: number, more: number) =>
+    findBucketRate(
+      { perSecond: limit.perSecond * factor, burst: Math.max(1, limit.burst + more) },
+      share,
+    )
+  return { rateRps: under(1, 0), ci90Rps: [under(1 - error, -2), under(1 + error, 2)] }
+}

@@ -1,0 +1,104 @@
+/** Capacities and which of their bounds are known: results of searches, and stored measurements. */
+import type { Capacity, Measurement } from '../model/measurement.ts'
+
+/** Result of a search: a measurement without what was observed before it. */
+export type SearchResult = Capacity &
+  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change' | 'adjustments'> & {
+    readonly caveats?: readonly string[]
+  }
+
+export interface DerivedCapacity extends Capacity {
+  /** SLO percentile at the capacity, ms; that of the unloaded server for a capacity of 0. */
+  readonly sloMs: number
+  /**
+   * False: the profiler searched for exactly this SLO. True: read off the load curve, with a
+   * widened interval.
+   */
+  readonly derived: boolean
+}
+
+/**
+ * Knot of a load curve: a latency percentile at an offered rate, with its 95 % interval. Infinity
+ * where too many requests failed.
+ */
+export interface CurveKnot {
+  readonly rateRps: number
+  readonly latencyMs: number
+  readonly lowMs: number
+  readonly highMs: number
+  /** Requests behind the knot. */
+  readonly requests: number
+  /**
+   * Estimate of the profiler for the rate at which the SLO limit is reached; no window was played
+   * there.
+   */
+  readonly modelled?: true
+}
+
+/**
+ * Share of a confirmed rate that counts as its lower bound where its windows do not prove the SLO.
+ */
+export const unprovenShare = 0.95
+
+export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' }
+
+/** Neither bound is known. */
+export const unknownCapacity: Capacity = {
+  capacityRps: 0,
+  capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+  known: 'nothing',
+}
+
+/** An upper bound only: the search was cut short. */
+export const boundedAbove = (boundRps: number): Capacity => ({
+  capacityRps: boundRps,
+  capacityCi90Rps: [0, boundRps],
+  known: 'bound above',
+})
+
+/** A capacity between a met rate, 0 for none, and an upper bound, Infinity for none. */
+export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
+  const known =
+    metRps > 0
+      ? Number.isFinite(boundRps)
+        ? 'held'
+        : 'bound below'
+      : Number.isFinite(boundRps)
+        ? 'bound above'
+        : 'nothing'
+  return { capacityRps, capacityCi90Rps: [metRps, boundRps], known }
+}
+
+/** Detail for a search whose lowest rate violated the SLO. */
+export const describeViolation = (rateRps: number): string =>
+  `the SLO was violated at ${rateRps.toFixed(1)} requests per second; lower rates were not tried`
+
+/** Half the width of the interval relative to the capacity. */
+export const computeHalfWidth = ({
+  capacityRps,
+  capacityCi90Rps: [low, high],
+}: Omit<Capacity, 'known'>): number => (high - low) / 2 / capacityRps
+
+/** Capacity of a measurement. Stores older than `known` imply it by outcome and interval. */
+export function resolveCapacity(measurement: Measurement): Capacity {
+  const { capacityRps, capacityCi90Rps, outcome } = measurement
+  const known =
+    measurement.known ??
+    (outcome === 'beaten'
+      ? 'bound above'
+      : outcome === 'generator-limit' ||
+          outcome === 'server-died' ||
+          !Number.isFinite(capacityCi90Rps[1])
+        ? capacityRps > 0
+          ? 'bound below'
+          : 'nothing'
+        : 'held')
+  return { capacityRps, capacityCi90Rps, known }
+}
+
+/**
+ * Whether no capacity was determined, not even 0, because of the host, the generator or the end of
+ * the server.
+ */
+export const hasNoResult = (measurement: Measurement): boolean =>
+  measurement.outcome === 'disturbed' || resolveCapacity(measurement).known === 'nothing'

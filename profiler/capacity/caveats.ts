@@ -1,0 +1,62 @@
+/** Caveats on a capacity from the host, the generator and the connections. */
+import { availableParallelism, loadavg } from 'node:os'
+import type { Target } from '../model/target.ts'
+import { serverAddress } from '../server-address.ts'
+import type { Session } from './session.ts'
+
+/** Load average per core beyond that of the server and its load. */
+const maxLoadPerCore = 1.5
+
+/** Share of requests with a closed connection from which it is reported. */
+const closingShare = 0.05
+
+/** Unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms. */
+const delayedAckMs = [39.5, 45] as const
+/** Delayed answers all take the same time: largest p90 over p50. */
+const maxDelayedAckSpread = 1.15
+
+/**
+ * Caveat where delayed TCP acknowledgements explain the unloaded latency: the server sends the head
+ * of an answer, and Nagle's algorithm delays its body until the client acknowledges.
+ */
+function describeDelayedAck({ points }: Session): string[] {
+  const unloaded = points.find(
+    ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
+  )
+  const [min, max] = delayedAckMs
+  if (unloaded === undefined || !(unloaded.p50Ms >= min && unloaded.p50Ms <= max)) return []
+  if (unloaded.p90Ms > maxDelayedAckSpread * unloaded.p50Ms) return []
+  return [
+    `the unloaded latency of ${unloaded.p50Ms.toFixed(0)} ms may be delayed TCP acknowledgements (40 ms) instead of work: set TCP_NODELAY in the server, or send head and body of an answer together`,
+  ]
+}
+
+export function collectCaveats(target: Target, session: Session): string[] {
+  if (target.kind === 'virtual') return []
+  const found = [...(target.remarks ?? [])]
+  const { host } = serverAddress(target.url)!
+  if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
+    const cores = availableParallelism()
+    found.push(
+      `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
+    )
+    const [load = 0] = loadavg()
+    if (load > maxLoadPerCore * cores)
+      found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
+  }
+  if (session.closedConnections > closingShare * session.requests)
+    found.push(
+      `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
+    )
+  found.push(...describeDelayedAck(session))
+  const streams = session.points.flatMap(({ stream }) => stream ?? [])
+  const answers = streams.reduce((sum, { e2e }) => sum + e2e.requests, 0)
+  const unobservable = answers - streams.reduce((sum, { tpot }) => sum + tpot.requests, 0)
+  if (unobservable > 0)
+    found.push(
+      `${unobservable} of ${answers} streamed answers came in one piece: their time per output token (TPOT) is not observable; does the server, or a gateway before it, collect the answer before it sends it?`,
+    )
+  if (session.points.some((point) => point.generatorSaturated))
+    found.push('the load generator could not sustain some of the load points; they are marked')
+  return found
+}

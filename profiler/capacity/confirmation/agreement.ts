@@ -1,0 +1,246 @@
+/**
+ * Whether the measurements of one configuration agree: the windows of a confirmation with each
+ * other and with those of earlier trials. Where they disagree, a few seconds prove nothing about
+ * the next minute.
+ */
+
+import type { Load } from '../../model/load.ts'
+import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Measurement, Variation } from '../../model/measurement.ts'
+import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
+import { overShare } from '../../statistics/dependence.ts'
+import { compareSpeeds } from '../changes/speed-change.ts'
+import { sharesDiffer } from '../consistency-checks.ts'
+import {
+  departureCoalescingMs,
+  extractServiceLog,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
+import type { Played } from '../session.ts'
+
+/** Violations in a window of open load. JSON-safe. */
+interface WindowShare {
+  readonly rateRps: number
+  readonly seconds: number
+  readonly n: number
+  /** Requests that failed or exceeded the limit. */
+  readonly over: number
+  /** Effective sample size. */
+  readonly nEff: number
+  readonly met: boolean
+}
+
+type OpenLoad = Extract<Load, { kind: 'open' }>
+type Unloaded = Pick<LatencySummary, 'requests' | 'p50Ms' | 'p90Ms'>
+
+/** An earlier measurement of the same configuration. JSON-safe. */
+export interface EarlierMeasurement {
+  readonly windows: readonly WindowShare[]
+  /** One request at a time. */
+  readonly unloaded: Unloaded
+}
+
+/** Speeds within this share count as equal: half the margin of a confirmed rate. */
+const speedTolerance = 0.1
+/** Smallest change of the median unloaded latency, ms; less is jitter of clocks and schedulers. */
+const minUnloadedChangeMs = 0.5
+/** Standard errors from which medians differ. */
+const minStandardErrors = 4
+/**
+ * Factor from the distance of the 90th percentile to the standard error of a normal sample's
+ * median.
+ */
+const errorByP90 = 1.2533 / 1.2816
+/**
+ * A violation counts up to this factor on the confirmed rate, which is 0.9 of the estimated
+ * capacity.
+ */
+const maxViolatedShare = 1.1
+/** Shortest window, relative to the violated one, that is compared with it. */
+const minComparedShare = 0.5
+/** Tolerance for the rounding of planned rates. */
+const rateRounding = 0.001
+
+/** Extracts what a stored measurement contributes to the confirmation of its configuration. */
+export function extractEarlierMeasurement({ points, idle, slo }: Measurement): EarlierMeasurement {
+  const { requests, p50Ms, p90Ms } = idle
+  const windows = points.flatMap((point): WindowShare[] => {
+    const { load, latencies } = point
+    if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
+    // The goodput gives back the number of answers within the limit.
+    const over = point.requests - Math.round(point.goodputRps * point.seconds)
+    return makeWindowShare(point, slo, { load, over, nEff: point.requests / latencies.dispersion })
+  })
+  return { windows, unloaded: { requests, p50Ms, p90Ms } }
+}
+
+/** Empty for an invalid window. */
+function makeWindowShare(
+  point: LoadPoint,
+  slo: Slo,
+  {
+    load: { rateRps, durationS },
+    ...counts
+  }: { readonly load: OpenLoad } & Pick<WindowShare, 'over' | 'nEff'>,
+): WindowShare[] {
+  const met = !point.cut && meetsSlo(point, slo)
+  if (point.requests === 0 || (!met && isInvalidWindow(point, slo))) return []
+  return [{ rateRps, seconds: durationS, n: point.requests, ...counts, met }]
+}
+
+interface AgreementOptions {
+  readonly slo: Slo
+  /** Rate to be confirmed. */
+  readonly rateRps: number
+  /**
+   * Unloaded latency before the windows; measured again, warm, where it differed from earlier ones.
+   */
+  readonly unloaded: Unloaded
+  readonly earlier: readonly EarlierMeasurement[]
+}
+
+export class Agreement {
+  private readonly windows: WindowShare[]
+  /** Windows of this confirmation, in time order. */
+  private readonly own: { readonly rateRps: number; readonly sloMs: number; speed: number }[] = []
+  /** Service log of the first window at each rate. */
+  private readonly firstLogs = new Map<number, ServiceLog>()
+  private readonly unloadedBefore: Unloaded | undefined
+  private disturbed = 0
+  private disagreement: string | undefined
+
+  constructor(private readonly options: AgreementOptions) {
+    const { earlier, unloaded } = options
+    this.windows = earlier.flatMap(({ windows }) => windows)
+    this.unloadedBefore = findOtherUnloaded(earlier, unloaded)
+    this.compare()
+  }
+
+  /** Adds a window that counts. */
+  add({ run, point }: Played): void {
+    const { slo } = this.options
+    const { load } = run
+    if (load.kind !== 'open') return
+    const { rateRps } = load
+    const { over, nEff } = overShare(run.latencyMs, slo.limitMs)
+    this.windows.push(...makeWindowShare(point, slo, { load, over, nEff }))
+    this.own.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
+    this.compare()
+  }
+
+  /** Adds a window that host interference made invalid. */
+  addDisturbed(): void {
+    this.disturbed++
+  }
+
+  get agrees(): boolean {
+    return this.found.length === 0
+  }
+
+  /**
+   * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
+   */
+  variation(rateRps: number, spanS: number): Variation | undefined {
+    const own = this.own.filter((window) => window.rateRps === rateRps)
+    const { found } = this
+    if (found.length === 0 || own.length === 0) return undefined
+    return {
+      found,
+      windows: own.length,
+      spanS,
+      sloMs: computeRange(own.map(({ sloMs }) => sloMs)),
+      speed: computeRange(own.map(({ speed }) => speed)),
+    }
+  }
+
+  /** Disagreements found, a sentence each. */
+  private get found(): string[] {
+    const found: string[] = []
+    if (this.disagreement !== undefined) found.push(this.disagreement)
+    const movedRange = [...this.firstLogs.keys()]
+      .map((rate) => computeRange(this.own.filter((w) => w.rateRps === rate).map((w) => w.speed)))
+      .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
+    if (movedRange !== undefined)
+      found.push(
+        `the server ran at ${movedRange[0].toFixed(2)} to ${movedRange[1].toFixed(2)} times the speed of its first window`,
+      )
+    if (this.unloadedBefore !== undefined) {
+      const [before, now] = [this.unloadedBefore, this.options.unloaded]
+      found.push(
+        `one request at a time took ${before.p50Ms.toPrecision(3)} ms in an earlier measurement and ${now.p50Ms.toPrecision(3)} ms in this one`,
+      )
+    }
+    if (this.disturbed > 0)
+      found.push(
+        `other work on this machine disturbed ${this.disturbed} more window${this.disturbed === 1 ? '' : 's'}`,
+      )
+    return found
+  }
+
+  /**
+   * Speed of a window relative to the first one at its rate; 1 for streams, which serve many
+   * requests at once.
+   */
+  private measureSpeed(run: LoadRun, rateRps: number): number {
+    if (run.stream !== undefined) return 1
+    const log = extractServiceLog(run, departureCoalescingMs(this.options.unloaded.p50Ms))
+    const first = this.firstLogs.get(rateRps)
+    if (first === undefined) this.firstLogs.set(rateRps, log)
+    return first === undefined ? 1 : compareSpeeds(first, log)
+  }
+
+  /**
+   * Finds a window that violated the SLO where others met it at the same or a higher rate. A much
+   * shorter window that met it contradicts nothing, as each window begins with an empty server.
+   */
+  private compare(): void {
+    if (this.disagreement !== undefined) return
+    const violated = this.windows.filter(
+      ({ met, rateRps }) => !met && rateRps <= maxViolatedShare * this.options.rateRps,
+    )
+    for (const window of violated) {
+      const met = this.windows.filter(
+        (other) =>
+          other.met &&
+          other.rateRps >= (1 - rateRounding) * window.rateRps &&
+          other.seconds >= minComparedShare * window.seconds,
+      )
+      if (met.length === 0 || !sharesDiffer(window, poolShares(met))) continue
+      const percent = ({ over, n }: { over: number; n: number }) =>
+        `${((100 * over) / n).toFixed(1)} %`
+      this.disagreement = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${percent(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${percent(poolShares(met))})`
+      return
+    }
+  }
+}
+
+/** First earlier unloaded latency that differs from the present one. */
+export const findOtherUnloaded = (
+  earlier: readonly EarlierMeasurement[],
+  now: Unloaded,
+): Unloaded | undefined =>
+  earlier.map(({ unloaded }) => unloaded).find((before) => mediansDiffer(before, now))
+
+const poolShares = (windows: readonly WindowShare[]) => ({
+  n: windows.reduce((sum, { n }) => sum + n, 0),
+  over: windows.reduce((sum, { over }) => sum + over, 0),
+  nEff: windows.reduce((sum, { nEff }) => sum + nEff, 0),
+})
+
+const computeRange = (values: readonly number[]): readonly [number, number] => [
+  Math.min(...values),
+  Math.max(...values),
+]
+
+/** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
+function mediansDiffer(before: Unloaded, now: Unloaded): boolean {
+  const error = ({ requests, p50Ms, p90Ms }: Unloaded) =>
+    (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
+  const min = Math.max(
+    speedTolerance * Math.min(before.p50Ms, now.p50Ms),
+    minUnloadedChangeMs,
+    minStandardErrors * Math.hypot(error(before), error(now)),
+  )
+  return Math.abs(before.p50Ms - now.p50Ms) > min
+}

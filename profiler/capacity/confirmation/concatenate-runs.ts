@@ -1,0 +1,37 @@
+import { byMetric } from '../../model/latency-metrics.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+
+/** Concatenates two runs of the same load. */
+export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
+  const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) =>
+    Float64Array.from([...x, ...y.map((value) => value + shiftMs)])
+  const errorKinds = { ...a.errorKinds }
+  for (const [kind, count] of Object.entries(b.errorKinds))
+    errorKinds[kind] = (errorKinds[kind] ?? 0) + count
+  return {
+    load: { ...a.load, durationS: a.load.durationS + b.load.durationS },
+    sentMs: joined(a.sentMs, b.sentMs, 1000 * a.seconds),
+    latencyMs: joined(a.latencyMs, b.latencyMs),
+    errorKinds,
+    planned: a.planned + b.planned,
+    latenessP99Ms: Math.max(a.latenessP99Ms, b.latenessP99Ms),
+    seconds: a.seconds + b.seconds,
+    elapsedS: a.elapsedS + b.elapsedS,
+    generatorCores: Math.max(a.generatorCores, b.generatorCores),
+    cutMs: b.cutMs === undefined ? undefined : 1000 * a.seconds + b.cutMs,
+    stream: a.stream &&
+      b.stream && {
+        latenciesMs: byMetric((metric) =>
+          joined(a.stream!.latenciesMs[metric], b.stream!.latenciesMs[metric]),
+        ),
+        tokens: joined(a.stream.tokens, b.stream.tokens),
+        ...(a.stream.inputTokens &&
+          b.stream.inputTokens && {
+            inputTokens: joined(a.stream.inputTokens, b.stream.inputTokens),
+          }),
+        ...(a.stream.classes &&
+          b.stream.classes && { classes: [...a.stream.classes, ...b.stream.classes] }),
+        gapsMs: joined(a.stream.gapsMs, b.stream.gapsMs),
+      },
+  }
+}

@@ -1,0 +1,70 @@
+import type { LoadRun } from '../model/load-run.ts'
+
+/** Spans of host interference within a run, ms, ascending and disjoint. */
+export type TimeSpans = readonly (readonly [fromMs: number, toMs: number])[]
+
+/** A run, and the spans in which other work on the host disturbed it. */
+export interface RunWithInterference {
+  readonly run: LoadRun
+  readonly disturbed: TimeSpans
+}
+
+/** Detail of an outcome whose windows, repeated ones included, were all invalid. */
+export const allWindowsDisturbed =
+  'other work on this machine disturbed every window, repeated ones included'
+
+/** Detail of an outcome whose closed loops were disturbed and whose windows all met the SLO. */
+export const describeDisturbedLoops = (loopsRps: number): string =>
+  `other work on this machine disturbed the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
+
+/** Detail of an outcome whose unloaded latency was disturbed twice. */
+export const unloadedDisturbed =
+  'one request at a time violates the SLO, but other work on this machine disturbed both measurements'
+
+/**
+ * Share of a window for which others may hold the server's cores before its latency is not its own.
+ * Threads that wait for one another lose more than their share.
+ */
+const minStarvedShare = 0.25
+
+/**
+ * Whether others held the server's cores for so long that a violated SLO says nothing about the
+ * server.
+ */
+export const isStarvedOfCores = ({
+  machineWait: { server = 0, stolen = 0 } = {},
+}: LoadRun): boolean => Math.max(server, stolen) >= minStarvedShare
+
+/** The queue of a paused generator takes about twice the pause to drain. */
+const drainFactor = 2
+
+/**
+ * Finds pauses of the generator process of at least `minMs`, each extended by the time to drain its
+ * queue. Empty where the server held the cores meanwhile: a configuration that takes the cores of
+ * its own load slows itself down.
+ */
+export function findInterference(
+  { stallsMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
+  minMs: number,
+): TimeSpans {
+  const pausedMs = stallsMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
+  if (behindServerMs >= pausedMs) return []
+  const spans: [number, number][] = []
+  for (let i = 0; i < stallsMs.length; i += 2) {
+    const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]
+    if (to - from < minMs) continue
+    const until = to + drainFactor * (to - from)
+    const last = spans.at(-1)
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], until)
+    else spans.push([from, until])
+  }
+  return spans
+}
+
+/** Whether [fromMs, toMs] overlaps any of the spans. */
+export const overlapsAny = (spans: TimeSpans, fromMs: number, toMs: number): boolean =>
+  spans.some(([from, to]) => fromMs <= to && from <= toMs)
+
+/** Total length of the spans, ms. */
+export const sumSpansMs = (spans: TimeSpans): number =>
+  spans.reduce((sum, [from, to]) => sum + to - from, 0)

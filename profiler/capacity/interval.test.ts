@@ -1,0 +1,222 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { computeShareOfLoops, describeShareOfLoops } from './closed-loop-share.ts'
+import {
+  adjustPosterior,
+  boundBelow,
+  boundByBucket,
+  boundByFailures,
+  boundByRefusals,
+  boundByViolation,
+  boundByWindows,
+  boundPruned,
+  type SearchFacts,
+} from './interval.ts'
+import type { CapacityPosterior } from './queue-model/posterior.ts'
+
+const posterior = (
+  capacityRps: number,
+  capacityCi90Rps: [number, number],
+  more: Partial<CapacityPosterior> = {},
+): CapacityPosterior => ({
+  capacityRps,
+  capacityCi90Rps,
+  below: () => 0.5,
+  refusesWhenFull: false,
+  hasOutages: false,
+  hasFadingOutages: false,
+  saturationRps: 100,
+  saturationError: 0.5,
+  ...more,
+})
+const neutral: SearchFacts = {
+  observedRps: Number.POSITIVE_INFINITY,
+  fastestLoop: { rps: 100, answers: 100 },
+  quotaWaitShare: 0,
+}
+const adjusted = (estimate: CapacityPosterior, facts: Partial<SearchFacts>) =>
+  adjustPosterior([estimate], { ...neutral, ...facts })
+
+describe('observed throughput', () => {
+  test('an estimate near it stays as it is, and no rule is listed', () => {
+    const found = adjusted(posterior(1000, [900, 1100]), { observedRps: 1050 })
+    expect(found).toMatchObject({ capacityRps: 1000, capacityCi90Rps: [900, 1100] })
+    expect(found.adjustments).toBeUndefined()
+    expect(found.isCapped).toBeUndefined()
+  })
+
+  test('an estimate far beyond it is capped: the median near it, the interval around both', () => {
+    const found = adjusted(posterior(6834, [1981, 14880]), { observedRps: 1772 })
+    expect(found.capacityRps).toBeCloseTo(2037.8, 1)
+    expect(found.capacityCi90Rps[0]).toBe(1772)
+    expect(found.capacityCi90Rps[1]).toBeCloseTo(2658, 0)
+    expect(found.isCapped).toBe(true)
+  })
+
+  test('it is the lower end of an interval that lies beyond it', () => {
+    const found = adjusted(posterior(9000, [8000, 9900]), { observedRps: 1000 })
+    expect(found.capacityRps).toBeCloseTo(1150, 6)
+    expect(found.capacityCi90Rps[0]).toBe(1000)
+    expect(found.capacityCi90Rps[1]).toBeCloseTo(1500, 6)
+  })
+})
+
+describe('closed loops', () => {
+  const slower = posterior(90, [80, 95])
+  const loops = { rps: 125, answers: 100 }
+
+  test('the lower end falls by what open windows lost against them, and a caveat says so', () => {
+    expect(adjusted(slower, { fastestLoop: loops }).capacityCi90Rps).toEqual([64, 95])
+    expect(describeShareOfLoops(computeShareOfLoops(slower, loops)!)).toContain(
+      'reached 80 % of the throughput of closed loops',
+    )
+  })
+
+  test('a tenth, a difference by chance, and a server that refuses change nothing', () => {
+    expect(adjusted(slower, { fastestLoop: { ...loops, rps: 110 } }).capacityCi90Rps).toEqual([
+      80, 95,
+    ])
+    expect(computeShareOfLoops({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
+    // Four standard errors of 0.5 / √64 are a quarter.
+    expect([
+      computeShareOfLoops(slower, { ...loops, answers: 64 }),
+      computeShareOfLoops(slower, { ...loops, answers: 65 }),
+    ]).toEqual([undefined, 0.8])
+  })
+})
+
+test('the interval covers the estimates for every possible system capacity', () => {
+  const found = adjustPosterior(
+    [posterior(90, [80, 95]), posterior(70, [60, 75]), posterior(99, [85, 110])],
+    neutral,
+  )
+  expect(found).toMatchObject({ capacityRps: 90, capacityCi90Rps: [60, 110] })
+  expect(found.adjustments?.map(({ rule }) => rule)).toEqual(['system capacity'])
+})
+
+test('a server that waits for CPU quota has a wider interval', () => {
+  const found = adjusted(posterior(90, [80, 100]), { quotaWaitShare: 0.2 })
+  expect(found.capacityCi90Rps).toEqual([80 * 0.95, 100 * 1.05])
+})
+
+test('rules are listed in the order in which they were applied', () => {
+  const found = adjustPosterior([posterior(90, [80, 95]), posterior(50, [30, 55])], {
+    observedRps: 60,
+    fastestLoop: { rps: 125, answers: 100 },
+    quotaWaitShare: 0.1,
+  })
+  const reported = boundByWindows(found, { metRps: 10, ciMetRps: 0 })
+  expect(reported.adjustments?.map(({ rule }) => rule)).toEqual([
+    'observed throughput',
+    'closed loops',
+    'system capacity',
+    'CPU quota',
+    'windows',
+  ])
+  expect(reported.adjustments?.at(-1)).toEqual({
+    rule: 'windows',
+    capacityRps: reported.capacityRps,
+    capacityCi90Rps: reported.capacityCi90Rps,
+  })
+})
+
+describe('windows', () => {
+  const met = { metRps: 40, ciMetRps: 0 }
+
+  test('the lower end is a rate that met the SLO, the upper end no lower than one that surely did', () => {
+    expect(boundByWindows(posterior(150, [140, 160]), met)).toMatchObject({
+      capacityRps: 150,
+      capacityCi90Rps: [40, 160],
+    })
+    expect(
+      boundByWindows(posterior(150, [140, 160]), { metRps: 170, ciMetRps: 170 }),
+    ).toMatchObject({ capacityRps: 150, capacityCi90Rps: [140, 170] })
+  })
+
+  test('a model above rates that all violated the SLO yields to the mean of met and violated', () => {
+    const model = posterior(150, [140, 160])
+    expect(boundByWindows(model, { ...met, ciViolatedRps: 141 }).capacityRps).toBe(150)
+    expect(boundByWindows(model, { ...met, ciViolatedRps: 90 })).toMatchObject({
+      capacityRps: 60,
+      capacityCi90Rps: [40, 160],
+    })
+    expect(boundByWindows(model, { metRps: 0, ciMetRps: 0, ciViolatedRps: 90 })).toMatchObject({
+      capacityRps: 0,
+      known: 'bound above',
+    })
+  })
+
+  test('a model far below a met rate yields to the mean of both, few requests only at twice the rate', () => {
+    const credible = { metRps: 165, ciMetRps: 0, credibleMetRps: 165 }
+    expect(boundByWindows(posterior(5.3, [4, 6]), credible)).toMatchObject({
+      capacityRps: expect.closeTo(29.6, 1),
+      capacityCi90Rps: [4, expect.closeTo(189.75, 6)],
+    })
+    const brief = { metRps: 47, ciMetRps: 0, brieflyMetRps: 47 }
+    expect(boundByWindows(posterior(9, [3, 23]), brief).capacityCi90Rps).toEqual([
+      3,
+      expect.closeTo(54.05, 6),
+    ])
+    expect(boundByWindows(posterior(9, [3, 24]), brief).capacityCi90Rps).toEqual([3, 24])
+    expect(boundByWindows(posterior(140, [130, 132.1]), credible)).toMatchObject({
+      capacityRps: 140,
+      capacityCi90Rps: [130, 132.1],
+    })
+  })
+})
+
+describe('bounds of searches that end without a usable estimate', () => {
+  const estimate = posterior(100, [90, 110])
+  const rates = { metRps: 80, ciMetRps: 120 }
+
+  test.each([
+    ['failing rate', boundByFailures(estimate, 70, 105, rates), [70, 120]],
+    ['token bucket', boundByBucket(estimate, { rateRps: 95, ci90Rps: [85, 99] }, rates), [80, 99]],
+    ['refusals', boundByRefusals(estimate, 60, rates), [60, 110]],
+    ['no window met', boundByViolation(estimate, 50), [0, 50]],
+    ['pruned', boundPruned(estimate, 115, 50, 200), [0, 115]],
+    ['lower bound only', boundBelow(estimate, 80), [80, Number.POSITIVE_INFINITY]],
+  ] as const)('%s', (rule, found, interval) => {
+    expect(found.capacityCi90Rps).toEqual(interval)
+    expect(found.adjustments?.at(-1)?.rule).toBe(rule)
+  })
+
+  test('a pruned server with outages is bounded by what its windows violated, at most by the rate to beat', () => {
+    const outages = { ...estimate, hasOutages: true }
+    expect(boundPruned(outages, 115, 150, 200).capacityCi90Rps).toEqual([0, 150])
+    expect(boundPruned(outages, 115, 300, 200).capacityCi90Rps).toEqual([0, 200])
+  })
+
+  test('nothing is known without a met rate', () => {
+    expect(boundBelow(undefined, 0)).toMatchObject({ known: 'nothing' })
+  })
+})
+
+test('whatever the facts, the interval contains the capacity, and rules never narrow it above a met rate', () => {
+  const rates = fc.double({ min: 1, max: 1000, noNaN: true })
+  const facts = fc.record({
+    capacity: rates,
+    low: fc.double({ min: 0.1, max: 1, noNaN: true }),
+    high: fc.double({ min: 1, max: 3, noNaN: true }),
+    observedRps: rates,
+    loopRps: rates,
+    quotaWaitShare: fc.double({ min: 0, max: 0.9, noNaN: true }),
+    metRps: rates,
+  })
+  fc.assert(
+    fc.property(facts, ({ capacity, low, high, loopRps, metRps, ...more }) => {
+      const found = boundByWindows(
+        adjusted(posterior(capacity, [low * capacity, high * capacity]), {
+          ...more,
+          fastestLoop: { rps: loopRps, answers: 100 },
+        }),
+        { metRps, ciMetRps: metRps },
+      )
+      const [lowRps, highRps] = found.capacityCi90Rps
+      expect(lowRps).toBeLessThanOrEqual(found.capacityRps)
+      expect(highRps).toBeGreaterThanOrEqual(found.capacityRps)
+      expect(lowRps).toBeLessThanOrEqual(metRps)
+      expect(highRps).toBeGreaterThanOrEqual(metRps)
+    }),
+  )
+})

@@ -1,0 +1,69 @@
+/**
+ * Whether batches extracted from closed loops and from open windows come from the same server,
+ * under the same batching parameters.
+ */
+import { median } from 'simple-statistics'
+import { theilSenSlope } from '../../../statistics/theil-sen.ts'
+import type { ServiceLog } from '../../service-log/service-log.ts'
+
+/**
+ * Relative difference, beyond chance, by which batches of a closed loop may depart from the line
+ * through those of open load.
+ */
+const maxDifference = 0.05
+const maxStandardErrors = 3
+/**
+ * Factor by which the spread of a loop's batches about the line may exceed that of the open load.
+ * Halves of one batch that are taken for two have a large spread.
+ */
+const maxSpreadFactor = 3
+/** Consecutive batches whose median shows the drift of the machine's speed. */
+const blockSize = 10
+
+/**
+ * Whether batches of a closed loop took as long as those of open load, but for chance and the drift
+ * of the machine's speed.
+ */
+export function areBatchesSimilar(known: ServiceLog, other: ServiceLog): boolean {
+  if (other.tookMs.length === 0) return true
+  const slope = Math.max(0, theilSenSlope(samplePairs(known)))
+  const baseMs = Math.max(
+    1e-3,
+    median(known.tookMs.map((ms, i) => ms - slope * known.departed[i]!)),
+  )
+  const logs = (log: ServiceLog) =>
+    log.tookMs.map((ms, i) => Math.log(Math.max(1e-3, ms) / (baseMs + slope * log.departed[i]!)))
+  const [knownLogs, otherLogs] = [logs(known), logs(other)]
+  const shift = median(otherLogs)
+  const spread = robustSd(knownLogs)
+  if (
+    robustSd(otherLogs.map((log) => log - shift)) >
+    maxSpreadFactor * Math.max(maxDifference, spread)
+  )
+    return false
+  const blockMedians = Array.from({ length: Math.floor(knownLogs.length / blockSize) }, (_, row) =>
+    median(knownLogs.slice(row * blockSize, (row + 1) * blockSize)),
+  )
+  const blockSd = Math.max(
+    spread / Math.sqrt(blockSize),
+    blockMedians.length > 1 ? robustSd(blockMedians) : 0,
+  )
+  return (
+    Math.abs(shift) <
+    Math.max(
+      maxDifference,
+      maxStandardErrors *
+        blockSd *
+        Math.sqrt(blockSize / knownLogs.length + blockSize / otherLogs.length),
+    )
+  )
+}
+
+/** Robust standard deviation, from the median absolute value. */
+const robustSd = (values: readonly number[]): number => 1.5 * median(values.map(Math.abs))
+
+const maxPairedBatches = 150
+const samplePairs = ({ tookMs, departed }: ServiceLog) =>
+  tookMs
+    .map((y, i) => ({ x: departed[i]!, y }))
+    .filter((_, i) => i % Math.ceil(tookMs.length / maxPairedBatches) === 0)

@@ -1,0 +1,258 @@
+/** Capacity of a queue model, by formula or by long simulations. */
+import { seeded } from '../../seeded-random.ts'
+import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
+import { type OutageRate, simulateOutages } from './outages.ts'
+import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
+
+const coarseRateGrid = 14
+/**
+ * Lowest rate of the coarse grid as a share of the saturation, and lower ones to fall back to. They
+ * serve servers with rare long services: the first rate then exceeds `maxOverFactor` times the
+ * allowed share, but stays below `maxOverShare` of all requests. Above that share, a single request
+ * already comes close to the limit.
+ */
+const minRateShares = [0.2, 0.05, 0.0125] as const
+const maxOverFactor = 2
+const maxOverShare = 0.1
+const fineRateGrid = 6
+/** Fewer requests could not show the smallest allowed share, 1 in 10,000. */
+const minRequests = 3000
+/**
+ * Margins of the fine grid in ln rate, below and above the coarse crossings. Short simulations
+ * overestimate the capacity.
+ */
+const fineMargins = [0.12, 0.05] as const
+
+interface CapacityQuestion {
+  readonly model: QueueModel
+  readonly outages: OutageRate | undefined
+  /** Ascending. */
+  readonly slownesses: Float64Array
+  readonly limitMs: number
+  /** Share of requests that may exceed the limit. */
+  readonly allowed: number
+  /** Share of requests that may be refused, for a model with a system capacity. */
+  readonly allowedFailed: number
+  readonly seed: number
+}
+
+/** Results by slowness. */
+interface ModelCapacities {
+  readonly rps: Float64Array
+  /** Variance of ln capacity by the noise of the simulation; 0 for results by formula. */
+  readonly simulationVariance: Float64Array
+}
+
+/**
+ * Capacity of the model at each slowness. The heavy-traffic formula applies near saturation; else
+ * simulations at rates up to the saturation find it, short ones first. A model of slowness s
+ * behaves, in its own time, as one of slowness 1 under s times the rate and 1/s of the limit.
+ */
+export function computeModelCapacities(
+  question: CapacityQuestion,
+  requests: number,
+  maxRequests = requests,
+): ModelCapacities {
+  const { model, outages, slownesses, limitMs, allowed } = question
+  const byFormula = slownesses.map(
+    (slowness) =>
+      (outages === undefined && computeHeavyTrafficCapacity(model, limitMs / slowness, allowed)) ||
+      Number.NaN,
+  )
+  if (!byFormula.some(Number.isNaN))
+    return {
+      rps: byFormula.map((rps, s) => rps / slownesses[s]!),
+      simulationVariance: slownesses.map(() => 0),
+    }
+  const logSaturation = Math.log(computeSaturation(model))
+  const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
+    logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
+  const coarseRequests = Math.max(minRequests, Math.ceil(requests / 8))
+  /** Index of the model as calibrated, slowness 1. */
+  const calibratedIndex = Math.max(
+    0,
+    slownesses.findIndex((slowness) => slowness >= 1),
+  )
+  let [coarseRates, coarse]: [Float64Array, readonly Float64Array[]] = [new Float64Array(), []]
+  for (const minShare of minRateShares) {
+    coarseRates = spacedEvenly(
+      logSaturation + Math.log(minShare),
+      logSaturation + Math.log(1.1),
+      coarseRateGrid,
+    )
+    coarse = simulateOverShares(question, coarseRates, coarseRequests).logOver
+    const first = coarse[calibratedIndex]![0]!
+    if (!(first > Math.log(maxOverFactor * allowed) && first < Math.log(maxOverShare))) break
+  }
+  const coarseCrossings = findCrossings(coarseRates, coarse)
+  const fineRates = spacedEvenly(
+    Math.min(...coarseCrossings) - fineMargins[0],
+    Math.max(...coarseCrossings) + fineMargins[1],
+    fineRateGrid,
+  )
+  const fine = simulateOverShares(
+    question,
+    fineRates,
+    chooseRunLength(Math.exp(Math.max(...coarseCrossings) - logSaturation), requests, maxRequests),
+  )
+  // Outside the fine grid the coarse results serve, in case the coarse bracket missed the crossing.
+  const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
+  const below = coarseRates.filter((x) => x < low).length
+  const above = coarseRates.filter((x) => x <= high).length
+  const joined = <T extends Float64Array>(a: T, b: T) =>
+    Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
+  const logRates = joined(coarseRates, fineRates)
+  const found = coarse.map((ys, s) =>
+    findCrossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)),
+  )
+  return {
+    rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
+    simulationVariance: Float64Array.from(
+      found,
+      ({ slope }, s) => fine.simulationVariance[s]! / slope ** 2,
+    ),
+  }
+}
+
+/**
+ * Chooses the length of a simulation. A queue near saturation takes about 1 / (1 − utilization)²
+ * services to reach its steady state (relaxation time; Asmussen, Applied Probability and Queues,
+ * chapter X), and shorter runs lie mostly below the mean.
+ */
+const chooseRunLength = (utilization: number, requests: number, maxRequests: number): number =>
+  Math.round(
+    Math.max(
+      requests,
+      Math.min(maxRequests, relaxationTimes / Math.max(1e-3, 1 - utilization) ** 2),
+    ),
+  )
+const relaxationTimes = 400
+
+const spacedEvenly = (from: number, to: number, n: number) =>
+  Float64Array.from({ length: n }, (_, j) => from + (j * (to - from)) / (n - 1))
+
+/**
+ * Batches of the batch-means estimate of the simulation noise. Consecutive requests are correlated,
+ * batches this long hardly are.
+ */
+const batchCount = 20
+
+/**
+ * Simulates the log share of requests over the limit, by slowness and rate. Returns with it the
+ * variance, by batch means, at the rate whose share is nearest to the allowed one.
+ */
+function simulateOverShares(
+  { model, outages, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
+  logRates: Float64Array,
+  requests: number,
+): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
+  const gaps = new Float64Array(requests)
+  const uniform = seeded(seed + 7)
+  let total = 0
+  for (let i = 0; i < requests; i++) gaps[i] = total += -Math.log(uniform())
+  const arrivals = new Float64Array(requests)
+  const latencyMs = new Float64Array(requests)
+  const warmUp = Math.floor(requests * 0.1)
+  const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
+  const nearest = slownesses.map(() => Number.POSITIVE_INFINITY)
+  const simulationVariance = new Float64Array(slownesses.length)
+  const batchOver = Array.from(slownesses, () => new Float64Array(batchCount))
+  const limitsMs = slownesses.map((slowness) => limitMs / slowness)
+  const minLimitMs = limitsMs.at(-1)!
+  for (const [j, logRate] of logRates.entries()) {
+    const scale = (1000 * requests) / total / Math.exp(logRate)
+    for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
+    simulate(
+      model,
+      arrivals,
+      1,
+      seeded(seed + 11),
+      latencyMs,
+      simulateOutages(outages, seeded(seed + 13)),
+    )
+    for (const counts of batchOver) counts.fill(0)
+    for (let i = warmUp; i < requests; i++) {
+      const ms = latencyMs[i]!
+      if (!(ms > minLimitMs)) continue
+      const batch = Math.floor((batchCount * (i - warmUp)) / (requests - warmUp))
+      for (let s = batchOver.length - 1; s >= 0 && ms > limitsMs[s]!; s--) batchOver[s]![batch]!++
+    }
+    const over = Int32Array.from(batchOver, (counts) =>
+      counts.reduce((total, count) => total + count, 0),
+    )
+    const refused =
+      model.systemCapacity === undefined
+        ? 0
+        : latencyMs
+            .subarray(warmUp)
+            .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
+    const countOver = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
+    for (const [s, count] of over.entries()) {
+      logOver[s]![j] = Math.log((countOver(count) + 0.1) / (requests - warmUp))
+      const off = Math.abs(logOver[s]![j]! - Math.log(allowed))
+      if (off >= nearest[s]! || count === 0) continue
+      nearest[s] = off
+      const mean = count / batchCount
+      simulationVariance[s] =
+        batchOver[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
+        (batchCount * (batchCount - 1))
+    }
+    // Even the fastest model is far over the limit, so higher rates keep their share of 1.
+    if (over[0]! > 4 * allowed * requests) break
+  }
+  return { logOver, simulationVariance }
+}
+
+/**
+ * Where a curve, made monotone, first reaches a level, and its slope there. The first or last
+ * abscissa, with an infinite slope, where it never does.
+ */
+function findCrossing(
+  xs: Float64Array,
+  ys: Float64Array,
+  level: number,
+): { readonly at: number; readonly slope: number } {
+  const slope = Number.POSITIVE_INFINITY
+  let highest = Number.NEGATIVE_INFINITY
+  for (let i = 0; i < xs.length; i++) {
+    const y = Math.max(highest, ys[i]!)
+    if (y >= level) {
+      if (i === 0) return { at: xs[0]!, slope }
+      const share = (level - highest) / (y - highest)
+      return {
+        at: xs[i - 1]! + share * (xs[i]! - xs[i - 1]!),
+        slope: (y - highest) / (xs[i]! - xs[i - 1]!),
+      }
+    }
+    highest = y
+  }
+  return { at: xs.at(-1)!, slope }
+}
+
+/**
+ * Shrinks ln capacities of resampled models towards their mean by the share of their spread that is
+ * simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, which is no
+ * uncertainty of the server. The noise of the mean remains.
+ * @param played ln capacities of each model, and the variance of each by simulation noise
+ * @param weights posterior weight of each slowness
+ */
+export function shrinkSimulationNoise(
+  played: readonly { readonly logs: Float64Array; readonly simulationVariance: Float64Array }[],
+  weights: Float64Array,
+): Float64Array[] {
+  const n = played.length
+  const means = weights.map((_, i) => played.reduce((total, { logs }) => total + logs[i]!, 0) / n)
+  let [spread, simulationVariance] = [0, 0]
+  for (const [i, weight] of weights.entries())
+    for (const each of played) {
+      spread += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
+      simulationVariance += (weight * each.simulationVariance[i]!) / n
+    }
+  const left =
+    spread > 0
+      ? Math.sqrt(
+          Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread),
+        )
+      : 1
+  return played.map(({ logs }) => logs.map((log, i) => means[i]! + left * (log - means[i]!)))
+}

@@ -1,0 +1,328 @@
+/**
+ * Rare outages of a server: steps far longer than comparable ones, by garbage collection, a
+ * checkpoint, or a neighbour on the same GPU.
+ *
+ * A slow period of several steps is one outage. A measurement observes a handful of outages, and
+ * their number decides the capacity, so they are not resampled with the other steps. Under the
+ * observed arrivals the model replays each outage at its time: its chance cancels, as that of the
+ * arrivals does. Long simulations draw outages from the posterior of their rate, about Gamma(k +
+ * 1/2) / n after k outages in n steps (Jeffreys prior), slightly overdispersed. Whether outages
+ * come by step or by time, and how regularly, is sampled in proportion to its likelihood.
+ */
+import { gammaln, probit, sum } from 'simple-statistics'
+import { gamma, normal, type Uniform } from '../../seeded-random.ts'
+import { quantileOfSorted } from '../../statistics/percentile.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
+import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
+
+export interface Outage {
+  /** Start of the first step of the outage, ms from the start of its run. */
+  readonly atMs: number
+  /** Excess of each step of the outage over its typical duration, ms. */
+  readonly excessesMs: readonly number[]
+  /** Typical durations of these steps, ms. */
+  readonly typicalMs: readonly number[]
+}
+
+/**
+ * A slow period, by a neighbour or a reduced clock: steps take `factor` times as long in addition.
+ */
+interface Slowdown {
+  readonly factor: number
+  readonly forMs: number
+}
+
+/**
+ * Delay that an outage adds to a step with this start and duration, ms; mostly 0. Called for every
+ * step in time order.
+ */
+export type OutageProcess = (beganMs: number, tookMs: number) => number
+
+/**
+ * An outage adds at least this share of the typical duration, and this many standard deviations of
+ * the relative durations.
+ */
+const minExcessShare = 0.5
+const minDeviations = 8
+const maxOutageShare = 0.03
+/**
+ * Consecutive steps from which an outage is a slow period, which scales the steps it meets. A
+ * shorter one adds its excess.
+ */
+const minSlowdownSteps = 3
+/**
+ * Mean number of consecutive steps beyond which a slow period is a state of the server, not an
+ * outage.
+ */
+const maxMeanSteps = 5
+
+export interface SeparatedOutages {
+  readonly typical: readonly ServiceLog[]
+  /** One array for each run. */
+  readonly outages: readonly (readonly Outage[])[]
+  /** Long steps were observed, but are too frequent or not distinct enough to be outages. */
+  readonly isInseparable: boolean
+}
+
+/**
+ * Separates outages from the steps of runs. The steps of an outage return with their typical
+ * duration. Outages are distinct: where as many steps lie in the upper half of the threshold as
+ * beyond it, the service has a long tail, and nothing is separated.
+ * @param maxShare share of steps that may begin an outage; more frequent ones are part of the
+ * service
+ */
+export function separateOutages(
+  runs: readonly ServiceLog[],
+  maxShare = maxOutageShare,
+): SeparatedOutages {
+  const typicalMs = typicalDurations(runs)
+  const ratios = runs.flatMap((log) =>
+    log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
+  )
+  const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
+  const minExcess = Math.max(minExcessShare, minDeviations * deviation)
+  const beyond = ratios.filter((ratio) => ratio > minExcess).length
+  const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length
+  const none = { typical: runs, outages: runs.map(() => []), isInseparable: beyond > 0 }
+  if (nearMisses >= beyond || beyond > maxMeanSteps * maxShare * ratios.length) return none
+  const outages: Outage[][] = []
+  const typical = runs.map((log) => {
+    const found: Outage[] = []
+    outages.push(found)
+    let current: { atMs: number; excessesMs: number[]; typicalMs: number[] } | undefined
+    const end = () => {
+      if (current !== undefined)
+        found.push(
+          ...(current.excessesMs.length < minSlowdownSteps ? splitOutage(current) : [current]),
+        )
+      current = undefined
+    }
+    const tookMs = log.tookMs.map((ms, i) => {
+      const expectedMs = typicalMs[countServed(log, i)]!
+      if (ms / expectedMs - 1 <= minExcess) {
+        end()
+        return ms
+      }
+      current ??= { atMs: log.endedMs[i]! - ms, excessesMs: [], typicalMs: [] }
+      current.excessesMs.push(ms - expectedMs)
+      current.typicalMs.push(expectedMs)
+      return expectedMs
+    })
+    end()
+    return { ...log, tookMs }
+  })
+  return outages.flat().length > maxShare * ratios.length
+    ? none
+    : { typical, outages, isInseparable: false }
+}
+
+function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
+  let now = atMs
+  return excessesMs.map((ms, i) => {
+    const began = now
+    now += ms + typicalMs[i]!
+    return { atMs: began, excessesMs: [ms], typicalMs: [typicalMs[i]!] }
+  })
+}
+
+/** Replays outages at their observed times. */
+export function replayOutages(outages: readonly Outage[]): OutageProcess {
+  let next = 0
+  let within: readonly number[] = []
+  let step = 0
+  return (beganMs, tookMs) => {
+    if (step < within.length) return within[step++]!
+    const outage = outages[next]
+    if (outage === undefined || beganMs + tookMs / 2 < outage.atMs) return 0
+    next++
+    within = outage.excessesMs
+    step = 1
+    return within[0]!
+  }
+}
+
+/**
+ * Clock of outages: each step is equally likely, or time passes, so that long steps meet more of
+ * them.
+ */
+type Clock = 'step' | 'time'
+
+/** Outage rate, regularity and lengths: one posterior sample. */
+export interface OutageRate {
+  readonly clock: Clock
+  /** Outages per step, or per ms. */
+  readonly rate: number
+  /**
+   * Shape of the gamma-distributed gaps between outages: 1 at random, larger for more regular ones.
+   */
+  readonly shape: number
+  /** Delay or slow period of each outage. */
+  readonly delays: readonly (number | Slowdown)[]
+}
+
+/**
+ * Samples outage rates evenly over their posterior, with bootstrapped lengths. Undefined elements
+ * without an outage.
+ * @param runs logs without their outages, in time order
+ */
+export function sampleOutageRates(
+  runs: readonly ServiceLog[],
+  outages: readonly (readonly Outage[])[],
+  draws: number,
+  uniform: Uniform,
+): (OutageRate | undefined)[] {
+  const delays = outages.flat().map(measureDelay)
+  const k = delays.length
+  if (k === 0) return Array.from({ length: draws }, () => undefined)
+  const byStep = computeExposure(runs, outages, 'step')
+  const byTime = computeExposure(runs, outages, 'time')
+  const oddsOfTime = Math.exp(byTime.logLikelihood - byStep.logLikelihood)
+  return Array.from({ length: draws }, (_, r) => {
+    const { clock, total, gaps } = chooseWeighted([byStep, byTime], [1, oddsOfTime], uniform())
+    const shape = chooseWeighted(shapes, computeShapeWeights(gaps), uniform())
+    return {
+      clock,
+      shape,
+      rate:
+        (outageCountDispersion *
+          gammaQuantile((shape * k + 0.5) / outageCountDispersion, (r + 0.5) / draws)) /
+        (shape * total),
+      delays: Array.from({ length: k }, () => {
+        const factor = Math.exp((0.1 / Math.sqrt(k)) * normal(uniform))
+        const delay = delays[Math.floor(uniform() * k)]!
+        return typeof delay === 'number'
+          ? delay * factor
+          : { ...delay, forMs: delay.forMs * factor }
+      }),
+    }
+  })
+}
+
+function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
+  if (excessesMs.length < minSlowdownSteps) return sum([...excessesMs])
+  const [excess, typical] = [sum([...excessesMs]), sum([...typicalMs])]
+  return { factor: excess / typical, forMs: excess + typical }
+}
+
+/**
+ * Exposure by one clock, in total and between outages, and the likelihood that outages fall on the
+ * observed steps under that clock.
+ */
+function computeExposure(
+  runs: readonly ServiceLog[],
+  outages: readonly (readonly Outage[])[],
+  clock: Clock,
+) {
+  let total = 0
+  let logLikelihood = 0
+  const outageClock: number[] = []
+  for (const [r, { tookMs, endedMs }] of runs.entries()) {
+    let next = 0
+    for (const [i, ms] of tookMs.entries()) {
+      const passes = clock === 'step' ? 1 : ms
+      total += passes
+      if (next < outages[r]!.length && endedMs[i]! > outages[r]![next]!.atMs) {
+        outageClock.push(total)
+        logLikelihood += Math.log(passes)
+        if (clock === 'time')
+          for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
+        next++
+      }
+    }
+  }
+  const gaps = outageClock.slice(1).map((clock, i) => clock - outageClock[i]!)
+  return { clock, total, gaps, logLikelihood: logLikelihood - outageClock.length * Math.log(total) }
+}
+
+const shapes = [1, 2, 4, 8, 16]
+/** Outages mostly come at random. */
+const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
+
+/** Variance of the outage count over that of independent outages: one often triggers another. */
+const outageCountDispersion = 1.5
+
+/**
+ * Posterior weight of each shape given the gaps. The mean gap is integrated out under the prior 1 /
+ * mean.
+ */
+function computeShapeWeights(gaps: readonly number[]): number[] {
+  const n = gaps.length
+  if (n === 0) return [...shapePrior]
+  const sum = gaps.reduce((total, gap) => total + gap, 0)
+  const logSum = gaps.reduce((total, gap) => total + Math.log(gap / sum), 0)
+  const logs = shapes.map(
+    (a, i) => Math.log(shapePrior[i]!) + (a - 1) * logSum - n * gammaln(a) + gammaln(n * a),
+  )
+  const max = Math.max(...logs)
+  return logs.map((log) => Math.exp(log - max))
+}
+
+/** Selects the value at a uniform position among the weights. */
+function chooseWeighted<T>(values: readonly T[], weights: readonly number[], uniform: number): T {
+  let left = uniform * weights.reduce((sum, weight) => sum + weight, 0)
+  for (const [i, weight] of weights.entries()) {
+    if (left < weight) return values[i]!
+    left -= weight
+  }
+  return values.at(-1)!
+}
+
+/** Simulates outages at a sampled rate. */
+export function simulateOutages(
+  outageRate: OutageRate | undefined,
+  uniform: Uniform,
+): OutageProcess {
+  if (outageRate === undefined) return () => 0
+  const { clock, rate, shape, delays } = outageRate
+  const exponential = stratified(uniform)
+  const gap = () => (shape === 1 ? -Math.log(exponential()) : gamma(uniform, shape)) / rate
+  let left = gap()
+  let slow: Slowdown | undefined
+  let slowForMs = 0
+  return (_, tookMs) => {
+    left -= clock === 'step' && slow === undefined ? 1 : clock === 'time' ? tookMs : 0
+    if (slow === undefined) {
+      if (left > 0) return 0
+      left = gap()
+      const delay = delays[Math.floor(uniform() * delays.length)]!
+      if (typeof delay === 'number') {
+        // Time passes during an outage.
+        if (clock === 'time') left -= delay
+        return delay
+      }
+      slow = delay
+      slowForMs = delay.forMs
+    }
+    const ms = slow.factor * tookMs
+    if (clock === 'time') left -= ms
+    slowForMs -= tookMs + ms
+    if (slowForMs <= 0) slow = undefined
+    return ms
+  }
+}
+
+const strata = 32
+
+/**
+ * Stratified uniform numbers: each interval is used once before any is used again, which removes
+ * most of the noise of the mean.
+ */
+function stratified(uniform: Uniform): Uniform {
+  const order = Array.from({ length: strata }, (_, i) => i)
+  let next = strata
+  return () => {
+    if (next === strata) {
+      for (let i = strata - 1; i > 0; i--) {
+        const j = Math.floor(uniform() * (i + 1))
+        ;[order[i], order[j]] = [order[j]!, order[i]!]
+      }
+      next = 0
+    }
+    return (order[next++]! + uniform()) / strata
+  }
+}
+
+/** Quantile of Gamma(shape, 1) by Wilson and Hilferty (1931); within 1 % for shapes from 1.5. */
+function gammaQuantile(shape: number, probability: number): number {
+  return shape * (1 - 1 / (9 * shape) + probit(probability) / (3 * Math.sqrt(shape))) ** 3
+}

@@ -1,0 +1,521 @@
+/**
+ * Posterior of the capacity given windows of open load, through the slowness of the queue model.
+ *
+ * The model is not quite the server, so it has one free parameter: its slowness, a factor on every
+ * step. For each slowness the model is simulated under the observed arrivals, and its number of
+ * requests over the limit is compared with the observed number. The arrivals act as a control
+ * variate: their chance, the largest part of the noise of a short window, cancels.
+ */
+import { gammaln, sum } from 'simple-statistics'
+import type { Capacity, IntervalAdjustment } from '../../model/measurement.ts'
+import type { Slo } from '../../model/slo.ts'
+import { seeded } from '../../seeded-random.ts'
+import { overlapsAny } from '../host-interference.ts'
+import {
+  computeMoments,
+  joinServiceLogs,
+  type ObservedRun,
+  type ServiceLog,
+} from '../service-log/service-log.ts'
+import { typicalDurations } from '../service-log/typical-durations.ts'
+import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
+import {
+  areLongStepsFading,
+  findClosedLoopOutages,
+  probabilityOfOwnOutages,
+} from './closed-loop-outages.ts'
+import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
+import {
+  type Outage,
+  replayOutages,
+  type SeparatedOutages,
+  sampleOutageRates,
+  separateOutages,
+} from './outages.ts'
+import {
+  bootstrap,
+  buildQueueModel,
+  computeSaturation,
+  computeSaturationError,
+  estimateMaxBatch,
+  type QueueModel,
+  simulate,
+} from './queue-model.ts'
+import type { IdentifiedDiscipline } from './service-discipline.ts'
+
+/** The part of an open window that is compared with the model. */
+interface ComparedWindow {
+  readonly arrivalsMs: Float64Array
+  /** 1 for requests that count, 0 for those that met host interference. */
+  readonly counts: Uint8Array
+  /** Requests that count and failed or exceeded the limit. */
+  readonly over: number
+  readonly failed: number
+  readonly outages: readonly Outage[]
+}
+
+/** Median and 90 % interval of the capacity, and what they rest on. */
+export interface CapacityPosterior extends Omit<Capacity, 'known'> {
+  /**
+   * The model refuses requests as the server does once its system is full, so the estimate includes
+   * failures.
+   */
+  readonly refusesWhenFull: boolean
+  /**
+   * Rare outages were observed. Their number decides the capacity, so the search uses its whole
+   * budget.
+   */
+  readonly hasOutages: boolean
+  /** Outages became rarer while the server was measured. */
+  readonly hasFadingOutages: boolean
+  /** The median was capped: the model serves far more than any observed rate. */
+  readonly isCapped?: boolean
+  /** Rules that changed the interval of the posterior, in their order. */
+  readonly adjustments?: readonly IntervalAdjustment[]
+  /** Throughput of the model when requests queue without end, per second. */
+  readonly saturationRps: number
+  /** Relative standard error of the saturation for a single answer; for n answers 1 / √n of it. */
+  readonly saturationError: number
+  /** Posterior probability of a capacity below this rate. */
+  below(rateRps: number): number
+}
+
+const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
+const refinement = 5
+/** Smallest share of requests that a simulation can bound. */
+const minAllowedShare = 1e-4
+const maxLogWeightGap = 9
+/**
+ * Outages that a simulation should contain, and the longest such simulation as a multiple. The
+ * capacity from a shorter one is as uncertain as its few outages.
+ */
+const targetOutages = 100
+const maxOutageRunFactor = 8
+/**
+ * Share of the models that keep outages where outages were fading: the observed ones may be the
+ * last.
+ */
+const lastingOutageShare = 0.25
+/**
+ * Requests of a window that are compared with the model. They are the first ones, as both queues
+ * start empty.
+ */
+const maxRequestsPerWindow = 8000
+
+/**
+ * Log prior of ln slowness: a normal mixture within the model discrepancy, with a tail of three
+ * times its width, and a wide component.
+ */
+const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
+  Math.log(
+    (1 - widePriorShare) *
+      (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
+      widePriorShare * normalDensity(logSlowness, widePriorSd),
+  )
+const widePriorSd = 0.2
+/**
+ * From this share of overtaking in an unknown order, the order of the model may differ from that of
+ * the server. The slowness then gets a wide prior component.
+ */
+const maxOvertakingShare = 0.1
+const overtakingWidePriorShare = 0.3
+const normalDensity = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
+
+/** Length and number of simulations: simulation noise against computing time. */
+export interface SimulationBudget {
+  /** Requests of a long simulation; near saturation up to `maxRequests`. */
+  readonly requests: number
+  readonly maxRequests: number
+  /** Bootstrap samples of the model, each with its own simulations. */
+  readonly replicates: number
+}
+
+/**
+ * Posterior of the capacity given runs of open load, which calibrate the queue model and are compared
+ * with it. Deterministic in the seed. Throws a RangeError when no run has a service step.
+ * @param systemCapacity number of requests in the system from which the server refuses
+ * @param discipline identified discipline, whose service times replace the service logs
+ * @param loops service logs of the closed loops in time order, read for outages and batch sizes only
+ */
+export function estimatePosterior(
+  runs: readonly ObservedRun[],
+  slo: Slo,
+  { requests, maxRequests, replicates }: SimulationBudget,
+  seed: number,
+  systemCapacity?: number,
+  discipline?: IdentifiedDiscipline,
+  loops: readonly ServiceLog[] = [],
+): CapacityPosterior {
+  const uniform = seeded(seed)
+  const { model, outages, outageProbability, hasFadingOutages, usesDepartures } = calibrate(
+    runs,
+    systemCapacity,
+    discipline,
+    loops,
+  )
+  const windows = runs.map((run, i) => prepareWindow(run, slo, outages.ofRuns[i]!))
+  // Full-queue refusals are part of the model; other failures are a constant share.
+  const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
+  const outageCount = sum(outages.all.map((each) => each.length))
+  // Service times are all known, so their sampling error dominates, as does that of the outage count.
+  // More bootstrap samples represent it better.
+  const draws =
+    outageCount > 0 || (!usesDepartures && isVariable(model.log.tookMs))
+      ? 2 * replicates
+      : replicates
+  const models = Array.from({ length: draws }, () => bootstrap(model, uniform))
+  const drawsWithOutages = Math.ceil(
+    (hasFadingOutages ? lastingOutageShare : 1) * outageProbability * draws,
+  )
+  const rates = sampleOutageRates(outages.typicalLogs, outages.all, drawsWithOutages, uniform)
+  const discrepancySd = computeDiscrepancySd(model)
+  // The overhead is spent outside the model, which has the rest of the limit.
+  const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
+  const { slownesses, weights } = weighSlownesses(
+    slownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
+    discrepancySd,
+    hasUnknownOrder(model) ? overtakingWidePriorShare : 0,
+  )
+  // Outages are rare and clustered in simulations too.
+  const served = sum(outages.typicalLogs.map((log) => sum([...log.departed])))
+  const outageRunRequests = Math.min(
+    maxOutageRunFactor * requests,
+    Math.ceil((targetOutages * served) / outageCount),
+  )
+  const runRequests = outageCount > 0 ? Math.max(requests, outageRunRequests) : requests
+  const capacities = models.map((replicate, r) => {
+    const question = {
+      model: replicate,
+      outages: rates[r],
+      slownesses,
+      limitMs,
+      allowed: Math.max(minAllowedShare, 1 - slo.percentile - failedShare),
+      allowedFailed: Math.max(minAllowedShare, slo.maxErrorRate),
+      seed: seed + 101 * r,
+    }
+    const { rps, simulationVariance } = computeModelCapacities(
+      question,
+      runRequests,
+      Math.max(runRequests, maxRequests),
+    )
+    return { logs: refine(rps.map(Math.log)), simulationVariance: refine(simulationVariance) }
+  })
+  const logCapacities = shrinkSimulationNoise(capacities, weights)
+  return {
+    ...summariseParticles(weighParticles(models, logCapacities, weights, discrepancySd)),
+    refusesWhenFull: systemCapacity !== undefined,
+    hasOutages: rates[0] !== undefined,
+    hasFadingOutages: hasFadingOutages && outageCount > 0,
+    saturationRps: computeSaturation(model),
+    saturationError: computeSaturationError(model),
+  }
+}
+
+/** The queue model of a server, and the outages observed beside it. */
+interface Calibration {
+  readonly model: QueueModel
+  readonly outages: {
+    /** Outages of each run, to replay. */
+    readonly ofRuns: SeparatedOutages['outages']
+    /** Outages of all logs that count, and these logs without them: their rate. */
+    readonly all: SeparatedOutages['outages']
+    readonly typicalLogs: readonly ServiceLog[]
+  }
+  /** Probability that the outages belong to the server. */
+  readonly outageProbability: number
+  readonly hasFadingOutages: boolean
+  /** The steps are departures or batches; else they are service times, closed loops included. */
+  readonly usesDepartures: boolean
+}
+
+function calibrate(
+  runs: readonly ObservedRun[],
+  systemCapacity: number | undefined,
+  discipline: IdentifiedDiscipline | undefined,
+  loops: readonly ServiceLog[],
+): Calibration {
+  const usesDepartures = discipline === undefined || discipline.batching !== undefined
+  const calibrationLogs =
+    discipline === undefined
+      ? runs.map((run) => run.log)
+      : [...discipline.windows, ...discipline.loops]
+  // Service logs of closed loops include the batching delay, which batch durations do not.
+  const loopLogs =
+    discipline?.batching !== undefined && discipline.batching.delayMs > 0 ? discipline.loops : loops
+  const history = [
+    ...(discipline?.history ?? loopLogs),
+    ...runs.map((run, i) => discipline?.windows[i] ?? run.log),
+  ]
+  const hasFadingOutages = areLongStepsFading(history, typicalDurations(calibrationLogs))
+  const separated = separateOutages(calibrationLogs, hasFadingOutages ? 1 : undefined)
+  const selectLogs = (from: number, to?: number): SeparatedOutages => ({
+    typical: separated.typical.slice(from, to),
+    outages: separated.outages.slice(from, to),
+    isInseparable: false,
+  })
+  const ofWindows = selectLogs(0, runs.length)
+  // Service times include the loops that count; departures get their outages from all loops.
+  const { typical, outages } = usesDepartures ? ofWindows : separated
+  const inLoops = findClosedLoopOutages(
+    usesDepartures ? ofWindows : separated,
+    usesDepartures ? loopLogs : [],
+  )
+  const deeper = discipline === undefined ? collectDeeperQueueSteps(typical, loopLogs) : []
+  return {
+    model: buildQueueModel(joinServiceLogs([...separated.typical, ...deeper]), {
+      ...selectModelOptions(discipline),
+      systemCapacity,
+      largest: estimateMaxBatch(loops),
+    }),
+    outages: {
+      ofRuns: outages,
+      all: [...outages, ...inLoops.outages],
+      typicalLogs: [...typical, ...inLoops.typical],
+    },
+    outageProbability: usesDepartures
+      ? inLoops.probability
+      : probabilityOfOwnOutages(ofWindows, selectLogs(runs.length)),
+    hasFadingOutages,
+    usesDepartures,
+  }
+}
+
+/** Properties of the server that the model needs beside the steps. */
+const selectModelOptions = (discipline: IdentifiedDiscipline | undefined) =>
+  discipline && {
+    workers: discipline.workers,
+    sharesCores: discipline.sharesCores,
+    batching: discipline.batching,
+  }
+
+function computeFailedShare(windows: readonly ComparedWindow[]): number {
+  const sent = windows.reduce((sum, w) => sum + w.arrivalsMs.length, 0)
+  return windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
+}
+
+/** Posterior weights of the slownesses that matter, with their neighbours, on the refined grid. */
+function weighSlownesses(
+  logLikelihoods: Float64Array,
+  discrepancySd: number,
+  widePriorShare: number,
+): { readonly slownesses: Float64Array; readonly weights: Float64Array } {
+  const addPrior = (logs: Float64Array, logSlowness: Float64Array) =>
+    logs.map((log, i) => log + logSlownessPrior(logSlowness[i]!, discrepancySd, widePriorShare))
+  const logWeights = addPrior(logLikelihoods, slownessGrid.map(Math.log))
+  const minLogWeight = Math.max(...logWeights) - maxLogWeightGap
+  const from = Math.max(0, logWeights.findIndex((log) => log > minLogWeight) - 1)
+  const to = Math.min(logWeights.length, logWeights.findLastIndex((log) => log > minLogWeight) + 2)
+  const slownesses = slownessGrid.slice(from, to)
+  const weights = normaliseWeights(
+    addPrior(refine(logLikelihoods.slice(from, to)), refine(slownesses.map(Math.log))),
+  )
+  return { slownesses, weights }
+}
+
+/** Whether requests overtake one another in an order that the model may not reproduce. */
+const hasUnknownOrder = (model: QueueModel): boolean =>
+  !model.lastComeFirst && computeOvertakingShare(model) >= maxOvertakingShare
+
+interface Particle {
+  readonly rps: number
+  readonly weight: number
+}
+
+/**
+ * Combines the capacities of each model and slowness with the model discrepancy into weighted
+ * particles. None exceeds the saturation of its model.
+ */
+function weighParticles(
+  models: readonly QueueModel[],
+  logCapacities: readonly Float64Array[],
+  weights: Float64Array,
+  discrepancySd: number,
+): Particle[] {
+  const particles: Particle[] = []
+  for (const [r, model] of models.entries()) {
+    // Durations of concurrent batches are inferred, not observed, so the discrepancy applies to the
+    // saturation too.
+    const isConcurrent = servesConcurrentBatches(model)
+    const maxRps = computeSaturation(model)
+    for (const [i, weight] of weights.entries()) {
+      if (weight < 1e-6) continue
+      for (const { offset, share } of discretiseDiscrepancy(discrepancySd))
+        particles.push({
+          rps: Math.min(
+            maxRps * (isConcurrent ? Math.exp(Math.max(0, offset)) : 1),
+            Math.exp(logCapacities[r]![i]! + offset),
+          ),
+          weight: (weight * share) / models.length,
+        })
+    }
+  }
+  return particles
+}
+
+/** Whether the standard deviation exceeds 5 % of the mean. */
+function isVariable(values: readonly number[]): boolean {
+  const { mean, variance } = computeMoments(values, [...values.keys()])
+  return variance > (0.05 * mean) ** 2
+}
+
+const minDiscrepancySd = 0.005
+const concurrentDiscrepancySd = 0.008
+const twoStageDiscrepancySd = 0.015
+
+/**
+ * Standard deviation of the model discrepancy in ln capacity, which no amount of load reduces. It
+ * is 0.5 %; 0.8 % for shared cores (shortest job first looks alike) and concurrent batches (two
+ * simultaneous departures may look like one); 1.5 % for two stages. Overtaking adds up to 5 %, in
+ * proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
+ * A server in sequence, or in batches, is its service log, and has no reason to differ. Set on the
+ * bench of virtual servers with known capacities (`npm run bench:profiler`).
+ */
+function computeDiscrepancySd(model: QueueModel): number {
+  const { log, sharesCores, batching } = model
+  const writing = sum(log.spreadMs) / sum(log.tookMs)
+  const baseSd =
+    batching?.cores !== undefined
+      ? twoStageDiscrepancySd
+      : sharesCores || servesConcurrentBatches(model)
+        ? concurrentDiscrepancySd
+        : minDiscrepancySd
+  return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * writing
+}
+
+/** Whether several batches are served at once, or cores work beside them. */
+const servesConcurrentBatches = ({ batching }: QueueModel): boolean =>
+  batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
+
+/** Share of steps in which a request departs before an older one. */
+const computeOvertakingShare = ({ log }: QueueModel): number =>
+  log.rank.filter((rank) => rank > 0).length / log.rank.length
+
+/** Discretises the model discrepancy: offsets of ln capacity and their probabilities. */
+function discretiseDiscrepancy(sd: number): { offset: number; share: number }[] {
+  const nodes = [-2, -1, 0, 1, 2]
+  const total = sum(nodes.map((z) => Math.exp(-0.5 * z * z)))
+  return nodes.map((z) => ({ offset: z * sd, share: Math.exp(-0.5 * z * z) / total }))
+}
+
+function prepareWindow(
+  { run, disturbed }: ObservedRun,
+  slo: Slo,
+  outages: readonly Outage[],
+): ComparedWindow {
+  // In a window that was cut short, requests younger than the limit say nothing.
+  const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
+  const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
+  const n = Math.min(maxRequestsPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
+  let over = 0
+  let failed = 0
+  const counts = new Uint8Array(n)
+  for (let i = 0; i < n; i++) {
+    const sentMs = run.sentMs[i]!
+    if (overlapsAny(disturbed, sentMs, sentMs + (run.latencyMs[i]! || 0))) continue
+    counts[i] = 1
+    if (!(run.latencyMs[i]! <= slo.limitMs)) over++
+    if (Number.isNaN(run.latencyMs[i]!)) failed++
+  }
+  return { arrivalsMs: run.sentMs.slice(0, n), counts, over, failed, outages }
+}
+
+/**
+ * Interpolates linearly between the points of the slowness grid, as a steep knee is narrower than
+ * the grid.
+ */
+function refine(values: Float64Array): Float64Array {
+  return Float64Array.from({ length: (values.length - 1) * refinement + 1 }, (_, i) => {
+    const left = Math.min(values.length - 2, Math.floor(i / refinement))
+    const share = i / refinement - left
+    return values[left]! * (1 - share) + values[left + 1]! * share
+  })
+}
+
+function normaliseWeights(logWeights: Float64Array): Float64Array {
+  const maxLogWeight = Math.max(...logWeights)
+  const weights = logWeights.map((log) => Math.exp(log - maxLogWeight))
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  return weights.map((weight) => weight / total)
+}
+
+/** Log likelihood of each slowness of the grid, up to a constant. */
+function slownessLogLikelihoods(
+  models: readonly QueueModel[],
+  windows: readonly ComparedWindow[],
+  limitMs: number,
+  failedShare: number,
+  seed: number,
+): Float64Array {
+  const logWeights = new Float64Array(slownessGrid.length)
+  for (const window of windows) {
+    const n = window.arrivalsMs.length
+    if (n === 0) continue
+    const latencyMs = new Float64Array(n)
+    for (const [i, slowness] of slownessGrid.entries()) {
+      let sum = 0
+      let squares = 0
+      for (const [r, model] of models.entries()) {
+        simulate(
+          model,
+          window.arrivalsMs,
+          slowness,
+          seeded(seed + 31 * r),
+          latencyMs,
+          replayOutages(window.outages),
+        )
+        let over = failedShare * n
+        for (let j = 0; j < n; j++) if (latencyMs[j]! > limitMs) over += window.counts[j]!
+        sum += over
+        squares += over * over
+      }
+      const mean = (sum + 0.5) / models.length
+      const variance =
+        Math.max(0, squares / models.length - (sum / models.length) ** 2) *
+        (models.length / (models.length - 1))
+      logWeights[i]! += logNegativeBinomial(
+        window.over,
+        mean,
+        1.2 * variance + mean + 0.25 + (0.05 * mean) ** 2,
+      )
+    }
+  }
+  return logWeights
+}
+
+/**
+ * Log probability of a count under a negative binomial of this mean and variance, up to a constant
+ * in the count.
+ */
+function logNegativeBinomial(count: number, mean: number, variance: number): number {
+  const size = (mean * mean) / (variance - mean)
+  return (
+    gammaln(count + size) -
+    gammaln(size) +
+    size * Math.log(size / (size + mean)) +
+    count * Math.log(mean / (size + mean))
+  )
+}
+
+function summariseParticles(
+  particles: Particle[],
+): Omit<
+  CapacityPosterior,
+  'refusesWhenFull' | 'hasOutages' | 'hasFadingOutages' | 'saturationRps' | 'saturationError'
+> {
+  particles.sort((a, b) => a.rps - b.rps)
+  const below = (rateRps: number) =>
+    particles.reduce((sum, { rps, weight }) => (rps < rateRps ? sum + weight : sum), 0)
+  /** Quantile of the particles, each spread evenly to its lower neighbour. */
+  const quantile = (probability: number): number => {
+    let sum = 0
+    for (const [i, { rps, weight }] of particles.entries()) {
+      if (sum + weight >= probability) {
+        const before = particles[i - 1]?.rps ?? rps
+        return before + ((probability - sum) / weight) * (rps - before)
+      }
+      sum += weight
+    }
+    return particles.at(-1)!.rps
+  }
+  return { capacityRps: quantile(0.5), capacityCi90Rps: [quantile(0.05), quantile(0.95)], below }
+}

@@ -1,0 +1,83 @@
+/**
+ * Capacity under an SLO from loads that another tool applied. No rate is interpolated between them,
+ * and no percentile is guessed that the tool did not report.
+ */
+
+import { storedPercentiles } from '../../load/latency-summary.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { Measurement } from '../../model/measurement.ts'
+import { exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
+import {
+  boundedBetween,
+  type CurveKnot,
+  type DerivedCapacity,
+  noCapacity,
+  unknownCapacity,
+} from '../capacity-bounds.ts'
+
+export const isImported = ({ outcome }: Pick<Measurement, 'outcome'>): boolean =>
+  outcome === 'imported'
+
+/**
+ * SLO percentile of a load, ms; Infinity with too many errors; NaN where the tool does not report
+ * it.
+ */
+function selectLatency(point: LoadPoint, measured: Slo, slo: Slo): number {
+  if (slo.limits || !haveSameLatency(measured, slo)) return Number.NaN
+  if (point.requests > 0 && exceedsErrorRate(point, slo)) return Number.POSITIVE_INFINITY
+  if (slo.percentile === measured.percentile) return point.sloMs
+  const [, name] = storedPercentiles.find(([stored]) => stored === slo.percentile) ?? []
+  return name === undefined ? Number.NaN : point[name]
+}
+
+/**
+ * Builds the curve of the loads by rising rate. Each has the smallest latency at its rate or
+ * beyond, as a closed loop with more requests in progress may answer fewer per second. Empty where
+ * a load lacks the percentile.
+ */
+export function buildImportedCurve({ points, slo: measured }: Measurement, slo: Slo): CurveKnot[] {
+  const loads = points
+    .map((point) => ({
+      rateRps: point.achievedRps,
+      latencyMs: selectLatency(point, measured, slo),
+      requests: point.requests,
+    }))
+    .sort((a, b) => a.rateRps - b.rateRps)
+  if (loads.some(({ latencyMs }) => Number.isNaN(latencyMs))) return []
+  let minMs = Number.POSITIVE_INFINITY
+  const knots = loads.toReversed().map(({ rateRps, latencyMs, requests }) => {
+    minMs = Math.min(minMs, latencyMs)
+    return { rateRps, latencyMs: minMs, lowMs: minMs, highMs: minMs, requests }
+  })
+  return knots.toReversed()
+}
+
+/**
+ * The load with the highest rate within the limit; the next one over the limit is its upper bound.
+ * @param curve built by `buildImportedCurve`
+ */
+export function resolveImportedCapacity(
+  measurement: Measurement,
+  slo: Slo,
+  curve: readonly CurveKnot[],
+): DerivedCapacity {
+  if (curve.length === 0) return { ...unknownCapacity, sloMs: Number.NaN, derived: true }
+  const derived =
+    slo.limitMs !== measurement.slo.limitMs || slo.percentile !== measurement.slo.percentile
+  const met = curve.findLast(({ latencyMs }) => latencyMs <= slo.limitMs)
+  if (!met)
+    return {
+      ...noCapacity,
+      capacityCi90Rps: [0, curve[0]!.rateRps],
+      sloMs: curve[0]!.latencyMs,
+      derived,
+    }
+  const violated = curve.find(
+    ({ rateRps, latencyMs }) => rateRps > met.rateRps && latencyMs > slo.limitMs,
+  )
+  return {
+    ...boundedBetween(met.rateRps, violated?.rateRps ?? Number.POSITIVE_INFINITY),
+    sloMs: met.latencyMs,
+    derived,
+  }
+}

@@ -1,0 +1,151 @@
+/**
+ * Judges whether a stored window meets another SLO than its own, from its recorded latencies. Pure:
+ * also runs in a browser.
+ */
+
+import { countWithin } from '../../load/latency-record.ts'
+import { storedPercentiles } from '../../load/latency-summary.ts'
+import type { LatencyMetric } from '../../model/latency-metrics.ts'
+import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
+import {
+  countFailed,
+  countNotObservable,
+  exceedsErrorRate,
+  isInvalidWindow,
+  maxRequestsOver,
+  resolveLimits,
+  type Slo,
+  type SloLimit,
+  selectLimits,
+} from '../../model/slo.ts'
+import { provesPercentile } from '../../statistics/early-stopping.ts'
+
+/**
+ * Whether the window meets `slo`: true, false, or undefined where the recorded latencies do not
+ * decide. An invalid window can meet an SLO but not violate it; a window that was cut can only
+ * violate it.
+ */
+export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
+  const violated = isInvalidWindow(point, slo) ? undefined : false
+  const unobservable = splitPoint(point, slo).reduce(
+    (sum, { summaries, requestClass }) =>
+      sum + countNotObservable(summaries, selectLimits(resolveLimits(slo), requestClass)),
+    0,
+  )
+  const errors = countFailed(point) + unobservable
+  if (exceedsErrorRate({ requests: point.requests, errors }, slo)) return violated
+  const each = countPartsOver(point, slo)
+  if (each === undefined) return undefined
+  const { load } = point
+  const whole =
+    point.cut && load.kind === 'open'
+      ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
+      : 1
+  const isViolated = (parts: typeof each) =>
+    parts.some(
+      ({ requests, over: [min] }) => min > maxRequestsOver(slo, Math.round(whole * requests)),
+    )
+  if (isViolated(each)) return violated
+  return !point.cut &&
+    each.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
+    ? true
+    : undefined
+}
+
+/**
+ * Whether the window proves `slo` at 95 %: LoadGen's rule (early-stopping.ts) on its effective
+ * sample size.
+ */
+export function isProvenUnder(point: LoadPoint, slo: Slo): boolean {
+  const each = countPartsOver(point, slo)
+  if (each === undefined || point.latencies === undefined || judgeWindow(point, slo) !== true)
+    return false
+  const { dispersion } = point.latencies
+  return each.every(({ requests, over: [, max] }) =>
+    provesPercentile(requests / dispersion, max / dispersion, slo.percentile),
+  )
+}
+
+type CountBounds = readonly [min: number, max: number]
+
+/** A group of requests that must meet the percentile on its own: all, or a class. */
+interface RequestPart extends Pick<LoadPoint, 'requests' | 'errors' | 'latencies'> {
+  readonly summaries: Readonly<Partial<Record<LatencyMetric, LatencySummary>>>
+  readonly requestClass?: string
+}
+
+/**
+ * Counts the requests of each group that failed or exceed a limit. Undefined where the recorded
+ * latencies do not decide.
+ */
+function countPartsOver(
+  point: LoadPoint,
+  slo: Slo,
+): { readonly requests: number; readonly over: CountBounds }[] | undefined {
+  const counts: { readonly requests: number; readonly over: CountBounds }[] = []
+  for (const part of splitPoint(point, slo)) {
+    const over = countOver(part, slo)
+    if (over === undefined) return undefined
+    counts.push({ requests: part.requests, over })
+  }
+  return counts
+}
+
+function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
+  const { requests, latencies, stream } = point
+  const each = classes.flatMap((requestClass): RequestPart[] => {
+    const own = stream?.classes?.[requestClass]
+    if (own === undefined) return []
+    // Classes have no histogram.
+    return [
+      {
+        requestClass,
+        requests: own.e2e.requests + (own.errors ?? 0),
+        errors: own.errors ?? 0,
+        summaries: own,
+      },
+    ]
+  })
+  return each.length > 0
+    ? each
+    : [{ requests, errors: countFailed(point), latencies, summaries: stream ?? { e2e: point } }]
+}
+
+/** A request over one limit may or may not be over another. */
+function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
+  const each = selectLimits(resolveLimits(slo), part.requestClass).map((limit) =>
+    countWithinLimit(part, limit),
+  )
+  let [min, max] = [0, 0]
+  for (const within of each) {
+    if (within === undefined) return undefined
+    min = Math.max(min, part.requests - within[1])
+    max += part.requests - within[0]
+  }
+  return [min, Math.min(max, part.requests)]
+}
+
+/**
+ * Counts requests within one limit, by the stored percentiles and, where recorded, the histogram.
+ */
+function countWithinLimit(
+  { requests, errors, latencies, summaries }: RequestPart,
+  { metric, limitMs }: SloLimit,
+): CountBounds | undefined {
+  const summary = summaries[metric]
+  if (summary === undefined) return undefined
+  // An answer with an unobservable latency meets no limit.
+  const answered = requests - errors - (summaries.e2e!.requests - summary.requests)
+  if (answered === 0) return [0, 0]
+  let [min, max] = [0, answered]
+  for (const [share, name] of [...storedPercentiles, [1, 'maxMs'] as const]) {
+    const ms = summary[name]
+    const rank = Math.max(1, Math.ceil(share * answered - 1e-9))
+    if (ms <= limitMs) min = Math.max(min, rank)
+    else if (ms > limitMs) max = Math.min(max, rank - 1)
+  }
+  const record = latencies?.[metric]
+  if (record === undefined) return [min, Math.max(min, max)]
+  const [recordMin, recordMax] = countWithin(record, limitMs)
+  return [Math.max(min, recordMin), Math.max(min, Math.min(max, recordMax))]
+}

@@ -1,0 +1,386 @@
+/**
+ * What single windows teach the evidence of a search; what whole searches make of it is in
+ * evidence.test.ts.
+ */
+import { describe, expect, test } from 'vitest'
+import { summariseRun } from '../../load/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import type { Slo } from '../../model/slo.ts'
+import { runOf } from '../../testing/scripted-generator.ts'
+import { Evidence } from './evidence.ts'
+
+const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
+const unloadedMs = 5
+
+/** A window of requests at even distances, each as long as `ms` says of it. */
+function windowOf(
+  rateRps: number,
+  ms: number | ((i: number) => number),
+  more: Partial<LoadRun> = {},
+  n = 1000,
+): LoadRun {
+  const load = {
+    kind: 'open',
+    rateRps,
+    arrivals: { kind: 'constant' },
+    durationS: n / rateRps,
+    seed: 1,
+  } as const
+  return runOf(
+    load,
+    Array.from({ length: n }, (_, i) => (typeof ms === 'number' ? ms : ms(i))),
+    more,
+  )
+}
+/** One in twenty takes 60 ms. */
+const slow = (i: number) => (i % 20 === 10 ? 60 : 5)
+const failing = (i: number) => (i % 20 === 10 ? Number.NaN : 5)
+/** At 100 a second: who is sent between 2 s and 2.1 s waits until 2.105 s. */
+const outageWindow = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) : 5)
+const add = (evidence: Evidence, run: LoadRun, steady = true) =>
+  evidence.add(run, summariseRun(run, slo), steady)
+const evidence = () => new Evidence(slo, unloadedMs)
+
+describe('a steady window', () => {
+  test('that met the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
+    const seen = evidence()
+    expect(add(seen, windowOf(100, 5))).toBe('counts')
+    expect(seen).toMatchObject({ servedRps: 100, metRps: 100, ciMetRps: 100, errorFreeRps: 100 })
+    expect(seen).toMatchObject({
+      violatedRps: Number.POSITIVE_INFINITY,
+      failingRps: Number.POSITIVE_INFINITY,
+      change: 1,
+      isDisturbed: false,
+    })
+    // The p99 of 320 requests has no upper end.
+    add(seen, windowOf(160, 5, {}, 320))
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
+    add(seen, windowOf(80, 5))
+    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
+    expect(seen.windows).toHaveLength(3)
+  })
+
+  test('that kept it with a hundred requests tells of a rate a quarter beyond the capacity, with twenty within four limits or more of one at twice that', () => {
+    const keptBy = (n: number, rateRps = 40) => {
+      const seen = evidence()
+      add(seen, windowOf(rateRps, 5, {}, n))
+      return [seen.credibleMetRps, seen.brieflyMetRps]
+    }
+    expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
+      [40, 40],
+      [0, 40],
+      [0, 40],
+      [0, 0],
+    ])
+    // 198 ms of 50.
+    expect([keptBy(40, 200), keptBy(39, 200)]).toEqual([
+      [0, 200],
+      [0, 0],
+    ])
+  })
+
+  test('that missed it lowers what was missed, and raises what was served', () => {
+    const seen = evidence()
+    for (const [rateRps, violatedRps] of [
+      [200, 200],
+      [125, 125],
+      [160, 125],
+    ] as const) {
+      add(seen, windowOf(rateRps, slow))
+      expect(seen.violatedRps).toBe(violatedRps)
+    }
+    expect(seen).toMatchObject({ servedRps: 200, metRps: 0, errorFreeRps: 200 })
+  })
+
+  test('that refused requests lowers what fails, unless they timed out: those were slow', () => {
+    const seen = evidence()
+    add(seen, windowOf(200, failing, { errorKinds: { 'status 503': 50 } }))
+    expect(seen).toMatchObject({
+      failingRps: 200,
+      errorFreeRps: 0,
+      violatedRps: 200,
+      metRps: 0,
+      servedRps: 190,
+    })
+    add(seen, windowOf(160, failing, { errorKinds: { timeout: 50 } }))
+    expect(seen).toMatchObject({ failingRps: 200, errorFreeRps: 160, violatedRps: 160 })
+    add(seen, windowOf(125, failing, { errorKinds: { timeout: 20, reset: 30 } }))
+    expect(seen).toMatchObject({ failingRps: 125, violatedRps: 125 })
+    add(seen, windowOf(250, failing, { errorKinds: { reset: 50 } }))
+    expect(seen.failingRps).toBe(125)
+  })
+
+  test('that was cut short missed, whatever it saw', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, 5, { cutMs: 10_000 }))
+    expect(seen).toMatchObject({ metRps: 0, errorFreeRps: 0, violatedRps: 100, servedRps: 100 })
+  })
+})
+
+test('a sweep teaches steps alone', () => {
+  const seen = evidence()
+  expect(add(seen, windowOf(100, slow), false)).toBe('counts')
+  expect(seen).toMatchObject({
+    servedRps: 0,
+    metRps: 0,
+    errorFreeRps: 0,
+    violatedRps: Number.POSITIVE_INFINITY,
+  })
+  expect(seen.windows).toHaveLength(1)
+})
+
+test('answers within 15 % of the idle latency are one batch', () => {
+  const departedBy = (apartMs: number) => {
+    const seen = evidence()
+    // Every 5 ms one is sent, and every second one is answered so long after the one before it.
+    add(
+      seen,
+      windowOf(200, (i) => (i % 2 === 0 ? 10 : 5 + apartMs)),
+    )
+    return [...new Set(seen.windows[0]!.log.departed)]
+  }
+  expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
+})
+
+test('a rate that the generator could not sustain teaches what to ask of it: seven tenths of what it sent', () => {
+  const seen = evidence()
+  expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
+  expect(seen.maxGeneratorRps).toBeCloseTo(70, 9)
+  expect(seen).toMatchObject({ metRps: 0, servedRps: 0, windows: [] })
+  add(seen, windowOf(80, 5, { generatorCores: 0.96 }))
+  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
+  add(seen, windowOf(200, 5, { generatorCores: 0.96 }))
+  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
+  add(seen, windowOf(100, 5, { planned: 1030, generatorCores: 0.95 }))
+  expect(seen.windows).toHaveLength(1)
+})
+
+test('the server got a request when it was sent, however late', () => {
+  const seen = evidence()
+  add(seen, windowOf(100, 8, { lateMs: new Float64Array(1000).fill(3) }))
+  const { run } = seen.windows[0]!
+  expect([run.sentMs[0], run.sentMs[100], run.latencyMs[0]]).toEqual([3, 1003, 5])
+})
+
+describe('a window that the machine disturbed', () => {
+  const waited = { machineWait: { server: 0.5 } }
+
+  test('and that met the SLO all the same holds its rate, and teaches nothing of the server', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, 5))
+    for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
+    expect(seen).toMatchObject({
+      isDisturbed: false,
+      metRps: 125,
+      violatedRps: Number.POSITIVE_INFINITY,
+      relativeSpeed: 1,
+    })
+    expect(seen.windows).toHaveLength(1)
+    // A sweep has no rate to hold, and one that was cut or stalled has none that it held.
+    expect([
+      add(seen, windowOf(200, 5, waited), false),
+      add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
+    ]).toEqual(['again', 'again'])
+    const hasOutages = { stallsMs: Float64Array.of(1000, 2670) }
+    expect([
+      add(evidence(), windowOf(100, 5, hasOutages)),
+      add(evidence(), windowOf(100, slow, hasOutages)),
+    ]).toEqual(['counts', 'again'])
+    expect(seen.metRps).toBe(125)
+  })
+
+  test('is played again, three times; those after it were spoilt for good, until one is not', () => {
+    const seen = evidence()
+    const invalidWindows = windowOf(100, slow, waited)
+    for (const disturbed of [false, false, false, true, true]) {
+      expect(add(seen, invalidWindows)).toBe('again')
+      expect(seen.isDisturbed).toBe(disturbed)
+    }
+    expect(seen).toMatchObject({ metRps: 0, windows: [] })
+    add(seen, windowOf(100, 5))
+    expect(seen).toMatchObject({ isDisturbed: false, metRps: 100 })
+  })
+
+  test('after one that was not is played again as often, six times in all', () => {
+    const seen = evidence()
+    const invalidWindows = windowOf(100, slow, waited)
+    for (const each of [3, 3]) {
+      for (let i = 0; i < each; i++) add(seen, invalidWindows)
+      expect(seen.isDisturbed).toBe(false)
+      expect(add(seen, windowOf(100, 5))).toBe('counts')
+    }
+    add(seen, invalidWindows)
+    expect(seen.isDisturbed).toBe(true)
+  })
+
+  test('was so for more than half of its time, with twice as long after each outage', () => {
+    const stalled = (ms: number) =>
+      windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
+    expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
+      'counts',
+      'again',
+    ])
+  })
+
+  test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
+    const caveatsOf = (ms: number, of = slo, windows = 1) => {
+      const seen = new Evidence(of, unloadedMs)
+      for (let i = 0; i < windows; i++)
+        add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
+      return seen.caveats()
+    }
+    expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
+    expect(caveatsOf(68)).toEqual([
+      'other work on this machine paused the load generator for 2 % of the time, which is left out',
+    ])
+    expect(caveatsOf(2000)[0]).toMatch(
+      /for 60 % of the time, which is left out, and 1 window was repeated$/,
+    )
+    expect(caveatsOf(2000, slo, 2)[0]).toMatch(/2 windows were repeated$/)
+    expect(caveatsOf(2000, slo, 7)[0]).toMatch(/6 windows were repeated$/)
+    // Outages count from a tenth of the limit on, and from 10 ms.
+    expect(caveatsOf(90, { ...slo, limitMs: 1000 })).toEqual([])
+    expect(caveatsOf(110, { ...slo, limitMs: 1000 })).toHaveLength(1)
+    const many = (ms: number) => {
+      const seen = evidence()
+      add(
+        seen,
+        windowOf(100, 5, {
+          stallsMs: Float64Array.from({ length: 40 }, (_, i) => 100 * i + (i % 2) * (ms - 100)),
+        }),
+      )
+      return seen.caveats().length
+    }
+    expect([many(9), many(11)]).toEqual([0, 1])
+    const seen = evidence()
+    add(seen, windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1100) }))
+    const { log } = seen.windows[0]!
+    expect(log.endedMs.filter((ms) => ms >= 1000 && ms <= 1300)).toEqual([])
+    expect(log.endedMs).toHaveLength(1000 - 31)
+  })
+})
+
+describe('a pause longer than the limit', () => {
+  test('is set aside while it is the only one, and told', () => {
+    const seen = evidence()
+    expect(add(seen, windowOf(100, outageWindow))).toBe('again')
+    expect(seen).toMatchObject({ windows: [], metRps: 0, violatedRps: Number.POSITIVE_INFINITY })
+    expect(add(seen, windowOf(100, 5))).toBe('counts')
+    expect(seen.windows).toHaveLength(1)
+    expect(seen.caveats()).toEqual([
+      'the server answered nothing for 105 ms of a window at 100.0 requests per second (the load generator kept running: the server had an outage, or waited); this outage did not recur in later windows and is left out',
+    ])
+  })
+
+  test('may be the machine’s: that is told', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, outageWindow, { stallsMs: Float64Array.of(2000, 2020) }))
+    expect(seen.caveats()[0]).toMatch(
+      /other work on this machine paused the load generator meanwhile/,
+    )
+  })
+
+  test('counts with its window when another comes, and so do two in the first', () => {
+    const seen = evidence()
+    add(seen, windowOf(100, outageWindow))
+    add(seen, windowOf(100, 5))
+    expect(add(seen, windowOf(90, outageWindow))).toBe('counts')
+    expect(seen.windows.map(({ run }) => Math.round(run.latencyMs.length / run.seconds))).toEqual([
+      100, 100, 90,
+    ])
+    expect(seen.caveats()).toEqual([])
+    expect(add(seen, windowOf(95, outageWindow))).toBe('counts')
+    expect(seen.windows).toHaveLength(4)
+    const twice = evidence()
+    expect(
+      add(
+        twice,
+        windowOf(100, (i) => outageWindow(i >= 500 ? i - 500 : i)),
+      ),
+    ).toBe('counts')
+    expect(twice.windows).toHaveLength(1)
+  })
+})
+
+test('workers are known while as many are told as the time before', () => {
+  const seen = evidence()
+  const told = (workers: number | undefined) => {
+    seen.recordWorkers(workers === undefined ? undefined : { workers, overheadMs: 0 })
+    return seen.workers?.workers
+  }
+  expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
+})
+
+describe('a server that changed', () => {
+  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, overheadMs: 0 } })
+
+  test('for the faster is another one: what its windows before it missed is forgotten', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, slow))
+    expect(add(seen, windowOf(90, 4))).toBe('faster')
+    expect(seen.change).toBeCloseTo(1.25, 9)
+    expect(seen).toMatchObject({ violatedRps: Number.POSITIVE_INFINITY, metRps: 90 })
+    expect(seen.windows).toHaveLength(1)
+    add(seen, windowOf(100, 4))
+    expect([seen.change, seen.windows.length]).toEqual([1, 2])
+  })
+
+  test('for the slower is another one too: what it held before is forgotten', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(200, 4))
+    expect(add(seen, windowOf(90, 5))).toBe('slower')
+    expect(seen).toMatchObject({
+      relativeSpeed: expect.closeTo(0.8, 9),
+      maySlowDown: false,
+      metRps: 90,
+      servedRps: 90,
+      errorFreeRps: 90,
+      ciMetRps: 90,
+    })
+    expect(seen.windows).toHaveLength(1)
+    expect(seen.caveats()).toEqual([
+      'the server slowed down during the measurement: earlier windows are left out',
+    ])
+    // As fast as at first again: what it is said to be is what it is.
+    expect(add(seen, windowOf(90, 4))).toBe('faster')
+    expect([seen.relativeSpeed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
+  })
+
+  test('at the end of a window has to be seen again', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, 4))
+    expect(
+      add(
+        seen,
+        windowOf(100, (i) => (i < 600 ? 4 : 5)),
+      ),
+    ).toBe('counts')
+    expect(seen).toMatchObject({ maySlowDown: true, relativeSpeed: 1 })
+    expect(add(seen, windowOf(80, 5))).toBe('slower')
+    expect(seen).toMatchObject({
+      maySlowDown: false,
+      relativeSpeed: expect.closeTo(0.8, 9),
+      metRps: 80,
+    })
+    const back = oneWorker()
+    add(back, windowOf(100, 4))
+    add(
+      back,
+      windowOf(100, (i) => (i < 600 ? 4 : 5)),
+    )
+    add(back, windowOf(100, 4))
+    expect([back.maySlowDown, back.relativeSpeed, back.windows.length]).toEqual([false, 1, 3])
+  })
+
+  test('but not where requests are refused: what is left of them comes otherwise', () => {
+    const seen = oneWorker()
+    add(seen, windowOf(100, 4))
+    expect(
+      add(
+        seen,
+        windowOf(90, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': 50 } }),
+      ),
+    ).toBe('counts')
+    expect([seen.relativeSpeed, seen.windows.length]).toEqual([1, 2])
+  })
+})

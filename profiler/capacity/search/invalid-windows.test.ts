@@ -1,0 +1,64 @@
+/**
+ * What becomes of a search, of which the machine spoils windows of open load; of its closed loops
+ * in spoilt-loops.test.ts.
+ */
+import { describe, expect, test } from 'vitest'
+import {
+  missing,
+  posterior,
+  rates,
+  searched,
+  ten,
+  windowOf,
+} from '../../testing/scripted-search.ts'
+
+describe('a window', () => {
+  const waited = { machineWait: { server: 0.5 } }
+
+  test('that host interference made invalid is played again, three times, at no cost to the budget', async () => {
+    const { asked, found } = await searched({
+      window: (load, i) => (i >= 1 && i <= 3 ? missing(load, waited) : windowOf(load)),
+    })
+    expect(rates(asked)).toEqual([775, 600, 600, 600, 600, 600])
+    expect(asked.map(({ seed }) => seed)).toEqual([7, 8, 9, 10, 11, 12])
+    expect(found.outcome).toBe('converged')
+  })
+
+  test('that stays spoilt ends the search: nothing is known', async () => {
+    const { asked, found } = await searched({
+      window: (load, i) => (i >= 1 ? missing(load, waited) : windowOf(load)),
+    })
+    expect(asked).toHaveLength(5)
+    expect(found).toMatchObject({
+      outcome: 'disturbed',
+      known: 'nothing',
+      capacityRps: 0,
+      capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+    })
+    expect(found.detail).toMatch(/^other work on this machine disturbed every window/)
+  })
+
+  test('that stays spoilt leaves what was known before', async () => {
+    const { asked, found } = await searched({
+      effort: ten,
+      window: (load, i) => (i >= 3 ? missing(load, waited) : windowOf(load)),
+      estimate: () => ({ ...posterior(600), capacityCi90Rps: [400, 700] }),
+    })
+    expect(asked).toHaveLength(7)
+    expect(found).toMatchObject({
+      outcome: 'budget',
+      known: 'held',
+      capacityRps: 600,
+      capacityCi90Rps: [400, 700],
+    })
+  })
+
+  test('that host interference made invalid and that held all the same is not played again', async () => {
+    const { asked, found } = await searched({
+      window: (load, i) => windowOf(load, 5, i >= 1 ? waited : {}),
+    })
+    expect(rates(asked)).toEqual([775, 600, 600])
+    expect(found).toMatchObject({ outcome: 'converged', known: 'held', capacityRps: 600 })
+    expect(found.capacityCi90Rps[0]).toBeLessThanOrEqual(600)
+  })
+})

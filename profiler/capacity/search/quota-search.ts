@@ -1,0 +1,89 @@
+/** Capacity of a server with a CPU quota, by open windows alone. */
+import { sum } from 'simple-statistics'
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import {
+  collectAnswerTimes,
+  countLoopConnections,
+  describeQuotaWait,
+  findLongestSilences,
+  periodMs,
+} from '../admission-limits/cpu-quota.ts'
+import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
+import type { Effort } from '../effort.ts'
+import type { Session } from '../session.ts'
+import { bisectRate } from './rate-bisection.ts'
+import type { ObservedWindow } from './short-windows.ts'
+
+/**
+ * Share of each period that a server may wait for its quota before a queue model of it is useless.
+ */
+const maxModelWaitShare = 0.4
+
+/**
+ * Searches for the capacity of a server that waits for its quota much of the time. Its waits depend
+ * on the load. Closed loops always use up the quota, so they do not show when waits occur under
+ * less load. Undefined for servers that wait little.
+ */
+export async function searchThrottledCapacity(
+  session: Session,
+  effort: Effort,
+  idle: LoadPoint,
+  aim: {
+    readonly seed: number
+    readonly capacityToBeatRps?: number
+    readonly expectedRps?: number
+  },
+  share: number,
+): Promise<SearchResult | undefined> {
+  if (share < maxModelWaitShare) return undefined
+  session.startBudget()
+  // A request that arrives during a wait has, on average, half of it ahead.
+  const delayedIdle = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
+  const found = await bisectRate(session, effort, delayedIdle, {
+    ...aim,
+    busy: measureLoopThroughput(session.loops),
+  })
+  const wide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
+  return {
+    ...found,
+    ...(wide && {
+      outcome: 'budget',
+      detail: 'open windows alone determine the capacity no more precisely',
+    }),
+    caveats: [describeQuotaWait(share)],
+  }
+}
+
+/**
+ * Throughput of loops over many connections, from the end of one wait to the end of a later one:
+ * incomplete periods hold more or less of the quota.
+ */
+function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | undefined {
+  const maxConnections = Math.max(...loops.map(countLoopConnections))
+  const spans = loops
+    .filter((loop) => countLoopConnections(loop) >= maxConnections / 2)
+    .flatMap((loop) => {
+      const ends = findLongestSilences(loop).map(({ endedMs }) => endedMs)
+      if (ends.length < 2) return []
+      const [fromMs, toMs] = [ends[0]!, ends.at(-1)!]
+      return [
+        {
+          answers: collectAnswerTimes(loop).filter((ms) => ms > fromMs && ms <= toMs).length,
+          seconds: (toMs - fromMs) / 1000,
+        },
+      ]
+    })
+  if (spans.length === 0) return undefined
+  const [answers, seconds] = [
+    sum(spans.map((span) => span.answers)),
+    sum(spans.map((span) => span.seconds)),
+  ]
+  return {
+    rateRps: answers / seconds,
+    seconds,
+    nEff: 0,
+    over: 1,
+    overload: { answers, seconds, dispersion: 1 },
+  }
+}

@@ -1,0 +1,278 @@
+/** The service log of a server: its departures, extracted from a run of load. */
+import type { LoadRun } from '../../model/load-run.ts'
+import { overlapsAny, type RunWithInterference, type TimeSpans } from '../host-interference.ts'
+
+/** A log of service steps, one array element each. A step leads from one departure to the next. */
+export interface ServiceLog {
+  /** Requests in the system when the step began, from 1. */
+  readonly present: number[]
+  readonly tookMs: number[]
+  readonly departed: number[]
+  /** Arrival rank of the first departing request among those present; 0 is the oldest. */
+  readonly rank: number[]
+  /** End of the step, ms from the start of its run. */
+  readonly endedMs: number[]
+  /**
+   * Time from the first to the last answer of the departing batch, ms; 0 for simultaneous or single
+   * answers.
+   */
+  readonly spreadMs: number[]
+}
+
+/**
+ * A run of open load with actual send times, the spans of host interference, and its service log.
+ */
+export interface ObservedRun extends RunWithInterference {
+  readonly log: ServiceLog
+}
+
+export const emptyServiceLog: ServiceLog = {
+  present: [],
+  tookMs: [],
+  departed: [],
+  rank: [],
+  endedMs: [],
+  spreadMs: [],
+}
+
+/**
+ * Service times of the requests of a run under an assumed discipline, as a log of single
+ * departures.
+ */
+export interface ServiceTimes {
+  readonly log: ServiceLog
+  /** Requests in the system at each arrival, without the arriving one. */
+  readonly found: readonly number[]
+}
+
+/** Logs steps of one request each. */
+export function logSingleServices(tookMs: number[], endedMs: number[]): ServiceLog {
+  const each = (value: number) => new Array<number>(tookMs.length).fill(value)
+  return { present: each(1), tookMs, departed: each(1), rank: each(0), endedMs, spreadMs: each(0) }
+}
+
+/**
+ * Squared coefficient of variation (SCV) of the gaps between departures from which a server counts
+ * as answering in bursts. Random departures have 1.
+ */
+const minBurstyScv = 3
+/**
+ * Longest gap while a batch is written, in units of `coalescingMs`: the writer or the reader may
+ * have to wait for a core.
+ */
+const maxWritePause = 3.3
+
+/** Departure coalescing tolerance, as a share of the unloaded latency. */
+const coalescingShare = 0.15
+
+/** Departures within this time of each other, ms, count as one batch. */
+export const departureCoalescingMs = (unloadedMs: number): number => coalescingShare * unloadedMs
+
+/**
+ * Extracts the service log of a run. Departures within `coalescingMs` of the first one form a
+ * batch. Servers that answer in bursts write a large batch answer by answer: there, a batch goes on
+ * while each answer closely follows the one before and its request was present when the step began.
+ * Failed requests, requests that were cut short and steps during host interference are left out.
+ */
+export function extractServiceLog(
+  run: LoadRun,
+  coalescingMs: number,
+  disturbed: TimeSpans = [],
+): ServiceLog {
+  const log: ServiceLog = {
+    present: [],
+    tookMs: [],
+    departed: [],
+    rank: [],
+    endedMs: [],
+    spreadMs: [],
+  }
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
+  const answered: number[] = []
+  for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
+  const endMs = (i: number) => run.sentMs[i]! + run.latencyMs[i]!
+  const leaving = answered.filter((i) => endMs(i) < lastMs).sort((a, b) => endMs(a) - endMs(b))
+  const present: number[] = []
+  let arrived = 0
+  let beganMs = 0
+  let began = 0
+  const isBursty = computeGapScv(run.sentMs, leaving, endMs) > minBurstyScv
+  // A request that arrives at the very time of an answer comes after the server began its next
+  // step.
+  const arrivesBefore = (ms: number) =>
+    arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
+  const admit = (untilMs: number) => {
+    while (arrivesBefore(untilMs)) present.push(answered[arrived++]!)
+  }
+  for (let next = 0; next < leaving.length; ) {
+    const atMs = endMs(leaving[next]!)
+    // An idle server begins its next step with the next arrival.
+    if (began === 0 && arrivesBefore(atMs)) {
+      beganMs = run.sentMs[answered[arrived]!]!
+      began = 1
+    }
+    admit(atMs)
+    let rank = Number.POSITIVE_INFINITY
+    let departed = 0
+    let endedMs = atMs
+    const isSameBatch = (request: number) =>
+      endMs(request) <= atMs + coalescingMs ||
+      (isBursty &&
+        endMs(request) <= endedMs + maxWritePause * coalescingMs &&
+        run.sentMs[request]! <= beganMs)
+    while (next < leaving.length && isSameBatch(leaving[next]!)) {
+      if (isBursty) endedMs = endMs(leaving[next]!)
+      const place = present.indexOf(leaving[next]!)
+      if (place >= 0) {
+        rank = Math.min(rank, place)
+        departed++
+        present.splice(place, 1)
+      } else arrived = skipArrival(answered, arrived, leaving[next]!)
+      next++
+    }
+    admit(endedMs)
+    if (departed === 0) continue
+    if (!overlapsAny(disturbed, beganMs, endedMs)) {
+      log.present.push(began)
+      log.tookMs.push(endedMs - beganMs)
+      log.departed.push(departed)
+      log.rank.push(rank)
+      log.endedMs.push(endedMs)
+      log.spreadMs.push(endedMs - atMs)
+    }
+    beganMs = endedMs
+    began = present.length
+  }
+  return log
+}
+
+const minRefusals = 5
+/**
+ * A full queue refuses at about its system capacity: at nine in ten refusals, at least this share
+ * of the maximum was present. Clients that give up leave the queue a little emptier.
+ */
+const minFullShare = 0.6
+
+/**
+ * Estimates the system capacity K (workers and queue) as the median number of requests present at
+ * refusals. Undefined with few refusals, and where refusals come at any queue length, as those of a
+ * rate limit do.
+ */
+export function estimateSystemCapacity(runs: readonly LoadRun[]): number | undefined {
+  const { counts, max } = countPresentAtRefusals(runs)
+  if (
+    counts.length < minRefusals ||
+    max < 2 ||
+    counts[Math.floor(counts.length / 10)]! < minFullShare * max
+  )
+    return undefined
+  return counts[Math.floor(counts.length / 2)]
+}
+
+/**
+ * Bounds the system capacity by the 10 % and 90 % quantiles of the requests present at refusals.
+ * Undefined with few refusals.
+ */
+export function boundSystemCapacity(
+  runs: readonly LoadRun[],
+): readonly [min: number, max: number] | undefined {
+  const { counts } = countPresentAtRefusals(runs)
+  const tenth = Math.floor(counts.length / 10)
+  return counts.length < minRefusals
+    ? undefined
+    : [counts[tenth]!, counts[counts.length - 1 - tenth]!]
+}
+
+/** Counts the requests present at each refusal, ascending, and the maximum ever present. */
+function countPresentAtRefusals(runs: readonly LoadRun[]): {
+  readonly counts: readonly number[]
+  readonly max: number
+} {
+  const counts: number[] = []
+  let max = 0
+  for (const { sentMs, latencyMs } of runs) {
+    // Failed requests (NaN) sort last.
+    const endsMs = sentMs.map((at, i) => at + latencyMs[i]!).sort()
+    let [taken, left] = [0, 0]
+    for (const [i, at] of sentMs.entries()) {
+      while (endsMs[left]! <= at) left++
+      if (Number.isNaN(latencyMs[i]!)) counts.push(taken - left)
+      else max = Math.max(max, ++taken - left)
+    }
+  }
+  return { counts: counts.sort((a, b) => a - b), max }
+}
+
+/** SCV of the gaps between departures while the server was busy. */
+function computeGapScv(
+  sentMs: Float64Array,
+  leaving: readonly number[],
+  endMs: (request: number) => number,
+): number {
+  const gaps: number[] = []
+  for (let i = 1; i < leaving.length; i++) {
+    const beforeMs = endMs(leaving[i - 1]!)
+    if (sentMs[leaving[i]!]! < beforeMs) gaps.push(endMs(leaving[i]!) - beforeMs)
+  }
+  const { mean, variance } = computeMoments(gaps, [...gaps.keys()])
+  return mean > 0 ? variance / mean ** 2 : 0
+}
+
+/** Removes a request that arrived and left within one batch from those still to arrive. */
+function skipArrival(answered: number[], from: number, request: number): number {
+  const place = answered.indexOf(request, from)
+  if (place >= 0) answered.splice(place, 1)
+  return from
+}
+
+export function joinServiceLogs(all: readonly ServiceLog[]): ServiceLog {
+  const joined = (of: keyof ServiceLog) => ([] as number[]).concat(...all.map((log) => log[of]))
+  return {
+    present: joined('present'),
+    tookMs: joined('tookMs'),
+    departed: joined('departed'),
+    rank: joined('rank'),
+    endedMs: joined('endedMs'),
+    spreadMs: joined('spreadMs'),
+  }
+}
+
+/** Slices every column of a log, as `Array.slice` does. */
+export function sliceServiceLog(log: ServiceLog, from: number, to?: number): ServiceLog {
+  return {
+    present: log.present.slice(from, to),
+    tookMs: log.tookMs.slice(from, to),
+    departed: log.departed.slice(from, to),
+    rank: log.rank.slice(from, to),
+    endedMs: log.endedMs.slice(from, to),
+    spreadMs: log.spreadMs.slice(from, to),
+  }
+}
+
+/** Keeps the steps whose index satisfies a predicate. */
+export function filterServiceLog(log: ServiceLog, predicate: (i: number) => boolean): ServiceLog {
+  const select = (values: readonly number[]) => values.filter((_, i) => predicate(i))
+  return {
+    present: select(log.present),
+    tookMs: select(log.tookMs),
+    departed: select(log.departed),
+    rank: select(log.rank),
+    endedMs: select(log.endedMs),
+    spreadMs: select(log.spreadMs),
+  }
+}
+
+/** Mean and variance of the values at the given indices. */
+export function computeMoments(
+  values: readonly number[],
+  of: readonly number[],
+): { mean: number; variance: number } {
+  let sum = 0
+  let squares = 0
+  for (const i of of) {
+    sum += values[i]!
+    squares += values[i]! ** 2
+  }
+  const mean = sum / of.length
+  return { mean, variance: Math.max(0, squares / of.length - mean ** 2) }
+}

@@ -1,0 +1,57 @@
+/** Sojourn times of requests, from arrival to answer. */
+import type { LoadRun } from '../../model/load-run.ts'
+
+/** Sojourns of the answered requests of a run, in arrival order. */
+interface Sojourns {
+  readonly sentMs: Float64Array
+  readonly endMs: Float64Array
+  /** Other requests in the system at each arrival. */
+  readonly foundPresent: Int32Array
+  /** Indices in departure order. */
+  readonly leaving: Int32Array
+}
+
+const memoised = new WeakMap<LoadRun, Sojourns>()
+
+/**
+ * Sojourns of the answered requests. Memoised for each run, as many candidate disciplines read the
+ * same one.
+ * @param overheadMs network and framework time of each request, by which its sojourn is shortened
+ */
+export function collectSojourns(run: LoadRun, overheadMs = 0): Sojourns {
+  let sojourns = memoised.get(run)
+  if (sojourns === undefined) {
+    sojourns = computeSojourns(run)
+    memoised.set(run, sojourns)
+  }
+  return overheadMs === 0 ? sojourns : subtractOverhead(overheadMs, sojourns)
+}
+
+function computeSojourns({ sentMs, latencyMs }: LoadRun): Sojourns {
+  const answered = [...sentMs.keys()]
+    .filter((i) => !Number.isNaN(latencyMs[i]!))
+    .sort((a, b) => sentMs[a]! - sentMs[b]!)
+  const arrivedMs = Float64Array.from(answered, (i) => sentMs[i]!)
+  const endMs = arrivedMs.map((ms, i) => ms + latencyMs[answered[i]!]!)
+  return inOrder(arrivedMs, endMs, [...endMs.keys()])
+}
+
+/**
+ * Delays every arrival by the overhead. A request departs as observed, but not before its arrival.
+ */
+function subtractOverhead(overheadMs: number, { sentMs, endMs, leaving }: Sojourns): Sojourns {
+  const arrivedMs = sentMs.map((ms) => ms + overheadMs)
+  const leftMs = endMs.map((ms, i) => Math.max(ms, arrivedMs[i]!))
+  return inOrder(arrivedMs, leftMs, [...leaving])
+}
+
+function inOrder(sentMs: Float64Array, endMs: Float64Array, positions: number[]): Sojourns {
+  const leaving = new Int32Array(positions.sort((a, b) => endMs[a]! - endMs[b]!))
+  let left = 0
+  const foundPresent = new Int32Array(sentMs.length)
+  for (const [taken, atMs] of sentMs.entries()) {
+    while (left < leaving.length && endMs[leaving[left]!]! <= atMs + 1e-6) left++
+    foundPresent[taken] = taken - left
+  }
+  return { sentMs, endMs, foundPresent, leaving }
+}

@@ -1,0 +1,226 @@
+/**
+ * Capacity of a server in virtual time. Its time is free, so long windows and plain bisection
+ * replace the search for real servers.
+ */
+
+import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
+import type { Load, Phase } from '../../model/load.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { Capacity, Measurement } from '../../model/measurement.ts'
+import {
+  judgeSloByInterval,
+  meetsSlo,
+  type Slo,
+  sloLimit,
+  sloName,
+  sloValue,
+} from '../../model/slo.ts'
+import type { Target } from '../../model/target.ts'
+import type { VirtualExpectation } from '../../model/virtual-server.ts'
+import { boundedBetween, noCapacity } from '../capacity-bounds.ts'
+import { type CountedSearch, searchCountedCapacity } from './counted-search.ts'
+
+export interface SimulatedCapacityOptions {
+  readonly target: Extract<Target, { kind: 'virtual' }>
+  readonly slo: Slo
+  readonly seed: number
+  readonly signal: AbortSignal
+  readonly arrivals?: Extract<Load, { kind: 'open' }>['arrivals']
+  readonly onStep?: (point: LoadPoint, phase: Phase) => void
+}
+
+/** Rates of the load curve, as shares of the capacity. */
+const curveParts = [0.3, 0.6, 0.85] as const
+const curveRequests = 1000
+const capacityRequests = 4000
+const unloadedRequests = 200
+const saturationRequests = 1500
+/** Requests of a window and of a long window, for streamed answers of hundreds of steps. */
+const streamWindows = [1000, 3000] as const
+const unloadedAnswers = 64
+/** Factor, and number of steps, by which the rate falls until a long window meets the SLO. */
+const longStep = 0.985
+const longSteps = 8
+/** Final ratio of the bracket of a streaming server. */
+const maxBracketRatio = 1.01
+/** First rates to try, as shares of the saturation: most servers meet their SLO close to it. */
+const firstRates = [0.8, 0.4, 0.1] as const
+const saturatingConnections = 256
+
+/**
+ * Finds the highest rate that meets the SLO in virtual time. `seconds` of the result are virtual.
+ */
+export function measureSimulatedCapacity(options: SimulatedCapacityOptions): Promise<Measurement> {
+  return new SimulatedMeasurement(options).run()
+}
+
+class SimulatedMeasurement {
+  private readonly generator = new VirtualLoadGenerator()
+  private readonly points: LoadPoint[] = []
+  /** Expectation of the server's own model, if it has one. */
+  private readonly expected: VirtualExpectation | undefined
+  private readonly arrivals: NonNullable<SimulatedCapacityOptions['arrivals']>
+
+  constructor(private readonly options: SimulatedCapacityOptions) {
+    const { target, slo, arrivals } = options
+    this.expected = target.server.expects?.(slo)
+    // A trace has a fixed rate.
+    this.arrivals =
+      arrivals === undefined || arrivals.kind === 'trace' ? { kind: 'poisson' } : arrivals
+  }
+
+  async run(): Promise<Measurement> {
+    const { slo, target } = this.options
+    const idle = await this.idle()
+    const result = (
+      saturationRps: number,
+      outcome: Measurement['outcome'],
+      capacity: Capacity,
+      detail?: string,
+    ): Measurement => ({
+      outcome,
+      ...capacity,
+      slo,
+      idle,
+      saturationRps,
+      points: this.points,
+      requests: this.points.reduce((sum, p) => sum + p.requests, 0),
+      seconds: this.points.reduce((sum, p) => sum + p.seconds, 0),
+      detail,
+      caveats: [],
+    })
+    if (!meetsSlo(idle, slo)) {
+      const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
+      return result(idle.achievedRps, 'slo-unattainable', noCapacity, detail)
+    }
+    // A closed loop may end before a large batch on a slow device, and the unloaded rate is a lower
+    // bound.
+    const saturationRps = Math.max(
+      idle.achievedRps,
+      (await this.measureSaturation(idle)).achievedRps,
+    )
+    const { server } = target
+    const { expects, countOver } = server
+    const capacity =
+      expects && countOver
+        ? await this.searchCounted(
+            { expects: expects.bind(server), countOver: countOver.bind(server) },
+            saturationRps,
+          )
+        : await this.bisect(idle, saturationRps)
+    return result(saturationRps, 'converged', capacity)
+  }
+
+  private async play(load: Load, phase: Phase): Promise<LoadPoint> {
+    const { target, slo, signal, onStep } = this.options
+    const point = await this.generator.run(target, load, slo, signal)
+    this.points.push(point)
+    onStep?.(point, phase)
+    return point
+  }
+
+  private closed(connections: number, durationS: number, phase: Phase): Promise<LoadPoint> {
+    return this.play({ kind: 'closed', connections, durationS }, phase)
+  }
+
+  private offer(rateRps: number, requests: number): Promise<LoadPoint> {
+    const { arrivals } = this
+    const durationS = requests / rateRps
+    return this.play(
+      { kind: 'open', rateRps, arrivals, durationS, seed: this.options.seed },
+      'search',
+    )
+  }
+
+  private async idle(): Promise<LoadPoint> {
+    const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
+    const first = await this.closed(
+      1,
+      boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.idleMs, seconds),
+      'idle',
+    )
+    // A streamed answer takes long, whatever the SLO counts.
+    return first.stream
+      ? this.closed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'idle')
+      : first
+  }
+
+  /**
+   * Measures the saturation with windows of several large batches: a window cut within its first
+   * batch shows almost no throughput.
+   */
+  private async measureSaturation(idle: LoadPoint): Promise<LoadPoint> {
+    const { slo } = this.options
+    const seconds = idle.stream
+      ? (2 * idle.stream.e2e.maxMs) / 1000
+      : boundSeconds(
+          saturationRequests,
+          this.expected?.saturationRps,
+          Math.max(1, (4 * slo.limitMs) / 1000),
+        )
+    const filled = await this.closed(saturatingConnections, seconds, 'saturation')
+    const slowest = filled.stream?.e2e ?? idle.stream?.e2e ?? filled
+    const enoughS = (4 * slowest.maxMs) / 1000
+    return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
+  }
+
+  /** Searches by the server's own count of violations, and plays the load curve beside it. */
+  private async searchCounted(
+    server: CountedSearch['server'],
+    saturationRps: number,
+  ): Promise<Capacity> {
+    const { slo, seed } = this.options
+    const capacity = searchCountedCapacity({
+      server,
+      slo,
+      seed,
+      arrivals: this.arrivals,
+      saturationRps,
+    })
+    const { capacityRps } = capacity
+    for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
+    // Shows what a looser SLO would allow.
+    await this.offer(
+      Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)),
+      curveRequests,
+    )
+    await this.offer(capacityRps, capacityRequests)
+    return capacity
+  }
+
+  /** Bisects the rate, then lowers it until a long window meets the SLO. */
+  private async bisect(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
+    const { slo } = this.options
+    let low = 0.005 * saturationRps
+    // Times per token do not show waiting: beyond saturation ever more answers wait.
+    let high = (idle.stream ? 1 : 1.05) * saturationRps
+    let ciMetRps = 0
+    let ciViolatedRps = high
+    while (high / low > maxBracketRatio) {
+      const first = firstRates
+        .map((part) => part * saturationRps)
+        .find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
+      const rateRps = first ?? Math.sqrt(low * high)
+      const point = await this.offer(rateRps, streamWindows[0])
+      if (meetsSlo(point, slo)) low = rateRps
+      else high = rateRps
+      if (judgeSloByInterval(point, slo) === true) ciMetRps = Math.max(ciMetRps, rateRps)
+      if (judgeSloByInterval(point, slo) === false) ciViolatedRps = Math.min(ciViolatedRps, rateRps)
+    }
+    // A short window near saturation ends before its queue has grown, so the rate must meet the SLO
+    // over a long one.
+    let capacityRps = low
+    for (
+      let step = 0;
+      step < longSteps && !meetsSlo(await this.offer(capacityRps, streamWindows[1]), slo);
+      step++
+    )
+      capacityRps *= longStep
+    const boundRps = Math.max(Math.min(ciViolatedRps, 1.05 * saturationRps), capacityRps)
+    return boundedBetween(Math.min(ciMetRps || low, capacityRps), boundRps, capacityRps)
+  }
+}
+
+/** Seconds for a number of requests at a rate, if that is known, and `seconds` at most. */
+const boundSeconds = (requests: number, rateRps: number | undefined, seconds: number): number =>
+  rateRps === undefined ? seconds : Math.min(seconds, requests / rateRps)

@@ -1,0 +1,121 @@
+import { describe, expect, test } from 'vitest'
+import type { Load } from '../model/load.ts'
+import type { Slo } from '../model/slo.ts'
+import type { VirtualServer } from '../model/virtual-server.ts'
+import { QueueServer } from '../testing/queue-server.ts'
+import { runOf } from '../testing/scripted-generator.ts'
+import { measureCapacity } from './measure.ts'
+import {
+  areMediansContradictory,
+  extractUnloadedLatencies,
+  medianWithError,
+} from './unloaded-latency.ts'
+
+const load: Load = {
+  kind: 'open',
+  rateRps: 10,
+  durationS: 1,
+  arrivals: { kind: 'poisson' },
+  seed: 1,
+}
+const run = (sentMs: number[], latencyMs: number[], more = {}) =>
+  runOf(load, latencyMs, { sentMs: Float64Array.from(sentMs), ...more })
+
+describe('requests that met nobody', () => {
+  test('found the server empty and left before the next came', () => {
+    expect(extractUnloadedLatencies(run([0, 10, 20, 24, 40], [5, 10, 6, 9, 7]))).toEqual([5, 10, 7])
+    // One that stays long is met by all until it leaves.
+    expect(extractUnloadedLatencies(run([0, 10, 20, 40], [30, 5, 5, 6]))).toEqual([6])
+  })
+
+  test('are timed from when they were sent, and end with the window or the first failure', () => {
+    expect(
+      extractUnloadedLatencies(run([0, 10, 20], [6, 7, 8], { lateMs: Float64Array.of(1, 2, 0) })),
+    ).toEqual([5, 5, 8])
+    expect(extractUnloadedLatencies(run([0, 10, 20], [5, 5, 5], { cutMs: 25 }))).toEqual([5, 5])
+    expect(extractUnloadedLatencies(run([0, 10, 20], [5, Number.NaN, 5]))).toEqual([5])
+  })
+})
+
+describe('two lots of them', () => {
+  const lot = (ms: number, n = 12) =>
+    Array.from({ length: n }, (_, i) => ms * (i % 3 === 0 ? 0.99 : i % 3 === 1 ? 1 : 1.01))
+
+  test('contradict each other beyond a quarter, a fiftieth of the limit and half a millisecond', () => {
+    expect([
+      areMediansContradictory(lot(8), lot(9.9), 60),
+      areMediansContradictory(lot(8), lot(10.3), 60),
+    ]).toEqual([false, true])
+    expect([
+      areMediansContradictory(lot(8), lot(10.9), 150),
+      areMediansContradictory(lot(8), lot(11.2), 150),
+    ]).toEqual([false, true])
+    expect([
+      areMediansContradictory(lot(0.3), lot(0.75), 10),
+      areMediansContradictory(lot(0.3), lot(0.85), 10),
+    ]).toEqual([false, true])
+  })
+
+  test('do not within chance, or where a dozen are too few', () => {
+    const wide = (ms: number) => Array.from({ length: 16 }, (_, i) => ms * (0.2 + 0.1 * i))
+    expect(areMediansContradictory(wide(10), wide(13), 60)).toBe(false)
+    expect(medianWithError(wide(10)).errorMs).toBeGreaterThan(1)
+    expect([
+      areMediansContradictory(lot(8, 11), lot(20), 60),
+      areMediansContradictory(lot(8), lot(20, 11), 60),
+    ]).toEqual([false, false])
+  })
+})
+
+describe('an idle latency that requests under open load contradict', () => {
+  const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
+  const fifo = (serviceMs: () => number) =>
+    new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs })
+  const measured = (server: VirtualServer, onStep = (_phase: string) => {}) =>
+    measureCapacity({
+      target: { kind: 'virtual', server },
+      slo,
+      signal: new AbortController().signal,
+      effort: 'quick',
+      seed: 5,
+      onStep: (_, phase) => onStep(phase),
+    })
+
+  test('is measured again, and the later one told: the server had changed', async () => {
+    let ms = 12
+    const found = await measured(
+      fifo(() => ms),
+      (phase) => {
+        if (phase === 'idle') ms = 8
+      },
+    )
+    expect(found.idle.p50Ms).toBeCloseTo(8, 6)
+    expect(found.caveats.join()).toMatch(
+      /one request at a time took 12\.0 ms before the load and 8\.00 ms after it, requests that met no other under load took 8\.00 ms: the server changed/,
+    )
+    expect(found.capacityRps).toBeGreaterThan(80)
+    expect(found.capacityRps).toBeLessThan(96)
+  })
+
+  test('and that stays as it was is told with what contradicts it', async () => {
+    // Sleeps between requests, and takes 4 ms to wake: a closed loop never lets it.
+    const [awake, sleepy] = [fifo(() => 8), fifo(() => 12)]
+    const found = await measured({
+      play: (given) => (given.kind === 'closed' ? awake : sleepy).play(given),
+    })
+    expect(found.idle.p50Ms).toBeCloseTo(8, 6)
+    expect(found.caveats.join()).toMatch(
+      /requests that met no other under load took 12\.0 ms: the unloaded latency under open load differs/,
+    )
+  })
+
+  test('is measured once where nothing does', async () => {
+    const phases: string[] = []
+    const found = await measured(
+      fifo(() => 8),
+      (phase) => phases.push(phase),
+    )
+    expect(phases.lastIndexOf('idle')).toBe(phases.indexOf('idle'))
+    expect(found.caveats).toEqual([])
+  })
+})

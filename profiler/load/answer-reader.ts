@@ -1,0 +1,51 @@
+import type { StreamTimes } from './sender.ts'
+
+/** Reads one answer with a 2xx status. */
+export interface AnswerReader {
+  /** The chunk belongs to the reader during the call only. */
+  read(chunk: Buffer): void
+  /** Ends the answer: the class of an error, undefined for a good answer. */
+  end(): { readonly failure: string | undefined; readonly stream?: StreamTimes | undefined }
+  /** Error class of a broken answer that is due to the answer rather than the connection. */
+  broken(): string | undefined
+}
+
+/** An answer is good when it contains the string that every good answer contains. */
+export class WholeAnswer implements AnswerReader {
+  private found: boolean
+  /** As many last bytes as may begin the string. */
+  private tail = Buffer.alloc(0)
+
+  constructor(private readonly expect: string | undefined) {
+    this.found = expect === undefined
+  }
+
+  read(chunk: Buffer): void {
+    if (this.found) return
+    const text = this.tail.length === 0 ? chunk : Buffer.concat([this.tail, chunk])
+    this.found = text.includes(this.expect!)
+    if (!this.found)
+      this.tail = Buffer.from(
+        text.subarray(Math.max(0, text.length - Buffer.byteLength(this.expect!) + 1)),
+      )
+  }
+
+  end() {
+    return { failure: this.found ? undefined : 'bad answer' }
+  }
+
+  broken(): undefined {}
+}
+
+/** Error class of an answer that exceeds the size limit. */
+export const tooLarge = 'answer too large'
+
+/** Error class of an answer with a wrong or unknown content encoding. */
+export const badEncoding = 'bad encoding'
+
+/** Outcome of a complete answer: an error class by its status, else that of its reader. */
+export const resolveOutcome = (
+  status: number,
+  reader: AnswerReader,
+): ReturnType<AnswerReader['end']> =>
+  status < 200 || status > 299 ? { failure: `status ${status}` } : reader.end()

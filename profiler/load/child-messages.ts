@@ -1,0 +1,22 @@
+/**
+ * Messages between the parent and the child process of the generator, over the process channel
+ * (structured clone).
+ */
+
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Target } from '../model/target.ts'
+
+export type HttpTarget = Extract<Target, { kind: 'http' }>
+
+export type ToChild =
+  | { readonly type: 'target'; readonly target: HttpTarget }
+  | { readonly type: 'play'; readonly load: Load }
+  /** Ends the running load at once; the reply is 'aborted'. */
+  | { readonly type: 'abort' }
+
+export type FromChild =
+  | { readonly type: 'ready' }
+  | { readonly type: 'played'; readonly run: LoadRun }
+  | { readonly type: 'aborted' }
+  | { readonly type: 'failed'; readonly message: string }

@@ -1,0 +1,37 @@
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { HttpTarget } from './child-messages.ts'
+import { Exchanges } from './exchanges.ts'
+import type { Sender } from './sender.ts'
+
+const pauseAfterFailureMs = 20
+
+/**
+ * Plays a closed loop over any sender: each connection sends when its last request has ended.
+ * Requests in progress at the end are awaited up to the target's timeout.
+ */
+export async function playClosed(
+  target: HttpTarget,
+  load: Extract<Load, { kind: 'closed' }>,
+  sender: Sender,
+  signal: AbortSignal,
+): Promise<LoadRun> {
+  await sender.connect()
+  const endMs = load.durationS * 1000
+  const exchanges = new Exchanges(target, sender)
+  let going = load.connections
+  const sendNext = () => {
+    const now = exchanges.now()
+    if (now < endMs && !signal.aborted) exchanges.send(now, ended)
+    else if (--going === 0) exchanges.end()
+  }
+  const ended = (failure: string | undefined) => {
+    if (failure === undefined) sendNext()
+    // A server that refuses at once must not be flooded.
+    else setTimeout(sendNext, Math.min(pauseAfterFailureMs, Math.max(0, endMs - exchanges.now())))
+  }
+  await exchanges.run(signal, () => {
+    for (let i = 0; i < load.connections; i++) sendNext()
+  })
+  return exchanges.result(load, { seconds: Math.min(exchanges.now(), endMs) / 1000 })
+}

@@ -1,0 +1,124 @@
+/**
+ * Decodes compressed bodies (RFC 9110, section 8.4) chunk by chunk, so that streams are read as
+ * they arrive.
+ */
+import { pipeline } from 'node:stream/promises'
+import {
+  type BrotliDecompress,
+  constants,
+  createBrotliDecompress,
+  createGunzip,
+  createInflate,
+  type Gunzip,
+  type Inflate,
+} from 'node:zlib'
+
+const gzipFlush = { flush: constants.Z_SYNC_FLUSH, finishFlush: constants.Z_SYNC_FLUSH }
+const decoders: Readonly<Record<string, () => Gunzip | Inflate | BrotliDecompress>> = {
+  gzip: () => createGunzip(gzipFlush),
+  'x-gzip': () => createGunzip(gzipFlush),
+  deflate: () => createInflate(gzipFlush),
+  br: () =>
+    createBrotliDecompress({
+      flush: constants.BROTLI_OPERATION_FLUSH,
+      finishFlush: constants.BROTLI_OPERATION_FLUSH,
+    }),
+}
+
+const decoderOf = (encoding: string) => decoders[encoding.trim().toLowerCase()]?.()
+
+export const isEncoded = (encoding: string | undefined): encoding is string =>
+  encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
+
+/** Decodes one body. Chunks of a plain one are read at once. */
+export class BodyDecoder {
+  private readonly decoder: ReturnType<typeof decoderOf>
+  private fault = false
+  private over = false
+  private ended: ((fault: boolean) => void) | undefined
+
+  /** @param read not called after `end` has reported, or after `abandon` */
+  constructor(
+    encoding: string | undefined,
+    private readonly read: (chunk: Buffer) => void,
+  ) {
+    if (!isEncoded(encoding)) return
+    this.decoder = decoderOf(encoding)
+    this.fault = this.decoder === undefined
+    this.decoder?.on('data', (chunk: Buffer) => {
+      if (!this.over) read(chunk)
+    })
+    this.decoder?.on('end', () => this.tell())
+    this.decoder?.on('error', () => {
+      this.fault = true
+      this.tell()
+    })
+  }
+
+  write(chunk: Buffer): void {
+    if (this.over || this.fault) return
+    // The decoder reads it later, while the connection may reuse its memory.
+    if (this.decoder !== undefined) this.decoder.write(Buffer.from(chunk))
+    else this.read(chunk)
+  }
+
+  /**
+   * @param ended called once, with whether the body violated its encoding; at once for a plain body
+   */
+  end(ended: (fault: boolean) => void): void {
+    this.ended = ended
+    if (this.decoder === undefined || this.fault) this.tell()
+    else this.decoder.end()
+  }
+
+  abandon(): void {
+    this.over = true
+    this.decoder?.destroy()
+  }
+
+  private tell(): void {
+    const { ended } = this
+    if (ended === undefined || this.over) return
+    this.over = true
+    ended(this.fault)
+  }
+}
+
+/**
+ * Decodes a whole body. Rejects with an Error for a body that violates its encoding, and for
+ * unknown encodings.
+ */
+export function decoded(
+  body: AsyncIterable<Uint8Array>,
+  encoding: string | undefined,
+): AsyncIterable<Uint8Array> {
+  return isEncoded(encoding) ? decodedChunks(body, encoding) : body
+}
+
+async function* decodedChunks(
+  body: AsyncIterable<Uint8Array>,
+  encoding: string,
+): AsyncGenerator<Uint8Array> {
+  const decoder = decoderOf(encoding)
+  if (decoder === undefined) throw new Error(`a body that is no ${encoding}`)
+  let own: { readonly error: unknown } | undefined
+  async function* source() {
+    try {
+      yield* body
+    } catch (error) {
+      own = { error }
+      throw error
+    }
+  }
+  // Each chunk is decoded once the last one was consumed, so a reader can stop a decompression
+  // bomb.
+  const ended = pipeline(source, decoder).catch(() => {})
+  try {
+    yield* decoder
+  } catch {
+    throw own ? own.error : new Error(`a body that is no ${encoding}`)
+  } finally {
+    decoder.destroy()
+    await ended
+  }
+}

@@ -1,0 +1,169 @@
+import { performance } from 'node:perf_hooks'
+import type { Load } from '../model/load.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { HttpTarget } from './child-messages.ts'
+import { Recorder } from './recorder.ts'
+import type { Sender, Sent, StreamTimes } from './sender.ts'
+import { StallWatch } from './stall-watch.ts'
+
+/** A request in progress. */
+interface Exchange {
+  readonly index: number
+  readonly intendedMs: number
+  readonly atEnd: AtEnd
+  abandon(): void
+}
+
+type AtEnd = (failure: string | undefined, latencyMs: number) => void
+
+const sweepPeriodMs = 10
+/** A server is silent after this multiple of the longest wait for it so far. */
+const waitsOfSilence = 3
+
+/**
+ * State shared by all loops over a sender: a clock, the requests in progress in send order, their
+ * deadlines, and a watch over this process.
+ */
+export class Exchanges {
+  readonly underWay = new Set<Exchange>()
+  private readonly recorder = new Recorder()
+  /** By performance.now(). */
+  readonly startMs: number
+  private readonly cpu = process.cpuUsage()
+  private readonly watch = new StallWatch(sweepPeriodMs)
+  private readonly countsBefore: Sender['counts']
+  private finished: () => void = () => {}
+
+  /** @param leadMs time until the run starts */
+  constructor(
+    private readonly target: HttpTarget,
+    private readonly sender: Sender,
+    private readonly leadMs = 0,
+  ) {
+    this.countsBefore = sender.counts && { ...sender.counts }
+    this.startMs = performance.now() + leadMs
+  }
+
+  /** Milliseconds since the start. */
+  now(): number {
+    return performance.now() - this.startMs
+  }
+
+  /**
+   * Sends the next body and reports how it ended: by an answer, its deadline, or an error class.
+   */
+  send(intendedMs: number, atEnd: AtEnd): void {
+    const index = this.recorder.open(intendedMs, this.now() - intendedMs)
+    let sent: Sent | undefined
+    const exchange: Exchange = { index, intendedMs, atEnd, abandon: () => sent?.abandon() }
+    this.underWay.add(exchange)
+    sent = this.sender.send(index, (failure, stream) => this.ended(exchange, failure, stream))
+    if (sent.requestClass !== undefined) this.recorder.ofClass(index, sent.requestClass)
+  }
+
+  /** Counts a request that was not sent as failed. */
+  drop(intendedMs: number): void {
+    this.recorder.failed(this.recorder.open(intendedMs, this.now() - intendedMs), 'dropped')
+  }
+
+  /**
+   * Runs until `end` is called. Rejects with the signal's reason.
+   * @param sweep called every 10 ms
+   */
+  async run(
+    signal: AbortSignal,
+    begin: () => void,
+    sweep: (nowMs: number) => void = () => {},
+  ): Promise<void> {
+    const finished = new Promise<void>((resolve) => {
+      this.finished = resolve
+    })
+    const abort = () => this.finished()
+    signal.addEventListener('abort', abort, { once: true })
+    const sweeper = setInterval(() => {
+      const now = this.now()
+      this.watch.tick(now)
+      this.giveUp(now)
+      sweep(now)
+    }, sweepPeriodMs)
+    try {
+      begin()
+      await finished
+    } finally {
+      clearInterval(sweeper)
+      signal.removeEventListener('abort', abort)
+      if (signal.aborted) for (const exchange of this.underWay) exchange.abandon()
+    }
+    signal.throwIfAborted()
+  }
+
+  end(): void {
+    this.finished()
+  }
+
+  /**
+   * Ends the run. Requests in progress count with the age they reached, a lower bound of their
+   * latency.
+   */
+  cutShort(nowMs: number): void {
+    for (const exchange of this.underWay) {
+      this.recorder.answered(exchange.index, nowMs - exchange.intendedMs)
+      exchange.abandon()
+    }
+    this.underWay.clear()
+    this.finished()
+  }
+
+  result(
+    load: Load,
+    { seconds, planned, cutMs }: { seconds: number; planned?: number; cutMs?: number },
+  ): LoadRun {
+    const used = process.cpuUsage(this.cpu)
+    const elapsedMs = this.now() + this.leadMs
+    const { counts } = this.sender
+    const since = (name: 'opened' | 'closed' | 'retried') =>
+      counts![name] - this.countsBefore![name]
+    return this.recorder.finish(load, {
+      seconds,
+      planned,
+      cutMs,
+      stallsMs: this.watch.stallsMs(),
+      elapsedS: elapsedMs / 1000,
+      generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
+      ...(counts && {
+        connections: {
+          opened: since('opened'),
+          closed: since('closed'),
+          retried: since('retried'),
+        },
+      }),
+    })
+  }
+
+  private ended(exchange: Exchange, failure: string | undefined, stream?: StreamTimes): void {
+    if (!this.underWay.delete(exchange)) return
+    const latencyMs = this.now() - exchange.intendedMs
+    if (failure === undefined) this.recorder.answered(exchange.index, latencyMs, stream)
+    else this.recorder.failed(exchange.index, failure)
+    exchange.atEnd(failure, latencyMs)
+  }
+
+  private giveUp(nowMs: number): void {
+    const silent = this.isSilent(nowMs)
+    for (const exchange of this.underWay) {
+      if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
+      exchange.abandon()
+      this.ended(exchange, 'timeout')
+    }
+  }
+
+  /** Whether a server of streams has fallen silent while requests were in progress. */
+  private isSilent(nowMs: number): boolean {
+    const { heard } = this.sender
+    const { silentMs } = this.target
+    const [oldest] = this.underWay
+    if (silentMs === undefined || heard === undefined || oldest === undefined) return false
+    const sinceMs = Math.max(heard.lastMs - this.startMs, oldest.intendedMs)
+    return nowMs - sinceMs > Math.max(silentMs, waitsOfSilence * heard.longestWaitMs)
+  }
+}

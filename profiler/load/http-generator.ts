@@ -1,0 +1,141 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import { forkEntry } from '../module-entry.ts'
+import { GeneratorError } from '../profiler-errors.ts'
+import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
+import { summariseRun } from './load-point.ts'
+import { watchMachine } from './machine-watch.ts'
+import { checkLoad } from './play-load.ts'
+
+/** Shorter windows end before the system's clocks have ticked. */
+const minWatchedS = 0.2
+
+/**
+ * Loads HTTP servers from its own child process, which starts with the first load and lasts until
+ * `close`.
+ */
+export class HttpLoadGenerator implements LoadGenerator {
+  readonly name = 'http'
+  private child: ChildProcess | undefined
+  private stderr = ''
+  private sentTarget: HttpTarget | undefined
+  private busy = false
+
+  async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
+    return summariseRun(await this.play(target, load, signal), slo)
+  }
+
+  async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {
+    if (target.kind !== 'http')
+      throw new GeneratorError('the HTTP load generator was given a target that is not HTTP')
+    if (target.bodies.length === 0)
+      throw new GeneratorError(
+        'no request bodies to send',
+        'the payload pool must hold at least one body',
+      )
+    checkLoad(load)
+    signal.throwIfAborted()
+    if (this.busy) throw new GeneratorError('the load generator is already playing a load')
+    this.busy = true
+    try {
+      const child = await this.start()
+      if (this.sentTarget !== target) {
+        const { serverPids: _, meaning: __, sample, ...plain } = target
+        this.tell(child, {
+          type: 'target',
+          target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) },
+        })
+        this.sentTarget = target
+      }
+      const told =
+        load.durationS < minWatchedS
+          ? undefined
+          : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
+      const { sampled, ...run } = await this.exchange(child, load, signal)
+      for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
+      return told === undefined ? run : { ...run, machineWait: told() }
+    } finally {
+      this.busy = false
+    }
+  }
+
+  async close(): Promise<void> {
+    const child = this.child
+    this.child = undefined
+    this.sentTarget = undefined
+    if (child === undefined || child.exitCode !== null || child.signalCode !== null) return
+    const exited = once(child, 'exit')
+    child.kill('SIGKILL')
+    await exited
+  }
+
+  private async start(): Promise<ChildProcess> {
+    if (this.child?.connected) return this.child
+    const child = forkEntry('./child', import.meta.url)
+    this.child = child
+    this.sentTarget = undefined
+    this.stderr = ''
+    child.stderr?.on('data', (chunk: Buffer) => {
+      this.stderr = (this.stderr + chunk.toString()).slice(-4000)
+    })
+    await this.answer(child)
+    return child
+  }
+
+  private async exchange(child: ChildProcess, load: Load, signal: AbortSignal): Promise<LoadRun> {
+    signal.throwIfAborted()
+    const abort = () => this.tell(child, { type: 'abort' })
+    signal.addEventListener('abort', abort, { once: true })
+    try {
+      const answered = this.answer(child)
+      this.tell(child, { type: 'play', load })
+      const answer = await answered
+      if (answer.type === 'played') return answer.run
+      if (answer.type === 'failed')
+        throw new GeneratorError(`the load generator failed: ${answer.message}`)
+      signal.throwIfAborted()
+      throw new GeneratorError(`the load generator answered '${answer.type}' to a load`)
+    } finally {
+      signal.removeEventListener('abort', abort)
+    }
+  }
+
+  private tell(child: ChildProcess, message: ToChild): void {
+    if (child.connected) child.send(message)
+  }
+
+  private answer(child: ChildProcess): Promise<FromChild> {
+    return new Promise((resolve, reject) => {
+      const settle = () => {
+        child.off('message', onMessage)
+        child.off('exit', onExit)
+        child.off('error', onError)
+      }
+      const onMessage = (message: unknown) => {
+        settle()
+        resolve(message as FromChild)
+      }
+      const onExit = (code: number | null, killedBy: string | null) => {
+        settle()
+        reject(
+          new GeneratorError(
+            `the load generator's process ended (${killedBy ?? `exit code ${code}`}) ${this.stderr}`.trim(),
+          ),
+        )
+      }
+      const onError = (error: Error) => {
+        settle()
+        reject(new GeneratorError(`the load generator's process could not run: ${error.message}`))
+      }
+      child.on('message', onMessage)
+      child.on('exit', onExit)
+      child.on('error', onError)
+    })
+  }
+}

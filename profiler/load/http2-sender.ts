@@ -1,0 +1,180 @@
+import { type ClientHttp2Stream, constants } from 'node:http2'
+import { answerBytes } from '../bounded-reader.ts'
+import {
+  type AnswerReader,
+  badEncoding,
+  resolveOutcome,
+  tooLarge,
+  WholeAnswer,
+} from './answer-reader.ts'
+import { AnswerSampler } from './answer-sampler.ts'
+import type { HttpTarget } from './child-messages.ts'
+import { BodyDecoder } from './content-encoding.ts'
+import { Http2Connection, type Http2Request } from './http2-connection.ts'
+import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
+import { tlsChecks } from './tls.ts'
+
+const defaultConnections = 512
+/** Concurrent requests per connection, unless the server allows fewer. */
+const streamsPerConnection = 100
+
+/**
+ * Sends requests as streams over shared connections. It opens another connection when all are full;
+ * further requests wait.
+ */
+export class Http2Sender implements Sender {
+  private readonly requests: readonly Http2Request[]
+  private readonly sampler: AnswerSampler
+  private readonly checks: ReturnType<typeof tlsChecks>
+  /** Number of requests in progress on each connection. */
+  private readonly connections = new Map<Http2Connection, number>()
+  private readonly waiting: Exchange[] = []
+  readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
+
+  constructor(
+    private readonly target: HttpTarget,
+    private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
+  ) {
+    this.sampler = new AnswerSampler(target)
+    this.checks = tlsChecks(target.tls)
+    this.requests = oncePerBody(target, ({ contentType, body }) => ({
+      headers: {
+        ...target.headers,
+        ':method': 'POST',
+        ':path': target.path,
+        'content-type': contentType,
+      },
+      body: typeof body === 'string' ? Buffer.from(body) : body,
+    }))
+  }
+
+  async connect(): Promise<void> {}
+
+  takeSampled() {
+    return this.sampler.take()
+  }
+
+  send(index: number, ended: Ended): { abandon(): void } {
+    const body = index % this.requests.length
+    const exchange = new Exchange(
+      this.requests[body]!,
+      ended,
+      this.sampler.reading(body, this.reader()),
+      (again) => {
+        this.counts.retried++
+        this.waiting.unshift(again)
+        this.startWaiting()
+      },
+    )
+    this.waiting.push(exchange)
+    this.startWaiting()
+    return exchange
+  }
+
+  async close(): Promise<void> {
+    for (const { session } of this.connections.keys()) session.destroy()
+    this.connections.clear()
+  }
+
+  private startWaiting(): void {
+    while (this.waiting.length > 0) {
+      if (this.waiting[0]!.abandoned) {
+        this.waiting.shift()
+        continue
+      }
+      const connection = this.withRoom() ?? this.open()
+      if (connection === undefined) return
+      this.add(connection, 1)
+      this.waiting.shift()!.start(connection, () => {
+        this.add(connection, -1)
+        this.startWaiting()
+      })
+    }
+  }
+
+  private add(connection: Http2Connection, streams: number): void {
+    const before = this.connections.get(connection)
+    if (before !== undefined) this.connections.set(connection, before + streams)
+  }
+
+  private withRoom(): Http2Connection | undefined {
+    for (const [connection, streams] of this.connections) {
+      // The end of the connection is reported a turn later.
+      if (connection.session.closed || connection.session.destroyed) continue
+      const most = Math.min(
+        streamsPerConnection,
+        connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection,
+      )
+      if (streams < most) return connection
+    }
+    return undefined
+  }
+
+  private open(): Http2Connection | undefined {
+    if (this.connections.size >= (this.target.connections ?? defaultConnections)) return undefined
+    this.counts.opened++
+    const connection: Http2Connection = new Http2Connection(this.target.url, this.checks, () => {
+      if (this.connections.delete(connection)) this.counts.closed++
+    })
+    this.connections.set(connection, 0)
+    return connection
+  }
+}
+
+/** One request and its answer. */
+class Exchange {
+  abandoned = false
+  private stream: ClientHttp2Stream | undefined
+  private retried = false
+
+  constructor(
+    private readonly request: Http2Request,
+    private readonly ended: Ended,
+    private readonly reader: AnswerReader,
+    private readonly again: (exchange: Exchange) => void,
+  ) {}
+
+  abandon(): void {
+    this.abandoned = true
+    this.stream?.close(constants.NGHTTP2_CANCEL)
+  }
+
+  /** @param released called once, when its slot on the connection is free again */
+  start(connection: Http2Connection, released: () => void): void {
+    let room = answerBytes()
+    const read = (chunk: Buffer) => {
+      room -= chunk.length
+      if (room >= 0) this.reader.read(chunk)
+      else this.stream?.close(constants.NGHTTP2_CANCEL)
+    }
+    let decoder: BodyDecoder | undefined
+    let encoding: string | undefined
+    const take = (chunk: Buffer) => {
+      decoder ??= new BodyDecoder(encoding, read)
+      decoder.write(chunk)
+    }
+    this.stream = connection.send(this.request, take, (end) => {
+      released()
+      if (this.abandoned) return decoder?.abandon()
+      if (room < 0) return this.ended(tooLarge)
+      if ('failure' in end) {
+        if (!end.untaken || this.retried) return this.ended(this.reader.broken() ?? end.failure)
+        this.retried = true
+        return this.again(this)
+      }
+      const over = (fault: boolean) => {
+        if (this.abandoned) return
+        if (room < 0) return this.ended(tooLarge)
+        const { failure, stream } = fault
+          ? { failure: badEncoding }
+          : resolveOutcome(Number(end.headers[':status']), this.reader)
+        this.ended(failure, stream)
+      }
+      if (decoder === undefined) over(false)
+      else decoder.end(over)
+    })
+    this.stream.on('response', (headers) => {
+      encoding = headers['content-encoding']
+    })
+  }
+}

@@ -1,0 +1,70 @@
+/**
+ * Histograms of the latencies of a window: counts in bins of equal ratio, without empty bins. They
+ * are bounded in size (some hundred numbers), plain JSON, and bound the number of requests within
+ * any limit to those of one bin.
+ */
+import type { RecordedLatencies } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import { dispersion } from '../statistics/dependence.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
+
+/** Bins per doubling: each is 4.4 % wide. */
+const perDoubling = 16
+const minMs = 1e-3
+const maxMs = 3_600_000
+
+const binOf = (ms: number): number =>
+  Math.floor(perDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
+
+/** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
+export const middleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / perDoubling)
+
+/** Quantiles beyond which the clustering of slow requests is measured. */
+const tails = [0.5, 0.9, 0.95, 0.99]
+
+/** Bin, count, bin, count, ... of the answered requests (NaN are left out), in ascending order. */
+function countBins(latencyMs: Float64Array): number[] {
+  const counts = new Map<number, number>()
+  for (const ms of latencyMs)
+    if (!Number.isNaN(ms)) counts.set(binOf(ms), (counts.get(binOf(ms)) ?? 0) + 1)
+  return [...counts].sort(([a], [b]) => a - b).flat()
+}
+
+/**
+ * Records the latencies of a run, of whole answers and parts of streams, and their dispersion.
+ * `run` as played, not as an SLO counts it.
+ */
+export function recordLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
+  const each = stream?.latenciesMs ?? { e2e: latencyMs }
+  return {
+    e2e: countBins(each.e2e),
+    ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, countBins(ms)])),
+    dispersion: Number(Math.max(...Object.values(each).map(largestDispersion)).toPrecision(4)),
+  }
+}
+
+function largestDispersion(latencyMs: Float64Array): number {
+  const slow = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
+  const sorted = slow.slice().sort()
+  return Math.max(
+    1,
+    ...tails.map((tail) => {
+      const limit = quantileOfSorted(sorted, tail)
+      return dispersion(Uint8Array.from(slow, (ms) => (ms > limit ? 1 : 0)))
+    }),
+  )
+}
+
+/** Bounds the number of answers within `limitMs`. */
+export function countWithin(
+  record: readonly number[],
+  limitMs: number,
+): readonly [min: number, max: number] {
+  const limitBin = binOf(limitMs)
+  let [min, max] = [0, 0]
+  for (let i = 0; i < record.length; i += 2) {
+    if (record[i]! < limitBin) min += record[i + 1]!
+    if (record[i]! <= limitBin) max += record[i + 1]!
+  }
+  return [min, max]
+}

@@ -1,0 +1,33 @@
+/** Thread of the pacer: sleeps until the next scheduled time and wakes the sending thread. */
+import { parentPort, workerData } from 'node:worker_threads'
+
+export interface Pace {
+  /** Number of the run, which is over once the shared counter differs. */
+  readonly run: number
+  readonly atMs: Float64Array
+  /** By the monotonic clock. */
+  readonly startMs: number
+}
+
+const control = workerData as Int32Array
+const port = parentPort!
+
+const monotonicMs = () => {
+  const [seconds, nanoseconds] = process.hrtime()
+  return seconds * 1000 + nanoseconds / 1e6
+}
+
+port.on('message', ({ run, atMs, startMs }: Pace) => {
+  for (let next = 0; next < atMs.length && Atomics.load(control, 0) === run; ) {
+    const leftMs = startMs + atMs[next]! - monotonicMs()
+    if (leftMs > 0) {
+      Atomics.wait(control, 0, run, leftMs)
+      continue
+    }
+    const now = monotonicMs() - startMs
+    while (next < atMs.length && atMs[next]! <= now) next++
+    // A sender that was woken but has not run yet will find all due requests.
+    if (Atomics.exchange(control, 1, 1) === 0) port.postMessage(undefined)
+  }
+})
+port.postMessage(undefined)

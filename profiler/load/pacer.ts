@@ -1,0 +1,65 @@
+/**
+ * Wakes this thread at scheduled times. Timers of the event loop have millisecond resolution, so
+ * another thread waits (Atomics.wait, to about 0.05 ms) and wakes this one, which reads answers
+ * meanwhile. Neither spins.
+ */
+import { Worker } from 'node:worker_threads'
+import { threadEntry } from '../module-entry.ts'
+import type { Pace } from './pacer-thread.ts'
+
+export class Pacer {
+  private readonly control = new Int32Array(new SharedArrayBuffer(8))
+  private readonly worker = new Worker(threadEntry('./pacer-thread', import.meta.url), {
+    workerData: this.control,
+    execArgv: [],
+  })
+  private readonly clockAheadMs = monotonicAheadMs()
+  private due: (() => void) | undefined
+  readonly ready: Promise<void>
+
+  constructor() {
+    this.ready = new Promise((resolve, reject) => {
+      this.worker.once('message', () => {
+        resolve()
+        this.worker.on('message', () => {
+          Atomics.store(this.control, 1, 0)
+          this.due?.()
+        })
+      })
+      this.worker.once('error', reject)
+    })
+    this.worker.unref()
+  }
+
+  /**
+   * @param atMs times, ascending, ms from the start
+   * @param startMs start by performance.now()
+   * @param due called once one or more times have passed
+   */
+  start(atMs: Float64Array, startMs: number, due: () => void): { stop(): void } {
+    const run = Atomics.add(this.control, 0, 1) + 1
+    Atomics.store(this.control, 1, 0)
+    this.due = due
+    this.worker.postMessage({ run, atMs, startMs: startMs + this.clockAheadMs } satisfies Pace)
+    return {
+      stop: () => {
+        this.due = undefined
+        Atomics.add(this.control, 0, 1)
+        Atomics.notify(this.control, 0)
+      },
+    }
+  }
+}
+
+/**
+ * Offset of the clock shared by threads to this thread's performance.now(): the smallest of several
+ * readings, as the thread may be delayed between the two clocks.
+ */
+function monotonicAheadMs(): number {
+  const once = () => {
+    const before = performance.now()
+    const [seconds, nanoseconds] = process.hrtime()
+    return seconds * 1000 + nanoseconds / 1e6 - before
+  }
+  return Math.min(...Array.from({ length: 20 }, once))
+}

@@ -1,0 +1,138 @@
+import type { Load } from '../model/load.ts'
+import type { LoadRun, StreamRun } from '../model/load-run.ts'
+import { quantileOfSorted } from '../statistics/percentile.ts'
+import type { StreamTimes } from './sender.ts'
+
+/** Collects requests as they end, in any order, and returns them in send order. */
+export class Recorder {
+  private readonly sent: number[] = []
+  private readonly latency: number[] = []
+  private readonly late: number[] = []
+  private readonly kinds: Record<string, number> = {}
+  private readonly classes = new Map<number, string>()
+  private readonly streams = new Map<number, StreamTimes & { readonly e2eMs: number }>()
+
+  /**
+   * Reserves an entry for a request with this intended send time, ms from the start, sent `lateMs`
+   * later. Returns its index.
+   */
+  open(sentMs: number, lateMs = 0): number {
+    this.sent.push(sentMs)
+    this.late.push(lateMs)
+    return this.latency.push(Number.NaN) - 1
+  }
+
+  /** @param e2eMs time from the intended send to the last byte */
+  answered(index: number, e2eMs: number, stream?: StreamTimes): void {
+    if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
+    this.latency[index] = e2eMs
+  }
+
+  ofClass(index: number, requestClass: string): void {
+    this.classes.set(index, requestClass)
+  }
+
+  failed(index: number, kind: string): void {
+    this.latency[index] = Number.NaN
+    this.kinds[kind] = (this.kinds[kind] ?? 0) + 1
+  }
+
+  finish(
+    load: Load,
+    rest: Pick<
+      LoadRun,
+      'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs' | 'connections'
+    > & { planned?: number },
+  ): LoadRun {
+    const open = load.kind === 'open'
+    const order = Uint32Array.from(this.sent.keys()).sort(
+      (a, b) => this.sent[a]! - this.sent[b]! || a - b,
+    )
+    return {
+      load,
+      sentMs: Float64Array.from(order, (i) => this.sent[i]!),
+      latencyMs: Float64Array.from(order, (i) => this.latency[i]!),
+      errorKinds: this.kinds,
+      planned: rest.planned ?? this.sent.length,
+      lateMs: open ? Float64Array.from(order, (i) => this.late[i]!) : undefined,
+      latenessP99Ms:
+        open && this.late.length > 0
+          ? quantileOfSorted(Float64Array.from(this.late).sort(), 0.99)
+          : 0,
+      seconds: rest.seconds,
+      elapsedS: rest.elapsedS,
+      generatorCores: rest.generatorCores,
+      cutMs: rest.cutMs,
+      stallsMs: rest.stallsMs,
+      ...(rest.connections && { connections: rest.connections }),
+      ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
+    }
+  }
+
+  private streamRun(order: Uint32Array): StreamRun {
+    const of = (
+      value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number,
+    ) =>
+      Float64Array.from(order, (i) =>
+        this.streams.has(i) ? value(this.streams.get(i)!, i) : Number.NaN,
+      )
+    const streams = [...this.streams.values()]
+    return {
+      latenciesMs: {
+        ttft: of((stream, i) => stream.firstTokenMs + this.late[i]!),
+        tpot: of(perTokenMs),
+        e2e: of((stream) => stream.e2eMs),
+      },
+      tokens: of((stream) => stream.tokens),
+      inputTokens: of((stream) => stream.inputTokens ?? Number.NaN),
+      ...(this.classes.size > 0 && { classes: Array.from(order, (i) => this.classes.get(i)) }),
+      gapsMs: Float64Array.from(streams.flatMap((stream) => stream.gapsMs)),
+    }
+  }
+}
+
+/**
+ * Time per output token after the first, ms; 0 for an answer of one token, NaN for tokens that came
+ * all at once.
+ */
+function perTokenMs({
+  firstTokenMs,
+  lastTokenMs,
+  tokens,
+  unseen = 0,
+  inOnePiece,
+}: StreamTimes): number {
+  if (inOnePiece) return Number.NaN
+  return tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
+}
+
+/** Error class of a failed request, as in the load point's `errorKinds`. */
+export function errorKind(error: unknown): string {
+  const code = (error as { code?: unknown }).code
+  switch (code) {
+    case 'ECONNREFUSED':
+    case 'ENOENT': // of a socket
+      return 'refused'
+    case 'ECONNRESET':
+    case 'EPIPE':
+      return 'reset'
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return 'no such host'
+    case 'ETIMEDOUT':
+      return 'connect timeout'
+    case 'ERR_TLS_CERT_ALTNAME_INVALID':
+    case 'DEPTH_ZERO_SELF_SIGNED_CERT':
+    case 'SELF_SIGNED_CERT_IN_CHAIN':
+    case 'UNABLE_TO_VERIFY_LEAF_SIGNATURE':
+    case 'UNABLE_TO_GET_ISSUER_CERT_LOCALLY':
+    case 'CERT_HAS_EXPIRED':
+      return `tls ${code}`
+    default:
+      return typeof code === 'string'
+        ? code
+        : error instanceof Error
+          ? error.message.slice(0, 60)
+          : String(error)
+  }
+}

@@ -1,0 +1,88 @@
+/** Carries a request to the server and reports its end, whatever the transport. */
+import type { LoadRun } from '../model/load-run.ts'
+import type { HttpTarget } from './child-messages.ts'
+
+/** Times within one streamed answer, ms from the request's actual send. */
+export interface StreamTimes {
+  /** To the first observed token. */
+  readonly firstTokenMs: number
+  /** To the last token. */
+  readonly lastTokenMs: number
+  /** Output tokens as the server counted them, or chunks where it did not. */
+  readonly tokens: number
+  /**
+   * Tokens before the first observed one: hidden reasoning that is counted but not sent. Absent:
+   * none.
+   */
+  readonly unseen?: number
+  /** Prompt tokens as the server counted them, else as the prompt generator did. */
+  readonly inputTokens?: number
+  /**
+   * Gaps between tokens; tokens of one chunk share the time since the chunk before. Empty for an
+   * answer in one piece.
+   */
+  readonly gapsMs: readonly number[]
+  /** Several tokens came at once, so the time per token is not observable. */
+  readonly inOnePiece?: true
+}
+
+/** `failure`: the class of an error; undefined for a good answer. */
+export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
+
+/** Connections of a sender since it was created. */
+export interface ConnectionCounts {
+  opened: number
+  /** Connections that the server closed. */
+  closed: number
+  /** Requests sent again because their connection was closing. */
+  retried: number
+}
+
+/** A request in progress. */
+export interface Sent {
+  abandon(): void
+  /** Name of its class, if any. */
+  readonly requestClass?: string
+}
+
+/** Time of the last byte of any stream, by performance.now(), and the longest wait for one, ms. */
+export interface Heard {
+  lastMs: number
+  longestWaitMs: number
+}
+
+export interface Sender {
+  /**
+   * Over all streams of the server; undefined before the first byte, and for answers that are no
+   * streams.
+   */
+  readonly heard?: Heard
+  /** Undefined where connections carry many requests at once. */
+  readonly counts?: ConnectionCounts
+  /**
+   * Opens connections as a client would keep them open. Never rejects: requests will report errors.
+   */
+  connect(): Promise<void>
+  /**
+   * Sends the body with this index, round robin. `ended` is called at most once, and not after
+   * `abandon`.
+   */
+  send(index: number, ended: Ended): Sent
+  /** Sampled answers since the last call. */
+  takeSampled(): NonNullable<LoadRun['sampled']>
+  /** Closes every connection at once. */
+  close(): Promise<void>
+}
+
+/** Applies a function to each of the target's bodies, once for those that a trace repeats. */
+export function oncePerBody<T>(
+  { bodies }: Pick<HttpTarget, 'bodies'>,
+  make: (body: HttpTarget['bodies'][number]) => T,
+): T[] {
+  const made = new Map<HttpTarget['bodies'][number], T>()
+  return bodies.map((body) => {
+    const known = made.get(body) ?? make(body)
+    made.set(body, known)
+    return known
+  })
+}

@@ -1,0 +1,80 @@
+import type { LoadRun } from '../model/load-run.ts'
+import type { HttpTarget } from './child-messages.ts'
+import type { ConnectionCounts, Ended, Heard, Sender, Sent } from './sender.ts'
+
+/** Spreads the load over several servers by weight, each with its own connections. */
+export class SpreadSender implements Sender {
+  private readonly next: () => number
+  private constructor(
+    private readonly senders: readonly Sender[],
+    weights: readonly number[],
+  ) {
+    this.next = weightedTurns(weights)
+  }
+
+  /** @param make creates a sender to one server */
+  static async to(
+    target: HttpTarget,
+    make: (one: HttpTarget) => Promise<Sender>,
+  ): Promise<SpreadSender> {
+    const { spread = [], ...common } = target
+    const senders = await Promise.all(
+      spread.map(({ url, path, headers }) => make({ ...common, url, path, headers })),
+    )
+    return new SpreadSender(
+      senders,
+      spread.map(({ weight }) => weight),
+    )
+  }
+
+  get counts(): ConnectionCounts | undefined {
+    const all = this.senders.flatMap(({ counts }) => counts ?? [])
+    const sum = (name: keyof ConnectionCounts) =>
+      all.reduce((total, counts) => total + counts[name], 0)
+    return all.length < this.senders.length
+      ? undefined
+      : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
+  }
+
+  get heard(): Heard | undefined {
+    const all = this.senders.flatMap(({ heard }) => heard ?? [])
+    if (all.length === 0) return undefined
+    const most = (name: keyof Heard) => Math.max(...all.map((heard) => heard[name]))
+    return { lastMs: most('lastMs'), longestWaitMs: most('longestWaitMs') }
+  }
+
+  async connect(): Promise<void> {
+    await Promise.all(this.senders.map((sender) => sender.connect()))
+  }
+
+  send(index: number, ended: Ended): Sent {
+    return this.senders[this.next()]!.send(index, ended)
+  }
+
+  takeSampled(): NonNullable<LoadRun['sampled']> {
+    return this.senders.flatMap((sender) => sender.takeSampled())
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.senders.map((sender) => sender.close()))
+  }
+}
+
+/**
+ * Selects among weighted servers as evenly as possible (smooth weighted round robin, as in nginx).
+ * @param weights above 0
+ * @returns a function that returns the next index
+ */
+export function weightedTurns(weights: readonly number[]): () => number {
+  const total = weights.reduce((sum, weight) => sum + weight, 0)
+  const due = weights.map(() => 0)
+  return () => {
+    let most = 0
+    for (let i = 0; i < due.length; i++) {
+      due[i] = due[i]! + weights[i]!
+      if (due[i]! > due[most]!) most = i
+    }
+    due[most] = due[most]! - total
+    return most
+  }
+}

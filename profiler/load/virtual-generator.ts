@@ -1,0 +1,95 @@
+import type { Load } from '../model/load.ts'
+import type { LoadGenerator } from '../model/load-generator.ts'
+import type { LoadPoint } from '../model/load-point.ts'
+import type { LoadRun } from '../model/load-run.ts'
+import type { Slo } from '../model/slo.ts'
+import type { Target } from '../model/target.ts'
+import type { VirtualRun } from '../model/virtual-server.ts'
+import { GeneratorError } from '../profiler-errors.ts'
+import { summariseRun } from './load-point.ts'
+import { checkLoad } from './play-load.ts'
+
+/**
+ * Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in
+ * place of the machine's.
+ */
+export class VirtualLoadGenerator implements LoadGenerator {
+  readonly name = 'virtual'
+
+  async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
+    return summariseRun(await this.play(target, load, signal), slo)
+  }
+
+  async play(target: Target, load: Load, signal: AbortSignal): Promise<LoadRun> {
+    if (target.kind !== 'virtual')
+      throw new GeneratorError('the virtual load generator was given a real target')
+    checkLoad(load)
+    signal.throwIfAborted()
+    return runOf(load, target.server.play(load))
+  }
+
+  /** The server's clock moves under load alone: one request comes in that time. */
+  async rest(target: Target, seconds: number, signal: AbortSignal): Promise<void> {
+    const arrivals = { kind: 'constant' } as const
+    const load = {
+      kind: 'open',
+      rateRps: 1 / seconds,
+      durationS: seconds,
+      arrivals,
+      seed: 1,
+    } as const
+    await this.play(target, load, signal)
+  }
+
+  async close(): Promise<void> {}
+}
+
+function runOf(load: Load, played: VirtualRun): LoadRun {
+  // Parts of a stream are not known from the age of a request: as with real servers, only
+  // end-to-end latencies cut a window.
+  const cutMs =
+    load.kind === 'open' && load.cut !== undefined && played.stream === undefined
+      ? cutTimeMs(played, load.cut)
+      : undefined
+  const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
+  const n = end === undefined || end < 0 ? played.sentMs.length : end
+  const sentMs = played.sentMs.slice(0, n)
+  const latencyMs = played.latencyMs.slice(0, n)
+  // Requests under way when the window is cut count with the age they had reached.
+  if (cutMs !== undefined)
+    for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
+  const answeredMs = played.stream?.latenciesMs.e2e ?? latencyMs
+  let [failed, lastMs] = [0, cutMs ?? 0]
+  for (let i = 0; i < n; i++) {
+    if (Number.isNaN(latencyMs[i]!)) failed++
+    if (cutMs === undefined)
+      lastMs = Math.max(lastMs, sentMs[i]! + (Number.isNaN(answeredMs[i]!) ? 0 : answeredMs[i]!))
+  }
+  return {
+    load,
+    sentMs,
+    latencyMs,
+    errorKinds: failed > 0 ? { [played.failure]: failed } : {},
+    planned: n,
+    latenessP99Ms: 0,
+    seconds: cutMs === undefined ? load.durationS : Math.min(cutMs / 1000, load.durationS),
+    elapsedS: Math.max(lastMs / 1000, cutMs === undefined ? load.durationS : 0),
+    generatorCores: 0,
+    cutMs,
+    ...(played.stream && { stream: played.stream }),
+  }
+}
+
+/**
+ * When more requests than the cut allows had failed or grown too old, ms; undefined when that never
+ * happened.
+ */
+function cutTimeMs(
+  { sentMs, latencyMs }: VirtualRun,
+  cut: { overMs: number; requests: number },
+): number | undefined {
+  const overAt: number[] = []
+  for (let i = 0; i < sentMs.length; i++)
+    if (!(latencyMs[i]! <= cut.overMs)) overAt.push(sentMs[i]! + cut.overMs)
+  return overAt.length > cut.requests ? overAt[cut.requests] : undefined
+}

@@ -1,0 +1,36 @@
+/** A request pattern. */
+export type Load =
+  | {
+      readonly kind: 'closed'
+      readonly connections: number
+      readonly durationS: number
+      /** Uses the connections of the open load, which stay open for it. */
+      readonly forOpen?: true
+    }
+  | {
+      readonly kind: 'open'
+      readonly rateRps: number
+      readonly arrivals: Arrivals
+      readonly durationS: number
+      readonly seed: number
+      /**
+       * Ends the window early once more than this many requests failed or exceeded `overMs`, as its
+       * outcome is then certain.
+       */
+      readonly cut?: { readonly overMs: number; readonly requests: number }
+    }
+
+export type Arrivals =
+  | { readonly kind: 'constant' }
+  | { readonly kind: 'poisson' }
+  | { readonly kind: 'gamma'; readonly cv: number }
+  | { readonly kind: 'on-off'; readonly onS: number; readonly offS: number }
+  /**
+   * Poisson with a rate that rises or falls linearly over the window; `rateRps` is the mean rate.
+   */
+  | { readonly kind: 'sweep'; readonly fromRps: number; readonly toRps: number }
+  /** `readAs`: unit of the times in the file, and its origin. */
+  | { readonly kind: 'trace'; readonly atMs: readonly number[]; readonly readAs?: string }
+
+/** Purpose of a load, shown as progress. */
+export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'

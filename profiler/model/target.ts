@@ -1,0 +1,80 @@
+import type { TlsOptions } from './tls-options.ts'
+import type { VirtualServer } from './virtual-server.ts'
+
+/** Destination of requests: an HTTP endpoint, or a server in virtual time. */
+export type Target =
+  | {
+      readonly kind: 'http'
+      readonly url: string
+      /** Path of the inference call, e.g. /v2/models/bert/infer. */
+      readonly path: string
+      readonly headers: Readonly<Record<string, string>>
+      /** Prepared pool, used round robin. */
+      readonly bodies: readonly RequestBody[]
+      readonly timeoutMs: number
+      /**
+       * Time without a byte on any stream, ms, and three times the longest wait so far, after which
+       * all streams time out. Only once streams have been received.
+       */
+      readonly silentMs?: number
+      /**
+       * Largest number of connections of an open loop, default 512. Further requests wait for one,
+       * and their wait counts.
+       */
+      readonly connections?: number
+      /**
+       * HTTP/2: by ALPN over TLS, else by prior knowledge. Requests to a server without it fail as
+       * 'no HTTP/2'.
+       */
+      readonly http2?: boolean
+      /** String that a good answer contains: a cheap test of its shape, beyond the 2xx status. */
+      readonly expect?: string
+      /**
+       * 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers
+       * stream as server-sent events. Default: plain HTTP.
+       */
+      readonly transport?: 'grpc' | 'sse'
+      /** Options of https. */
+      readonly tls?: TlsOptions
+      /** Several equal servers, `url` the first of them, which share the requests by weight. */
+      readonly spread?: readonly SpreadServer[]
+      /**
+       * Sampled answers of open loads, a few for each of these bodies; `take` is called in the
+       * process that requests the load.
+       */
+      readonly sample?: {
+        readonly bodies: readonly number[]
+        take?(body: number, answer: Uint8Array): void
+      }
+      /**
+       * Describes what is wrong with an answer to a body, to follow 'answered, but'; undefined for
+       * a good one. Not passed to other processes.
+       */
+      readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
+      /** Remarks on these requests for the reader of the results, a sentence each. */
+      readonly remarks?: readonly string[]
+      /**
+       * Processes of the server on this machine; loads then report how long they waited for a core.
+       */
+      readonly serverPids?: () => readonly number[]
+    }
+  | { readonly kind: 'virtual'; readonly server: VirtualServer }
+
+/** One prepared request body. */
+export interface RequestBody {
+  readonly contentType: string
+  readonly body: string | Uint8Array
+  /** Tokens of a prompt, as far as known. */
+  readonly inputTokens?: number
+  /** Name of its class. */
+  readonly requestClass?: string
+}
+
+/** One of several servers that share the load. */
+export interface SpreadServer {
+  readonly url: string
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Its share of the requests is its share of all weights. */
+  readonly weight: number
+}

@@ -1,0 +1,45 @@
+import type { Load } from './load.ts'
+import type { StreamRun } from './load-run.ts'
+import type { Slo } from './slo.ts'
+
+/** A server in virtual time. Its state (queues, warm-up) lasts from one call to the next. */
+export interface VirtualServer {
+  /** Plays a load from the current virtual time to its last answer. */
+  play(load: Load): VirtualRun
+  /**
+   * Expectation of the server's own model, if it has one: where a search for the capacity may
+   * start.
+   */
+  expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
+  /**
+   * Plays a load only to count the requests that fail or exceed the limit. It may end once there
+   * are more than `most`.
+   */
+  countOver?(load: Load, limitMs: number, most: number): OverCount
+}
+
+export interface VirtualExpectation {
+  readonly capacityRps: number
+  /** Rate that keeps the busiest stage always busy. */
+  readonly saturationRps: number
+  /** Unloaded SLO percentile, ms. */
+  readonly idleMs: number
+}
+
+/** Requests played, those that failed or exceeded the limit, and those that failed. */
+export interface OverCount {
+  readonly requests: number
+  readonly over: number
+  readonly failed: number
+}
+
+export interface VirtualRun {
+  /** Intended send times from the start of the run, ms, ascending. Length n. */
+  readonly sentMs: Float64Array
+  /** Latency of each request, ms; NaN for a failure. Length n. */
+  readonly latencyMs: Float64Array
+  /** Error class of failed requests. */
+  readonly failure: string
+  /** Present for streamed answers. */
+  readonly stream?: StreamRun
+}

@@ -1,0 +1,82 @@
+import type { Target } from '../model/target.ts'
+import type { PayloadSource } from '../payload-source.ts'
+
+/** A protocol: readiness, metadata, bodies, good answers. */
+export interface Protocol {
+  /** Name in protocols/protocol-table.ts. */
+  readonly name: string
+  /**
+   * Whether the health endpoint reports that the server can answer; `onReason` receives its reason
+   * if not. Never throws for a server that is not up yet. Throws a ProtocolError for an untrusted
+   * certificate, and for a server without the requested HTTP/2.
+   */
+  ready(url: string, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
+  /**
+   * Reads metadata, makes a payload pool, sends one request and checks the answer. Throws a
+   * ProtocolError that names what was wrong, with the server's own message.
+   */
+  prepare(
+    url: string,
+    model: string,
+    payload: PayloadSource,
+    signal: AbortSignal,
+  ): Promise<Extract<Target, { kind: 'http' }>>
+  /**
+   * Message for a server that speaks another protocol: "this looks like TensorFlow Serving; use
+   * --protocol tfserving". Undefined otherwise.
+   */
+  looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
+  /**
+   * Why a server is up and will never be ready, and what to do: it requires credentials, or does
+   * not know the path. Undefined where waiting helps.
+   */
+  whyNever?(
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  /** Message for a server that lists its models without this one. Undefined where it lists none. */
+  whyNoModel?(
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  /** Reads the meaning of answers. Absent: answers are not read. */
+  readonly answers?: AnswerReading
+}
+
+/** Receives why a server is not ready yet, in its own words. */
+export type OnReason = (reason: string) => void
+
+/** Reads the meaning of answers, apart from any load. */
+export interface AnswerReading {
+  /**
+   * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
+   */
+  readonly tensors: boolean
+  /**
+   * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
+   * ProtocolError without an answer.
+   */
+  ask(
+    target: Extract<Target, { kind: 'http' }>,
+    body: number,
+    signal: AbortSignal,
+  ): Promise<Uint8Array>
+  /** Throws for bytes that are no answer. */
+  read(answer: Uint8Array): Promise<Answered>
+  /** An answer that is stored in a file, as the document that `read` returns. */
+  of(document: unknown): Promise<Answered>
+}
+
+/** An answer as a document, and the part of it that depends on the request only. */
+export interface Answered {
+  /** In the REST form of the protocol; {text, model} for a stream of tokens. */
+  readonly document: unknown
+  readonly result: unknown
+  /**
+   * Text of a language model. Rounding alone makes two servers diverge after some words, so only
+   * the beginning is compared.
+   */
+  readonly generated?: true
+}
