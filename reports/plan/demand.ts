@@ -46,7 +46,7 @@ export function steadyDemand(rps: number): Demand {
   if (!(rps > 0 && Number.isFinite(rps)))
     throw new DemandError(
       `a demand of ${rps} requests per second cannot be planned for`,
-      'give a number above 0',
+      'use a number above 0',
     )
   return { spans: [{ rps, seconds: daySeconds }], what: `a steady ${rate(rps)}` }
 }

@@ -98,7 +98,7 @@ describe('what is said of a GPU', () => {
   test('is that its memory failed', () => {
     expect(gpuWarnings(gpu({ eccErrors: 0 }), false)).toEqual([])
     expect(gpuWarnings(gpu({ eccErrors: 2 }), false)).toEqual([
-      'NVIDIA A100-SXM4-40GB (GPU 1): 2 uncorrected memory errors since its driver was loaded: processes on it may end, and answers be wrong (nvidia-smi -i 1 -q -d ECC,ROW_REMAPPER)',
+      'NVIDIA A100-SXM4-40GB (GPU 1): 2 uncorrected memory errors since its driver was loaded: processes on it may crash or return wrong results (nvidia-smi -i 1 -q -d ECC,ROW_REMAPPER)',
     ])
   })
 

@@ -131,7 +131,7 @@ describe('whether a pod could run', () => {
     expect(fitAmong([node('n', {}, { memory: '1Gi' })], pod({ memory: '1040Mi' }))).toMatchObject({
       what: 'no node has memory 1040Mi (the largest has memory 1024Mi)',
     })
-    expect(fitAmong([], pod({}))).toMatchObject({ what: 'the cluster has no node' })
+    expect(fitAmong([], pod({}))).toMatchObject({ what: 'the cluster has no nodes' })
   })
   test('a required node label counts', () => {
     const { requirements } = gpuSelection(resourcesOf({ gpu: 'T4' }), 'nvidia')

@@ -143,7 +143,7 @@ export function resourcesAsked(
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,
-      'correct the space of the experiment',
+      'correct the search space of the experiment',
     )
   }
 }

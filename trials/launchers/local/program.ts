@@ -25,7 +25,7 @@ export function checkProgram(
     const file = resolve(cwd, program)
     if (!isProgram(file))
       throw new LaunchError(
-        `${file} is no program that can be executed`,
+        `${file} is not an executable program`,
         whereHint,
         undefined,
         finality,
@@ -42,7 +42,7 @@ export function checkProgram(
 }
 
 const whereHint =
-  '`command` is run as it stands, without a shell; install it, or write its whole path'
+  'install it, or write its full path; tune runs `command` without a shell'
 
 function namesIn(folder: string): string[] {
   try {
