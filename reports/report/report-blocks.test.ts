@@ -225,7 +225,7 @@ describe('the capacity plan in words', () => {
       'reserved, 1 year',
       'Which is cheapest as demand grows',
       'evenly',
-      'SLO minutes lost',
+      'minutes of SLO violation',
       'as given',
       'lose no minute',
     ])
@@ -271,7 +271,7 @@ describe('the capacity plan in words', () => {
       .split('\n')
       .find((line) => line.includes('a spike'))!
     expect(first).not.toContain(money(best!.months[0]!.autoscaledPerMonth))
-    expect(first.includes('when autoscaled so that no minute is lost')).toBe(
+    expect(first.includes('when autoscaled without SLO violations')).toBe(
       plan.scaling.lossless !== undefined,
     )
   })

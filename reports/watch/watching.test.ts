@@ -16,7 +16,7 @@ const watched: Watched = {
   headroom: 0.2,
   replicas: 3,
   pricePerHour: { stored: 1, today: 1 },
-  drift: { tolerance: 0.07, quietDays: 365 },
+  drift: { tolerance: 0.07, falseAlarmDays: 365 },
   detourMs: 0,
 }
 const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWindow => ({
@@ -175,10 +175,10 @@ test('the fewest replicas of an hour count when a fleet is judged too large', ()
 test('one line says what production does and what is known of drift', () => {
   const line = (n: number, about: Partial<ProductionWindow> = {}) =>
     statusLine(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
-  expect(line(0)).toBe('nothing was seen yet')
+  expect(line(0)).toBe('no production data yet')
   expect(line(13, { gpuShare: 0.4 })).toMatch(
     / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: 1 of 72 hours/,
   )
-  expect(line(72 * 12 + 1)).toContain('drift: no hour judged yet')
+  expect(line(72 * 12 + 1)).toContain('drift: no complete hour yet')
   expect(line(75 * 12)).toContain('drift: none (1 times as long as measured; no evidence)')
 })

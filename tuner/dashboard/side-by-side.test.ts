@@ -8,7 +8,7 @@ import { document } from './samples.contract.ts'
 describeInChromium('side by side', (its) => {
   test('puts trials side by side: their load curves in one chart, what differs in bold, at an address', async () => {
     const pick = (number: number) =>
-      its.page.getByLabel(`Put trial ${number} side by side with others`)
+      its.page.getByLabel(`Compare trial ${number} with others`)
     expect(await its.page.locator('#compare-trials').isHidden()).toBe(true)
     for (const number of [2, 3, 5]) await pick(number).check()
     const compared = its.page.locator('#compare-trials')
@@ -24,7 +24,7 @@ describeInChromium('side by side', (its) => {
     expect(await other.locator('#compare-trials thead').textContent()).toBe('trial 2trial 3trial 5')
     await other.close()
     await pick(3).uncheck()
-    await compared.getByRole('button', { name: 'Pick none' }).click()
+    await compared.getByRole('button', { name: 'Clear selection' }).click()
     await expect.poll(() => compared.isHidden()).toBe(true)
   })
 

@@ -265,7 +265,7 @@ test.each([
   ['TensorFlow Serving', ':tensorflow:serving:request_count'],
   ['encoder on CPU', 'predictor_requests_total'],
   ['language model on vLLM', 'vllm:request_success_total'],
-  ['own command', 'no autoscaler: this server exports no request counter that is known here'],
+  ['own command', 'no autoscaler: this server exports no request counter that tune knows'],
   ['runs already', 'no autoscaler: the capacity of this server was not measured'],
 ] as const)('%s scales on %s', async (kind, signal) => {
   const { files } = await filesOf(kind, 'kubernetes', {})

@@ -136,7 +136,7 @@ function filtersOf(first: Asked, changed: () => void): Filters {
     },
     on: { input: changed },
   })
-  const tag = h('select', { attributes: { 'aria-label': 'With the tag' }, on: { change: changed } })
+  const tag = h('select', { attributes: { 'aria-label': 'Filter by tag' }, on: { change: changed } })
   const archived = h('input', {
     attributes: { type: 'checkbox', checked: first.archived },
     on: { change: changed },
@@ -191,14 +191,14 @@ function experimentsTable(
       { class: 'note' },
       experiments.length === 0
         ? 'The store has no experiments yet.'
-        : 'None of the experiments is so.',
+        : 'No experiment matches the filter.',
     )
   return table(
     [
       'experiment',
       'started',
       'SLO',
-      'what it came to',
+      'result',
       'note and tags',
       ...(writable ? ['change'] : []),
     ],

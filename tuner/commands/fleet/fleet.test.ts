@@ -162,7 +162,7 @@ test('the files of a folder are valid; what is not written, or was there before,
       'out',
     ])
     expect({ code, stderr }).toMatchObject({ code: 0 })
-    expect(stdout).toContain('no packing of these costs less')
+    expect(stdout).toContain('proven: no cheaper packing exists')
     expect(stderr).toContain('not written: vgg19-a100-80gb')
     expect(stderr).toContain('out/models/old.yaml is not part of this fleet')
     const written = [

@@ -139,7 +139,7 @@ describe('is refused, and keeps nothing', () => {
     [[triton[0]!, '--slo', '30ms', '--on', 'gpu=T4,memoryMiB=much'], 'memoryMiB'],
     [[triton[0]!, '--slo', 'ttft p99<1s tpot<30ms', '--on', 'gpu=T4'], 'no joint percentile'],
     [[triton[0]!, '--slo', 'soon', '--on', 'gpu=T4'], 'soon'],
-    [[triton[1]!, ...onT4], 'it tells of GPUs, and of no requests'],
+    [[triton[1]!, ...onT4], 'it describes GPUs, but contains no requests'],
     [[fixture('k6-summary-export.json'), ...onT4], 'the files do not tell which model was served'],
     [['.', ...onT4], 'is a folder'],
   ])('%j', async (words, said) => {

@@ -48,7 +48,7 @@ export function registerWatch(program: Command): void {
     .option('--since <time>', 'how far back the first look at Prometheus goes', '1h')
     .option('--tolerance <share>', 'slower by less is no drift', '7%')
     .option(
-      '--quiet-days <n>',
+      '--false-alarm-days <n>',
       'a server that has not changed is called slow once in so many days on average, or more rarely',
       '365',
     )

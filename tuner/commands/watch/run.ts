@@ -196,7 +196,7 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
         replicas,
         peakRps,
         drift,
-        falseAlarmDays: deployed.drift.quietDays,
+        falseAlarmDays: deployed.drift.falseAlarmDays,
       },
       ...{
         findings: findings.map((finding) => ({ ...finding, text: findingText(finding, deployed) })),
