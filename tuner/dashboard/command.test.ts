@@ -57,6 +57,6 @@ describe('tune dashboard', () => {
     ])
     other.close()
     expect(code).toBe(1)
-    expect(stderr).toContain(`port ${port} is taken`)
+    expect(stderr).toContain(`port ${port} is in use`)
   })
 })

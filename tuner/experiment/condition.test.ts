@@ -55,7 +55,7 @@ describe('what holds', () => {
 describe('what is refused, and where', () => {
   test.each([
     ['', 0, 'the condition is empty'],
-    ['batchSize <=', 12, 'the condition ends too early'],
+    ['batchSize <=', 12, 'the condition is incomplete'],
     ['batchSize <= qeueLimit', 13, "'qeueLimit' is no parameter"],
     ['batchSize <= queueLimit queueLimit', 24, "unexpected 'queueLimit'"],
     ['batchSize', 0, 'expected a comparison, found a number'],

@@ -196,7 +196,7 @@ describe('flags', () => {
         protocol: 'tfserving-grpc',
       })
       expect(problemLines(() => loadFile(file(`url: "${url}", protocol: openai`)))).toEqual([
-        `e.yaml:3:18 '${url}' is no http URL`,
+        `e.yaml:3:18 '${url}' is not an http URL`,
       ])
     },
   )

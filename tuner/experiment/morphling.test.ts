@@ -153,7 +153,7 @@ describe('what Morphling gets wrong is refused', () => {
     [
       /servicePodTemplate:[\s\S]*/,
       'servicePodTemplate: {}',
-      'no servicePodTemplate with a container that has a name',
+      'no servicePodTemplate with a named container',
     ],
   ])('%s → %s', (from, to, problem) => {
     expect(problemsOf(changed(from, to), slo).join('\n')).toContain(problem)

@@ -54,7 +54,7 @@ test('where another is told its values, or trials are elsewhere, it is refused',
   const triton =
     'model: {path: half}\nslo: 50ms\npredictor: {server: triton, reconfigure: "set ${limit}"}\nspace: {limit: {values: [1, 2], category: server}}\n'
   expect(problemLines(() => loadFile(triton))).toEqual([
-    expect.stringContaining('Triton is told its values by its own model control'),
+    expect.stringContaining('tune sets the values of Triton through its model control'),
   ])
 })
 

@@ -177,7 +177,7 @@ test('turns and conversations go into the experiment and its document; they cont
   })
   expect(document.load).toMatchObject({ payload: { turns: '1..3', conversations: 8 } })
   expect(() => load('{conversations: 8}')).toThrow('conversations without turns')
-  expect(() => load('{turns: 2, lengths: t.jsonl}')).toThrow('turns beside recorded lengths')
+  expect(() => load('{turns: 2, lengths: t.jsonl}')).toThrow('both turns and recorded lengths')
 })
 
 test("times of Azure's and BurstGPT's traces", () => {
@@ -260,7 +260,7 @@ test("ShareGPT's conversations are a payload: what was said, turn by turn, simul
   })
   for (const key of ['inputTokens', 'outputTokens', 'sharedPrefixTokens'])
     expect(() => load(`{file: share.json, ${key}: 9}`)).toThrow(
-      `${key} beside recorded conversations`,
+      `both ${key} and recorded conversations`,
     )
 })
 

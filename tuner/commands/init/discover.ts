@@ -102,7 +102,7 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
     new ProtocolError(asked.protocol ?? unrecognised, what, hint, 'not-ready')
   const neverAnswered = (hint?: string) =>
     never(
-      `${asked.url} gave no good answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      `${asked.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
       hint,
     )
   try {
@@ -120,7 +120,7 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
   }
 }
 
-const notReadyHint = 'if it only needs longer: --ready-timeout 5m'
+const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
 async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Discovered> {
   const { url, options, onReason } = asked
@@ -137,7 +137,7 @@ async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Di
     ).catch((error: unknown) => {
       if (!(error instanceof NeverReadyError)) throw error
       throw asked.neverAnswered(
-        `is '${model}' the name it is served by? Say --model NAME; ${notReadyHint}`,
+        `if '${model}' is not the name of the model, set --model NAME; ${notReadyHint}`,
       )
     }),
   )
@@ -212,10 +212,10 @@ async function modelAt(
   const names = await listModels(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
   const hint =
-    names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
+    names.length > 1 ? `it serves ${names.join(', ')}: choose one, as in --model ${names[0]}` : 'set --model NAME'
   throw new ProtocolError(
     protocol,
-    `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`,
+    `${url} speaks ${protocolTable[protocol].title}, but serves more than one model or does not name it`,
     hint,
   )
 }
@@ -275,8 +275,8 @@ async function jsonServer(
   const { message, hint } = first as ProtocolError
   const say =
     calls[0]!.template === undefined
-      ? `say its body: --body '{"...": "{{text}}"}'`
-      : (hint ?? 'say another body with --body')
+      ? `set the request body: --body '{"...": "{{text}}"}'`
+      : (hint ?? 'set another body with --body')
   throw new ProtocolError(protocol, message, say)
 }
 
@@ -343,7 +343,7 @@ async function callsOf(
       throw new ProtocolError(
         'json',
         `${below(url, usual)} answers ${status}`,
-        "give the header it asks for: --header 'Name: value'",
+        "add the required header: --header 'Name: value'",
         'denied',
       )
     // It knows the path, and wants another method.
@@ -353,8 +353,8 @@ async function callsOf(
   if (redirects !== undefined) throw redirects
   throw new ProtocolError(
     'json',
-    `${url} answers, by no protocol known here, and at none of ${usualPaths.join(', ')}`,
-    'say how it is called: --path /PATH and --body JSON',
+    `${url} responds, but with no protocol that tune knows and at none of ${usualPaths.join(', ')}`,
+    'describe its requests: --path /PATH and --body JSON',
   )
 }
 

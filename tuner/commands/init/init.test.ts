@@ -444,6 +444,6 @@ test.for<[string, string, number, boolean]>([
 test('nothing said, and nobody to ask', async ({ box }) => {
   expect(await box.run(['init'])).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('tune init: of what?'),
+    stderr: expect.stringContaining('tune init: no server, command or model'),
   })
 })

@@ -14,7 +14,7 @@ export function registerResume(program: Command): void {
     .addOption(storeOption())
     .option(
       '--max-trials <n>',
-      'allow this many trials in all, instead of the number given at the start',
+      'maximum number of trials in total (default: as before)',
     )
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')

@@ -27,7 +27,7 @@ test('a pod with an image is the predictor; one without is laid over the built-i
   })
 })
 
-test('load goes through a Service of each trial where the file says so', () => {
+test('load goes through one Service per trial where the file says so', () => {
   expect(load({ through: 'service' }).kubernetes).toEqual({ through: 'service' })
 })
 

@@ -42,7 +42,7 @@ describe('numbers of items', () => {
     'lognormal:0,1',
     'normal:1,2',
   ])("'%s' is none", (text) => {
-    expect(() => parseItems(text)).toThrow(`'${text}' is no number of items`)
+    expect(() => parseItems(text)).toThrow(`'${text}' is not a number of items`)
   })
 })
 

@@ -106,7 +106,7 @@ test('it means nothing of what is no language model, and an acceptance nothing o
     "'acceptance' means nothing for a command predictor",
   ])
   expect(whatIsWrong({ model: 'bert', slo: '50ms', acceptance: '0.5' })).toEqual([
-    'acceptance means nothing but of a language model that is modelled',
+    'acceptance applies only to a simulated or emulated language model',
   ])
 })
 
