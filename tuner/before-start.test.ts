@@ -46,12 +46,12 @@ describe('refused before anything is kept', () => {
     [
       'results below a file',
       [...simulated, '--out', 'a-file/results'],
-      /results cannot be written to .*a-file is no folder/,
+      /results cannot be written to .*a-file is not a folder/,
     ],
     [
       'results that are a folder',
       [...simulated, '--out', 'out'],
-      /recommendation\.json is a folder there/,
+      /its entry recommendation\.json is a folder/,
     ],
     [
       'results where nothing can be made',
@@ -61,7 +61,7 @@ describe('refused before anything is kept', () => {
     [
       'results that are a folder where a spec goes',
       [...simulated, '--out', 'spec'],
-      /deployment\.yaml is a folder there/,
+      /its entry deployment\.yaml is a folder/,
     ],
     [
       'results behind a link to nowhere',
@@ -98,7 +98,7 @@ describe('refused before anything is kept', () => {
     const result = await tune.run(box, [...simulated, '--db', '/proc/no/such/tune.db'])
     expect([result.code, result.stderr]).toEqual([
       1,
-      expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/),
+      expect.stringMatching(/cannot create the folder of the trial store .*: ENOENT/),
     ])
   })
 

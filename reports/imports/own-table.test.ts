@@ -80,7 +80,7 @@ describe('a table that a stranger brings', () => {
       { ms: '40', price: '0.35' },
       { ms: '20.5', rps: '1.5e3' },
     ])
-    expect(notes).toEqual(['runs.csv: decimal commas are read as points: 0,35 as 0.35'])
+    expect(notes).toEqual(['runs.csv: commas are read as decimal points: 0,35 means 0.35'])
     expect(read(semicolons('0,5;T4;40;90;1', '1;T4;40;90;1')).task.parameters[0]).toMatchObject({
       kind: 'ordinal',
       values: [0.5, 1],
@@ -118,7 +118,7 @@ describe('a table that a stranger brings', () => {
       notes,
     } = read('batch,gpu,ms,rps,host\n1,T4,40,90,a\n', { price: 0.5 })
     expect(rows[0]![found.price]).toBe(0.5)
-    expect(notes).toEqual(['runs.csv: columns that the task does not name: host'])
+    expect(notes).toEqual(['runs.csv: columns that the task does not mention: host'])
   })
 
   test('rows without a reading are left out and told, those marked as infeasible kept', () => {
@@ -251,7 +251,7 @@ describe('what is wrong is told with its line, all at once', () => {
         '16,T4,1,1,1',
       ),
       [
-        /:4: batch is 'NaN', and most of its values are numbers$/,
+        /:4: batch is 'NaN', but most of its values are numbers$/,
         /:5: batch is '4 x'/,
         /:7: batch is '0x10'/,
       ],
@@ -275,7 +275,7 @@ describe('what is wrong is told with its line, all at once', () => {
     [
       'no readings at all',
       rowsOf('1,T4,,,1', '2,T4,,,1'),
-      [/^runs\.csv: no row has a reading of ms and rps$/],
+      [/^runs\.csv: no row has a value of ms and rps$/],
     ],
   ])('%s', (_what, text, told) => {
     let message = ''
@@ -299,7 +299,7 @@ describe('what is wrong is told with its line, all at once', () => {
       {
         where: 'runs.csv:2',
         what: '5 cells under 1 column',
-        hint: 'line 1 is taken for the names of the columns: # of Tuesday',
+        hint: 'line 1 is read as the column names: # of Tuesday',
       },
       { where: 'runs.csv:3', what: '5 cells under 1 column' },
     ])
@@ -356,11 +356,11 @@ describe('the task', () => {
     [{ price: undefined }, /price: /],
     [{ objective: 'speed' }, /objective: expected price or pricePerRequest/],
     [{ parameters: [] }, /parameters: /],
-    [{ parameters: [{ name: 'a' }, { name: 'a' }] }, /a parameter of that name stands above/],
+    [{ parameters: [{ name: 'a' }, { name: 'a' }] }, /a parameter of that name already exists above/],
     [{ parameters: [{ name: 'a', values: [1, 1] }] }, /lists a value twice/],
     [
       { parameters: [{ name: 'a', kind: 'ordinal', values: [1, 'x'] }] },
-      /values of an ordinal parameter are numbers/,
+      /values of an ordinal parameter must be numbers/,
     ],
     [{ parameters: [{ name: 'a', kinds: 'ordinal' }] }, /parameters\.0: unknown key 'kinds'/],
     [{ relativeNoise: -1 }, /relativeNoise/],

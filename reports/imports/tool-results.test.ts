@@ -78,7 +78,7 @@ describe("Model Analyzer's table", () => {
       { maxBatchSize: 16, instances: 2, failed: 1 },
     ])
     expect(notes).toEqual([
-      expect.stringMatching(/^no --slo is given.*Model Analyzer says does not satisfy/),
+      expect.stringMatching(/^no --slo: every latency is accepted, but results that violate the constraints of Model Analyzer/),
       'Model Analyzer does not say how many requests failed',
     ])
     expect(read('perf-analyzer.csv', { limitMs: undefined }).rows.map((row) => row.failed)).toEqual(
@@ -467,9 +467,9 @@ test('several files are a configuration each, named by what tells their paths ap
 
 test('a file of no tool is refused with what to do; JSON that is none too', () => {
   expect(said('batch,price\n1,2\n')).toThrow(
-    'it is no result of Model Analyzer, perf_analyzer, vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, k6',
+    'it is not a result of Model Analyzer, perf_analyzer, vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, k6',
   )
-  expect(said('{"a": 1}\n{"a": 2}\n')).toThrow(/it is no result of Model Analyzer/)
+  expect(said('{"a": 1}\n{"a": 2}\n')).toThrow(/it is not a result of Model Analyzer/)
   expect(said('{"a": 1')).toThrow(/begins like JSON/)
   expect(said('')).toThrow(/no result/)
   expect(said('{}')).toThrow(/no result/)

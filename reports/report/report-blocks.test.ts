@@ -217,7 +217,7 @@ describe('the capacity plan in words', () => {
       'per month',
       'with a spare',
       'Growth',
-      'breaks the SLO from month',
+      'violates the SLO from month',
       'price list "spot"',
       'sharing the GPU saves',
       'loss of one of 3 zones',
@@ -227,7 +227,7 @@ describe('the capacity plan in words', () => {
       'evenly',
       'minutes of SLO violation',
       'as given',
-      'lose no minute',
+      'no violations',
     ])
       expect(text).toContain(part)
     expect(text).not.toMatch(/NaN|undefined|Infinity/)

@@ -133,7 +133,7 @@ test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token 
   expect([qwen.intermediate, qwen.experts]).toEqual([768, { count: 128, active: 8 }])
   expect(parameterCount(architectureOf('qwen3-30b-a3b')) / 1e9).toBeCloseTo(30.5, 1)
   expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(
-    /num_experts_per_tok: expected how many of the 8 experts/,
+    /num_experts_per_tok: expected the number of experts per token, at most 8/,
   )
   expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(
     /config\.json:\d+.*MLA/,

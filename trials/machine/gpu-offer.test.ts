@@ -105,8 +105,8 @@ describe('what is said of a GPU', () => {
   test('is who has it beside us, and whether one process alone may', () => {
     const found = gpuWarnings(gpu({ usedMemoryMiB: 9000, computeMode: 'Exclusive_Process' }), false)
     expect(found).toEqual([
-      expect.stringContaining("9000 of 40960 MiB are others' at the start"),
-      expect.stringContaining('is in exclusive mode: one process at a time'),
+      expect.stringContaining('9000 of 40960 MiB are in use by other processes'),
+      expect.stringContaining('is in exclusive mode: a server with several processes fails'),
     ])
   })
 })

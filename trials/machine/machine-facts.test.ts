@@ -53,7 +53,7 @@ describe('cards on the bus that no tool tells of', () => {
     )
     device('0000:04:00.0', '0x1002', '0x120000')
     expect(cardsWithoutTool(root)).toContain(
-      '; an AMD card is there, and no rocm-smi tells of it: install ROCm',
+      '; an AMD card is installed, but rocm-smi does not report it: install ROCm',
     )
     expect(cardsWithoutTool(join(root, 'absent'))).toBeUndefined()
   })

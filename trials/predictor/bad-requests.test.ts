@@ -53,7 +53,7 @@ describe('bad requests get a protocol error that says what is wrong', () => {
       { inputs: [ids([2, 4]), ids([2, 5], 'INT64', 'attention_mask')] },
       /'attention_mask' is \[2,5\]/,
     ],
-    ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' is given twice/],
+    ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' appears twice/],
     [
       'sentence pairs',
       { inputs: [ids([1, 4]), ids([1, 4], 'INT64', 'token_type_ids')] },
@@ -64,7 +64,7 @@ describe('bad requests get a protocol error that says what is wrong', () => {
       { inputs: [{ name: 'text', shape: [1, 2], datatype: 'BYTES', data: ['a', 'b'] }] },
       /\[items\] or \[items,1\]/,
     ],
-    ['a negative token', { inputs: [{ ...ids([1, 1]), data: [-3] }] }, /-3, which is no token/],
+    ['a negative token', { inputs: [{ ...ids([1, 1]), data: [-3] }] }, /-3, which is not a token/],
   ])('%s', async (_what, body, message) => {
     const { status, json } = await post(infer, body)
     expect(json.error).toMatch(message)

@@ -98,7 +98,7 @@ describe.each(ways)('a row that is damaged, in a store that is %s', (_, open) =>
     [
       'a trial whose text is no JSON',
       `UPDATE trials SET trial = substr(trial, 1, 40) WHERE experiment_id = 'a' AND number = 2`,
-      /its text is no JSON/,
+      /its text is not JSON/,
     ],
     [
       'a trial with a figure changed',
@@ -264,7 +264,7 @@ test('a damaged window of an interrupted confirmation is named and left out, wit
   await third.close()
   expect(damage.map(({ where }) => where)).toEqual([
     'window 2 of trial 9 of experiment a',
-    'trial 9 of experiment a, which was under way',
+    'trial 9 of experiment a, which was running',
   ])
 })
 

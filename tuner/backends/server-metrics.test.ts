@@ -200,6 +200,6 @@ test('what the server did not report is over no bound, and a caveat says that it
     metrics: [{ name: 'b', max: 0.9, value: Number.NaN }],
   }
   expect(heldToBounds(unknown, 'trial', undefined).caveats).toEqual([
-    'b is not known: the server did not report it under load, so its bound of 0.9 was not checked',
+    'b is unknown: the server did not report it under load, so its bound of 0.9 was not checked',
   ])
 })

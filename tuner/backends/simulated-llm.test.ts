@@ -98,7 +98,7 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
   expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(
-    /a model of the server, fitted to whole servers that others measured: nothing was launched/,
+    /continuous batching, fitted to published measurements of whole servers: nothing was launched/,
   )
   const stated = (server?: string, gpus = 'H100,L4') => {
     const text = noticesOf(

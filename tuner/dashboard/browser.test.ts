@@ -244,7 +244,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
       .getByText('Measured in both, this one and older-0001: 7 configurations')
       .waitFor()
     expect(await its.page.locator('#compare').textContent()).toContain(
-      'overlap: no certain difference',
+      'overlap: difference not certain',
     )
   })
 

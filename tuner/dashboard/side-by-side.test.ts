@@ -60,13 +60,13 @@ describeInChromium('side by side', (its) => {
     await expect
       .poll(() => new URL(its.page.url()).searchParams.getAll('compare'))
       .toEqual(['older-0001', 'third-0001'])
-    await its.page.getByRole('button', { name: 'Compare no longer with older-0001' }).click()
+    await its.page.getByRole('button', { name: 'Remove older-0001 from the comparison' }).click()
     await its.page
       .locator('#compare thead', { hasText: /bert-7f3athird-0001/ })
       .first()
       .waitFor()
     expect(await its.page.locator('#compare').textContent()).not.toContain('older-0001: ')
-    await its.page.getByLabel('Put trial 2 side by side with others').check()
+    await its.page.getByLabel('Compare trial 2 with others').check()
     expect(await violationsOf(its.page)).toEqual([])
     await its.page.emulateMedia({ colorScheme: 'dark' })
     expect(await violationsOf(its.page), 'in the dark').toEqual([])

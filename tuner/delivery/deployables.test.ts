@@ -522,7 +522,7 @@ test('the built-in predictor is deployed onto the GPU that it is given, in the p
   })
   expect(env).not.toHaveProperty('PRECISION')
   expect(text).toContain(
-    '# Note: precision = fp16 was tuned but is not set: ENGINE=tfjs computes in the precision of the model',
+    '# Note: precision = fp16 was tuned but is not set: ENGINE=tfjs uses the precision of the model',
   )
   expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty(
     'GPU',

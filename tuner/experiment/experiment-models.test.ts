@@ -57,7 +57,7 @@ test('limits of a stream ask by the protocol that streams where none is said', (
 
 test.each([
   ['berd', "unknown model 'berd'"],
-  ['a b', "'a b' cannot be a name in a URL"],
+  ['a b', "'a b' cannot be used in a URL"],
 ])('%s is none', (model, what) =>
   expect(problemLines(() => load({ ...bert, model }))[0]).toContain(what),
 )
@@ -106,7 +106,7 @@ test('weights that a config.json says are quantised are not taken for 16 bits, u
     },
   ])
   expect(problemsOf(() => loaded('mxfp4'))).toMatchObject([
-    { hint: expect.stringContaining('no such weights are modelled') },
+    { hint: expect.stringContaining('such weights are not modelled') },
   ])
   expect(loaded('awq', { pin: ['quantization=awq'] }).pins).toMatchObject({ quantization: 'awq' })
 })

@@ -76,7 +76,7 @@ describe('times and blocks are read by what the file says of them', () => {
 
   test('another block size is found by what fills it, and its times are asked for', () => {
     const requests = [request(0, 200, 4), request(3, 130, 3)]
-    expect(() => read(requests)).toThrow(/unit of timestamp is not known \(blocks of 64 tokens/)
+    expect(() => read(requests)).toThrow(/unit of timestamp is unknown \(blocks of 64 tokens/)
     expect(read(requests, 's').requests.map(({ atMs, prompt }) => [atMs, prompt[3]])).toEqual([
       [0, 64],
       [3000, 64],
@@ -117,7 +117,7 @@ describe('a CSV of times', () => {
     ['a column of times without a unit', 'timestamp,items\n0,1\n7,2\n', "its column 'timestamp'"],
     ['fractions without a header', '0\n0.25\n', 'it has fractions and no header'],
   ])('%s asks for it', (_, text, why) => {
-    expect(() => read(text)).toThrow(`t.csv: the unit of its times is not known: ${why}`)
+    expect(() => read(text)).toThrow(`t.csv: the unit of its times is unknown: ${why}`)
     expect(read(text, 's').readAs).toBe('s (as requested)')
   })
 
@@ -132,7 +132,7 @@ test('a run says over which time it sends how many requests, and doubts a span t
   expect(describeTrace({ atMs: [0, 4, 8.3] }, 'ms (no header)', 10)).toEqual([
     'trace: 3 requests over 0.0083 s, times read as ms (no header)',
     expect.stringMatching(
-      /^warning: a trace over 0\.0083 s for a window of 10 s: are its times in ms\?/,
+      /^warning: a trace over 0\.0083 s for a window of 10 s: if its times are not in ms,/,
     ),
   ])
   expect(describeTrace({ atMs: [0, 4000, 50_000] }, 'ms', 10)[0]).toContain(
@@ -270,6 +270,6 @@ test("ShareGPT's conversations are no lengths", () => {
     '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}]}]',
   )
   expect(() => readLengths(path, 'share.json')).toThrow(
-    'share.json is JSON, and no list of lengths',
+    'share.json is JSON, but not a list of lengths',
   )
 })

@@ -50,7 +50,7 @@ test('one is one; a flag with one URL takes the place of all, and keeps how they
 
 test('what cannot be is named with its place', () => {
   expect(problemLines(() => loadFile(withUrls('[http://a:1, b:2]')))).toEqual([
-    expect.stringMatching(/^e\.yaml:5:\d+ 'b:2' is no http URL/),
+    expect.stringMatching(/^e\.yaml:5:\d+ 'b:2' is not an http URL/),
   ])
   expect(problemLines(() => loadFile(withUrls('[http://a:1 x0]')))).toEqual([
     expect.stringMatching(/^e\.yaml:5:\d+ .*no URL with a weight/),

@@ -352,7 +352,7 @@ describe('on a cluster', () => {
       publish(boards)
       expect(await launched()).toMatchObject({
         name: 'LaunchError',
-        hint: expect.stringContaining('if others did not'),
+        hint: expect.stringContaining('but other pods use it'),
       })
     })
     test('where devices may not be seen: the scheduler’s word alone', async () => {

@@ -264,7 +264,7 @@ describe('why a predictor does not serve', () => {
     )
     expect(tuned).toMatchObject({
       final: 'configuration',
-      message: expect.stringContaining('is no program that can be executed'),
+      message: expect.stringContaining('is not an executable program'),
     })
   })
 

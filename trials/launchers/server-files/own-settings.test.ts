@@ -180,7 +180,7 @@ test.each<[string, readonly string[], string, 'env' | 'args' | 'server', string 
     flag === undefined
       ? []
       : [
-          `command: ${flag} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+          `command: it fixes ${flag}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
         ],
   )
 })
@@ -191,6 +191,6 @@ test.each<[ServerKind, readonly string[], string, string]>([
   ['tfserving', ['tfs', '--rest_api_num_threads=4'], 'restApiNumThreads', '--rest_api_num_threads'],
 ])('%s: %j fixes what %s tunes, which is named', (kind, command, name, flag) => {
   expect(templateProblems(template(kind, command), [server(name)])).toEqual([
-    `command: ${flag} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+    `command: it fixes ${flag}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
   ])
 })

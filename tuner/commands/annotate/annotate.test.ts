@@ -78,9 +78,9 @@ describe('tune annotate', () => {
 
   test.each([
     [[], /nothing to write/],
-    [['--archive', '--restore'], /--archive beside --restore/],
+    [['--archive', '--restore'], /--archive and --restore exclude each other/],
     [['--archive', '--trial', '1'], /a trial cannot be archived/],
-    [['--trial', 'x', '--note', 'y'], /--trial x is no trial/],
+    [['--trial', 'x', '--note', 'y'], /--trial x is not a trial number/],
   ])('%j is refused, exit code 2', async (words, message) => {
     const { code, stderr } = await run('annotate', ...words)
     expect([code, stderr]).toEqual([2, expect.stringMatching(message)])

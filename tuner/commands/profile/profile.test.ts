@@ -194,7 +194,7 @@ test('several rates, or sizes of closed loops, are a sweep; one rate is looked a
     { connections: 8 },
   ])
   expect(() => loads({ concurrency: '0' })).toThrow(/--concurrency/)
-  expect(() => loads({ concurrency: '4', rate: '9rps' })).toThrow(/keep one of the two/)
+  expect(() => loads({ concurrency: '4', rate: '9rps' })).toThrow(/use only one of them/)
 })
 
 test('prompts and answers have the lengths that are asked for', () => {

@@ -116,7 +116,7 @@ describe('tune replay', () => {
     const args = ['replay', 'runs.csv', '--task', 'task.json', '--noise', '2%', '--seeds', '3']
     const { code, stdout } = await tune.run(box, args)
     expect(code).toBe(0)
-    expect(stdout).toContain('Noise of 2 % was drawn on every reading')
+    expect(stdout).toContain('Noise of 2 % was added to every measurement')
     expect(stdout).toMatch(
       /Within 5 % of the cheapest, at most 40 look-ups: the search after .*median.*random search after .*the same 3 seeds/,
     )
@@ -175,7 +175,7 @@ describe('tune replay', () => {
   })
 
   test.each([
-    ['no file', [], /no table is given/],
+    ['no file', [], /no table/],
     [
       "a table of one's own without a task",
       ['runs.csv'],
@@ -192,7 +192,7 @@ describe('tune replay', () => {
     [
       'a sampler that is none',
       ['runs.csv', '--task', 'task.json', '--sampler', 'best'],
-      /'best' is no sampler/,
+      /'best' is not a sampler/,
     ],
     ['noise that is none', ['runs.csv', '--task', 'task.json', '--noise', 'much'], /much/],
   ])('%s: exit 2', async (_what, args, message) => {

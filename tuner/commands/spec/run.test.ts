@@ -38,8 +38,8 @@ test('a place that cannot be written is refused before anything is read, and not
 })
 
 test.each([
-  [{ write: true }, /^--write applies to --patch alone/],
-  [{ container: 'server' }, /^--container applies to --patch alone/],
+  [{ write: true }, /^--write applies only to --patch/],
+  [{ container: 'server' }, /^--container applies only to --patch/],
   [{ patch: 'a.yaml', out: 'specs' }, /^--out does not apply to --patch/],
   [{ patch: 'a.yaml', autoscaler: 'keda' }, /^--autoscaler does not apply to --patch/],
 ])('%o is refused before anything is read', async (flags, message) => {

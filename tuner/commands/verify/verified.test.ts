@@ -37,7 +37,7 @@ test('rounding is not a miss, a lower rate is', () => {
   const lower = verifiedOf(question, complete({ capacityRps: 190, points }))
   expect(lower).toMatchObject({ finding: 'does not hold', heldRps: 190, sloMs: 70 })
   expect(lower.verdict).toBe(
-    'Does not hold: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it holds at 190 req/s',
+    'SLO violated: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it is met at 190 req/s',
   )
 })
 

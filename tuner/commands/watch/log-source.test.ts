@@ -172,7 +172,7 @@ test('what is no log is refused, with what it needs', async () => {
     percentile: 0.99,
   })
   const read = () => source.read(start, undefined, undefined, new AbortController().signal)
-  await expect(read()).rejects.toThrow('there is no log')
+  await expect(read()).rejects.toThrow('no log at')
   writeFileSync(path, 'a\nb\n')
   await expect(read()).rejects.toThrow(/no line that is known: b/)
 })
@@ -200,7 +200,7 @@ test('what no figure has is counted: other paths, lines without a status, of whi
 
 test('--path needs a field with the path', async () => {
   writeFileSync(path, `${JSON.stringify({ ts: start, latency_ms: 10, status: 200 })}\n`)
-  await expect(readOnce({ paths: ['/v2'] })).rejects.toThrow(/has a path, and --path was given/)
+  await expect(readOnce({ paths: ['/v2'] })).rejects.toThrow(/--path needs the path of requests/)
 })
 
 test('a unit that gives an unlikely median is warned of', async () => {

@@ -157,7 +157,7 @@ test('headers are flags: each its own entry, and one that is none is named witho
   expect(problems).toEqual([
     expect.objectContaining({
       where: '--header',
-      what: "'no header' is no header: write 'Name: value'",
+      what: "'no header' is not a header: write 'Name: value'",
     }),
   ])
 })

@@ -43,12 +43,12 @@ test.each([
   ],
   [
     { job: { tolerations: [] } },
-    /kubernetes.job: 'tolerations' is no part of a pod template.*it has metadata and spec/s,
+    /kubernetes.job: 'tolerations' is not part of a pod template.*use metadata and spec/s,
   ],
   [{ pod: { spec: [] } }, /kubernetes.pod.spec: expected an object/],
   [
     { through: 'service', loadFrom: 'port-forward' },
-    /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s,
+    /kubernetes.through with loadFrom port-forward.*remove loadFrom/s,
   ],
   [{ through: 'mesh' }, /expected pod or service/],
 ])('%j is an error with its place and what to do', (kubernetes, message) => {

@@ -381,16 +381,16 @@ describe('--field', () => {
 
   test('warns where the format is known to be in another unit', () => {
     expect(read(play(json(caddy)), ['latency=duration:ms']).format.warning).toMatch(
-      /Caddy JSON, duration in s, and --field says ms/,
+      /Caddy JSON, duration, in s, but --field sets ms/,
     )
   })
 
   test('is refused where it is none', () => {
     const parse = (...given: string[]) => parseFieldFlags(given, undefined)
-    expect(() => parse('speed=x')).toThrow('--field speed=x names no field')
-    expect(() => parse('constructor=x')).toThrow('names no field')
+    expect(() => parse('speed=x')).toThrow('--field speed=x does not name a field')
+    expect(() => parse('constructor=x')).toThrow('does not name a field')
     expect(() => parse('latency=took:min')).toThrow(/min is no unit/)
-    expect(() => parse('time=ts:ms')).toThrow(/only a latency has a unit/)
+    expect(() => parse('time=ts:ms')).toThrow(/only latency has a unit/)
     expect(() => parse('latency=a:s', 'latency=b:s')).toThrow(/given twice/)
   })
 
