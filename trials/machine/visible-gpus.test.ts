@@ -31,17 +31,17 @@ describe('CUDA_VISIBLE_DEVICES', () => {
     [
       '0,2,-1,1',
       [0, 2],
-      "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; this machine has no '-1', and CUDA ignores everything after it",
+      "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; this machine has no '-1', and every GPU listed after it is hidden too",
     ],
     [
       'GPU-',
       [],
-      "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; this machine has no 'GPU-', and CUDA ignores everything after it",
+      "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; this machine has no 'GPU-', and every GPU listed after it is hidden too",
     ],
     [
       'NoDevFiles',
       [],
-      "CUDA_VISIBLE_DEVICES='NoDevFiles' leaves 0 of 4 GPUs; this machine has no 'NoDevFiles', and CUDA ignores everything after it",
+      "CUDA_VISIBLE_DEVICES='NoDevFiles' leaves 0 of 4 GPUs; this machine has no 'NoDevFiles', and every GPU listed after it is hidden too",
     ],
   ])("'%s'", (value, indices, problem) => {
     expect(left(four, { CUDA_VISIBLE_DEVICES: value })).toEqual({ indices, problem })
