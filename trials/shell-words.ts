@@ -187,10 +187,7 @@ export function splitWords(text: string, expand: Expand): readonly string[] {
     throw new ShellError('the command is empty', 'write the program and its arguments')
   const operator = operators[0]
   if (operator === '&' && commands.length === 2 && commands[1]!.length === 0)
-    throw new ShellError(
-      'the command ends in & and would run in the background',
-      'remove the &',
-    )
+    throw new ShellError('the command ends in & and would run in the background', 'remove the &')
   if (operator === '&&' && words[0] === 'cd' && commands.length === 2)
     throw new ShellError(
       `the command begins with cd ${words[1] ?? ''}, but tune runs it without a shell`,

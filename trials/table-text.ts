@@ -225,9 +225,7 @@ export function readEvenRows(source: Source): { table: TextTable; ragged: readon
     }))
   const wrong = [
     ...nameProblems(header.where, columns, even),
-    ...(rows.length === 0
-      ? [{ where: header.where, what: 'column names without rows' }]
-      : []),
+    ...(rows.length === 0 ? [{ where: header.where, what: 'column names without rows' }] : []),
   ]
   if (wrong.length > 0 || even.length === 0) throw new TableError([...wrong, ...ragged])
   const kept = columns.flatMap((name, i) => (name === '' ? [] : [[name, i] as const]))

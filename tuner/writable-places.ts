@@ -17,11 +17,7 @@ export function mustBeWritable(files: Readonly<Record<string, string | undefined
 
 function mustBeFile(flag: string, path: string): void {
   const wrong = (what: string) =>
-    new UserError(
-      `${flag} ${path}: ${what}`,
-      'choose a file in a writable folder',
-      exitCodes.usage,
-    )
+    new UserError(`${flag} ${path}: ${what}`, 'choose a file in a writable folder', exitCodes.usage)
   if (path === '') throw wrong('no file name')
   try {
     const there = statSync(path, { throwIfNoEntry: false })

@@ -62,7 +62,8 @@ export function renderSharedGpu(name: string, servings: readonly Serving[]): str
     'Their pods share this claim: the driver gives them the same GPU and runs an MPS daemon for it. No other pod may use the claim.',
     'The MPS daemon serves one user at a time: run all containers as the same user.',
     ...needs.map(
-      (need) => `needs: ${need}, and its feature gate MPSSupport; the node must offer GPUs only through this driver`,
+      (need) =>
+        `needs: ${need}, and its feature gate MPSSupport; the node must offer GPUs only through this driver`,
     ),
     'Validated against the official schemas; never run on a GPU.',
   ]

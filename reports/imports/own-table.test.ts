@@ -356,7 +356,10 @@ describe('the task', () => {
     [{ price: undefined }, /price: /],
     [{ objective: 'speed' }, /objective: expected price or pricePerRequest/],
     [{ parameters: [] }, /parameters: /],
-    [{ parameters: [{ name: 'a' }, { name: 'a' }] }, /a parameter of that name already exists above/],
+    [
+      { parameters: [{ name: 'a' }, { name: 'a' }] },
+      /a parameter of that name already exists above/,
+    ],
     [{ parameters: [{ name: 'a', values: [1, 1] }] }, /lists a value twice/],
     [
       { parameters: [{ name: 'a', kind: 'ordinal', values: [1, 'x'] }] },

@@ -210,7 +210,8 @@ export function recordingOf(
         : []),
       ...counted(
         contradictions,
-        ({ rows: of, what }) => `${places(of)} contradict each other: ${what}; the worse value counts`,
+        ({ rows: of, what }) =>
+          `${places(of)} contradict each other: ${what}; the worse value counts`,
       ),
     ],
   }

@@ -18,7 +18,8 @@ const parameter = z
       .enum(['ordinal', 'categorical'], { error: 'expected ordinal or categorical' })
       .optional()
       .meta({
-        description: 'ordinal: ordered numbers; categorical: names; default: ordinal if every value is a number',
+        description:
+          'ordinal: ordered numbers; categorical: names; default: ordinal if every value is a number',
       }),
     values: z
       .array(z.union([z.number(), z.string()], { error: 'expected a number or a text' }))
@@ -72,8 +73,7 @@ const replayTaskSchema = z.strictObject({
       error: 'expected price or pricePerRequest',
     })
     .meta({
-      description:
-        'what to minimise: the price per hour, or that price per served request',
+      description: 'what to minimise: the price per hour, or that price per served request',
     }),
   constraint: z
     .strictObject({
@@ -101,7 +101,9 @@ const replayTaskSchema = z.strictObject({
   configurations: counted.meta({
     description: 'for checking: number of configurations in the table',
   }),
-  feasible: counted.meta({ description: 'for checking: number of configurations that meet the limit' }),
+  feasible: counted.meta({
+    description: 'for checking: number of configurations that meet the limit',
+  }),
   within5Percent: counted.meta({
     description: 'for checking: number of those that cost at most 5 % more than the cheapest',
   }),

@@ -78,7 +78,9 @@ describe("Model Analyzer's table", () => {
       { maxBatchSize: 16, instances: 2, failed: 1 },
     ])
     expect(notes).toEqual([
-      expect.stringMatching(/^no --slo: every latency is accepted, but results that violate the constraints of Model Analyzer/),
+      expect.stringMatching(
+        /^no --slo: every latency is accepted, but results that violate the constraints of Model Analyzer/,
+      ),
       'Model Analyzer does not say how many requests failed',
     ])
     expect(read('perf-analyzer.csv', { limitMs: undefined }).rows.map((row) => row.failed)).toEqual(

@@ -75,7 +75,9 @@ test.each(['RequestCount', 'requests', 'count', 'Sum', 'request_count', 'hits'])
 )
 
 test('a cell of another unit is no rate', () =>
-  expect(problem(() => read('time,load\n0,12 ms\n60,13 ms\n'))).toMatch(/is not a timestamp and a rate/))
+  expect(problem(() => read('time,load\n0,12 ms\n60,13 ms\n'))).toMatch(
+    /is not a timestamp and a rate/,
+  ))
 
 test('an answer of Prometheus is one series, whose gaps are no zeros; several are refused', () => {
   const answer = (...series: [number, string][][]) =>

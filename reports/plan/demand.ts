@@ -65,8 +65,7 @@ export function tableDemand(text: string): Demand {
     if (from === undefined || to === undefined || value === undefined)
       throw new DemandError(`'${part.trim()}' is not a part of a day`, hint)
     if (to > 24 || from >= to) throw new DemandError(`${from}-${to} is not a span of hours`, hint)
-    if (!Number.isFinite(value))
-      throw new DemandError(`'${part.trim()}' has no usable rate`, hint)
+    if (!Number.isFinite(value)) throw new DemandError(`'${part.trim()}' has no usable rate`, hint)
     const uneven = [from, to].find((hour) => hour % 0.25 !== 0)
     if (uneven !== undefined)
       throw new DemandError(

@@ -285,7 +285,11 @@ function priceBlocks({ units, input }: Plan): Block[] {
       `with one spare replica (N+1): ${n + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
       `to survive the loss of one of ${input.zones} zones: ${best.zoneReplicas} replicas, ${money(best.zonePerMonth)} per month`,
     ]),
-    ...table(['cloud', 'bought', 'instances', 'replicas per instance', 'per month'], clouds, [3, 4]),
+    ...table(
+      ['cloud', 'bought', 'instances', 'replicas per instance', 'per month'],
+      clouds,
+      [3, 4],
+    ),
   ]
 }
 

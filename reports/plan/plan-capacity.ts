@@ -235,7 +235,9 @@ function check({
   if (minReplicas > mostReplicas || (existing && existing.replicas > mostReplicas))
     throw new RangeError(`a plan has at most ${mostReplicas} replicas`)
   if (existing && !(Number.isInteger(existing.replicas) && existing.replicas >= 1))
-    throw new RangeError(`a fleet cannot have ${existing.replicas} replicas: use a whole number of 1 or more`)
+    throw new RangeError(
+      `a fleet cannot have ${existing.replicas} replicas: use a whole number of 1 or more`,
+    )
 }
 
 /** Rounding errors of products such as 50 × 3.06 × 720 are no money. */

@@ -197,7 +197,11 @@ export const trialColumns: readonly {
     of: (r) => r.trial.usage?.prepareSeconds,
   },
   { name: 'started_at', what: 'start of the trial, ISO 8601', of: (r) => r.trial.startedAt },
-  { name: 'seconds', what: 'total time: preparation, launch, load and stop', of: (r) => r.trial.seconds },
+  {
+    name: 'seconds',
+    what: 'total time: preparation, launch, load and stop',
+    of: (r) => r.trial.seconds,
+  },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 

@@ -31,7 +31,10 @@ export function statusLine(
   return `${stamp(last.fromS + last.seconds)}  ${parts.join(', ')}; ${driftText(drift, falseAlarmDays)}`
 }
 
-function driftText({ state, hours, slowness, evidenceDays }: DriftView, falseAlarmDays: number): string {
+function driftText(
+  { state, hours, slowness, evidenceDays }: DriftView,
+  falseAlarmDays: number,
+): string {
   if (state === 'settling')
     return `drift: calibrating the load curve, ${hours} of ${settlingHours} hours of production`
   if (slowness === undefined) return 'drift: no complete hour yet'

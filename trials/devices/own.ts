@@ -254,8 +254,7 @@ const modelledSchema = z.looseObject({}).superRefine((config, context) => {
     context.addIssue({
       code: 'custom',
       path: ['peft_type'],
-      message:
-        'an adapter has no dimensions of its own: use the config.json of its base model',
+      message: 'an adapter has no dimensions of its own: use the config.json of its base model',
       input: config.peft_type,
     })
   for (const { key, layers } of unmodelledLayers(config))

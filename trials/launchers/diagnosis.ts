@@ -81,7 +81,10 @@ export const diagnose = (
   const meant = known[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory)
-    return { kind: 'out-of-memory', evidence: `${how}: the kernel killed it because memory ran out` }
+    return {
+      kind: 'out-of-memory',
+      evidence: `${how}: the kernel killed it because memory ran out`,
+    }
   const outOfMemory = find(outOfMemoryLines)
   if (outOfMemory !== undefined) return { kind: 'out-of-memory', evidence: outOfMemory }
   // A kernel that does not count its kills: most kills that nobody here sent are for memory.

@@ -84,7 +84,10 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
     try {
       if (predictor.target.kind !== 'http')
-        throw new LaunchError('a server that trials reuse must be reached over HTTP', 'use an HTTP protocol')
+        throw new LaunchError(
+          'a server that trials reuse must be reached over HTTP',
+          'use an HTTP protocol',
+        )
       const { url } = predictor.target
       const ending = new AbortController()
       const server: Kept = {

@@ -394,7 +394,12 @@ export const ownServers = [
         '4..64 x2',
         'maximum concurrent requests per replica',
       ),
-      settingKnob('numCpus', 'ray_actor_options.num_cpus', [0.5, 1], 'cores that each replica requests'),
+      settingKnob(
+        'numCpus',
+        'ray_actor_options.num_cpus',
+        [0.5, 1],
+        'cores that each replica requests',
+      ),
     ],
     note: 'tune writes the configuration file of `serve run FILE` for each trial; for `serve run app:app`, create one with `serve build app:app -o serve.yaml`',
   },

@@ -57,7 +57,9 @@ function leftBy(
     )
   }
   const remarks = [
-    ...(none < 0 ? [] : [`this machine has no '${names[none]}', and every GPU listed after it is hidden too`]),
+    ...(none < 0
+      ? []
+      : [`this machine has no '${names[none]}', and every GPU listed after it is hidden too`]),
     ...(countsDifferently(variable, names, gpus, environment)
       ? [
           'GPUs are numbered as in nvidia-smi; CUDA numbers the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID',

@@ -200,7 +200,10 @@ async function infer(
   const served = repository.find(model, version)
   const encoding = request.headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity')
-    throw new RequestError(415, `content-encoding '${encoding}' is not supported; send the body uncompressed`)
+    throw new RequestError(
+      415,
+      `content-encoding '${encoding}' is not supported; send the body uncompressed`,
+    )
   const bytes = request.body as Buffer | undefined
   if (bytes === undefined) throw new RequestError(400, 'the request has no body')
   // Text travels cheaply to a worker; bytes are copied out of the buffer that the socket may share.

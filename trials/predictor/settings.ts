@@ -351,7 +351,9 @@ export function readSettings(
   for (const [i, token] of tokens.entries()) {
     const afterUnknown = unknownFlag(tokens[i - 1])
     if (token.kind === 'positional' && !afterUnknown)
-      faults.push(`unexpected argument '${token.value}'; write settings as flags, e.g. --model bert`)
+      faults.push(
+        `unexpected argument '${token.value}'; write settings as flags, e.g. --model bert`,
+      )
     if (token.kind !== 'option') continue
     const key = keyOf(token.name)
     if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all flags`)

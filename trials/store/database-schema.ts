@@ -196,8 +196,7 @@ export async function versionOf(
   const damaged = (problem: string) =>
     new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
   const actual = known.findIndex(isSame)
-  if (actual > 0)
-    throw damaged(`its header does not have the version of its tables, ${actual}`)
+  if (actual > 0) throw damaged(`its header does not have the version of its tables, ${actual}`)
   const names = Object.keys(tables)
   if (!isOurs && !names.some((name) => name in known.at(-1)!))
     throw new StoreError(

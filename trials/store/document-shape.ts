@@ -22,8 +22,7 @@ export function trialProblem(
   points: readonly unknown[],
 ): string | undefined {
   if (!isRecord(document)) return 'it is not an object'
-  if (document.number !== number)
-    return `its number is ${String(document.number).slice(0, 20)}`
+  if (document.number !== number) return `its number is ${String(document.number).slice(0, 20)}`
   if (!isConfiguration(document.configuration)) return 'its configuration is unreadable'
   const missing = missingIn(document, { why: isText, startedAt: isText, seconds: isNumber })
   if (missing) return missing
@@ -104,8 +103,7 @@ export function experimentProblem(row: object, spec: unknown): string | undefine
 /** What is wrong with a calibration's document, in words; undefined for one that can be used. */
 export function calibrationProblem(document: unknown, name: unknown): string | undefined {
   if (!isRecord(document)) return 'it is not an object'
-  if (document.name !== name)
-    return `its name is ${JSON.stringify(document.name)?.slice(0, 80)}`
+  if (document.name !== name) return `its name is ${JSON.stringify(document.name)?.slice(0, 80)}`
   const missing = missingIn(document, {
     ...{ name: isText, server: isText, model: isText, device: isText, measuredAt: isText },
     ...{ configuration: isConfiguration, points: Array.isArray, memory: Array.isArray },

@@ -56,7 +56,8 @@ function checkSpace(path: string): void {
   // File systems without a size of their own say 0 of everything.
   const full =
     blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
-  const what = full ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
+  const what =
+    full ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
   if (what !== undefined)
     throw new UserError(
       `the disk at ${there} is full: ${what}, but a run needs ${leastFreeMiB} MiB`,

@@ -7,8 +7,7 @@ import { document } from './samples.contract.ts'
 
 describeInChromium('side by side', (its) => {
   test('puts trials side by side: their load curves in one chart, what differs in bold, at an address', async () => {
-    const pick = (number: number) =>
-      its.page.getByLabel(`Compare trial ${number} with others`)
+    const pick = (number: number) => its.page.getByLabel(`Compare trial ${number} with others`)
     expect(await its.page.locator('#compare-trials').isHidden()).toBe(true)
     for (const number of [2, 3, 5]) await pick(number).check()
     const compared = its.page.locator('#compare-trials')

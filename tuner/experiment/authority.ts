@@ -37,14 +37,13 @@ export function readClientPair(
   try {
     createSecureContext({ cert, key })
   } catch (error) {
-    throw new Error(
-      `${certPath} and ${keyPath} do not match: ${(error as Error).message}`,
-    )
+    throw new Error(`${certPath} and ${keyPath} do not match: ${(error as Error).message}`)
   }
   return { cert, key }
 }
 
-export const pairHint = 'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
+export const pairHint =
+  'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
 /**
  * What is wrong with saying how certificates are checked, for a URL that shows none; undefined for

@@ -62,7 +62,11 @@ function tokens(text: string): Token[] {
       `use at most ${mostLetters}; write several conditions instead, which must all hold`,
     )
   if (end === 0)
-    throw new ConditionError('the condition is empty', 0, "write, for example, 'batchSize <= queueSize'")
+    throw new ConditionError(
+      'the condition is empty',
+      0,
+      "write, for example, 'batchSize <= queueSize'",
+    )
   let at = 0
   while (at < end) {
     tokenPattern.lastIndex = at

@@ -100,7 +100,10 @@ describe('the space', () => {
     ['{precision: [fp16, fp7]}', "precision: unknown precision 'fp7'"],
     ['{gpuMemoryPercent: [50]}\ndevices: cpu', 'gpuMemoryPercent has no effect without a GPU'],
     ['{workers: {kind: int, values: [1, x], category: env}}', "workers: 'x' is not a number"],
-    ['{workers: {min: 0, max: 4, scale: log, category: env}}', 'workers: a log scale that starts at 0'],
+    [
+      '{workers: {min: 0, max: 4, scale: log, category: env}}',
+      'workers: a log scale that starts at 0',
+    ],
     ['{workers: {min: 4, max: 1, category: env}}', 'workers: min 4 is above max 1'],
     ['{workers: {values: [1], max: 1, category: env}}', "workers: 'max' beside 'values'"],
     ['{batchSize: 1.5..4}', 'batchSize: 1.5 is not a whole number'],

@@ -251,7 +251,11 @@ function checkName(
     ]),
   ]
   if (!/^[A-Za-z_][\w.-]*$/.test(name)) {
-    report(at, `'${name}' is not a valid parameter name`, 'use letters, digits, _ . and -, and do not start with a digit')
+    report(
+      at,
+      `'${name}' is not a valid parameter name`,
+      'use letters, digits, _ . and -, and do not start with a digit',
+    )
     return false
   }
   if (setting.predictor === 'url' && declared) {

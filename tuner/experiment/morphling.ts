@@ -105,7 +105,9 @@ class Importer {
       )
     if (spec.requestTemplate !== undefined)
       this.notices.push('requestTemplate is not used; pass request bodies with --payload FILE')
-    this.notices.push('A ProfilingExperiment has no latency SLO, which tune needs: set it with --slo')
+    this.notices.push(
+      'A ProfilingExperiment has no latency SLO, which tune needs: set it with --slo',
+    )
   }
 
   /** Morphling ignores fields it does not know; here they are named. */

@@ -247,7 +247,13 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 0,
     max: 1000,
   },
-  { name: 'precision', what: 'number format of the computation', category: 'server', scale: 'linear', names: precisions },
+  {
+    name: 'precision',
+    what: 'number format of the computation',
+    category: 'server',
+    scale: 'linear',
+    names: precisions,
+  },
   {
     name: 'quantization',
     what: 'quantization of the weights of a language model',

@@ -161,11 +161,7 @@ const transferOf = ({
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
   const backend = entries.backend ?? defaults.backend
   if (path === undefined)
-    report(
-      ['predictor', 'engine'],
-      'the gguf engine needs a file',
-      'set it: --model ./model.gguf',
-    )
+    report(['predictor', 'engine'], 'the gguf engine needs a file', 'set it: --model ./model.gguf')
   if (backend === 'simulated' || entries.devices === 'emulated') {
     const hint =
       'use --backend local with --devices cpu or gpu, or set only its architecture: --model llama-3.1-8b'

@@ -78,10 +78,7 @@ function readLines(path: string, shown: string): Line[] {
   try {
     text = readText(path, 'data')
   } catch (error) {
-    throw new UnitError(
-      `cannot read the trace: ${(error as Error).message}`,
-      hintOf(error) ?? hint,
-    )
+    throw new UnitError(`cannot read the trace: ${(error as Error).message}`, hintOf(error) ?? hint)
   }
   const lines: Line[] = []
   for (const [i, written] of text.split('\n').entries()) {

@@ -19,11 +19,7 @@ export function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
   const { url, urls, http2 } = entries.predictor ?? {}
   if (url !== undefined && urls !== undefined)
-    report(
-      ['predictor', 'urls'],
-      'both url and urls',
-      'add url to urls, with its weight',
-    )
+    report(['predictor', 'urls'], 'both url and urls', 'add url to urls, with its weight')
   checkUrl(context, ['predictor', 'url'], serverUrlOf(entries.predictor), common)
   urls?.slice(1).forEach((one, i) => {
     checkUrl(context, ['predictor', 'urls', i + 1], one.url, common)

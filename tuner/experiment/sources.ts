@@ -185,7 +185,11 @@ export function resolvePayload(
       : pathAt([...at, 'file'], given.file)
   const said = streamed && path !== undefined && isConversations(path) ? path : undefined
   if (given.conversations !== undefined && given.turns === undefined && said === undefined)
-    report([...at, 'conversations'], 'conversations without turns', 'add turns, such as turns: 1..6')
+    report(
+      [...at, 'conversations'],
+      'conversations without turns',
+      'add turns, such as turns: 1..6',
+    )
   if (given.turns !== undefined && given.lengths !== undefined)
     report([...at, 'turns'], 'both turns and recorded lengths', 'use only one of them')
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
@@ -237,7 +241,11 @@ export function resolvePayload(
   const kind = kindAt(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
   if (count !== undefined)
-    report([...at, 'count'], 'a file that is the whole request has no count of bodies', 'use only one of them')
+    report(
+      [...at, 'count'],
+      'a file that is the whole request has no count of bodies',
+      'use only one of them',
+    )
   if (items !== undefined || order?.items !== undefined)
     report(
       [...at, 'file'],

@@ -54,7 +54,11 @@ export function readYaml(
   if (text.length > maxBytes)
     return {
       problems: [
-        { where: shown, what: 'the file is larger than 1 MiB', hint: 'check that it is an experiment file' },
+        {
+          where: shown,
+          what: 'the file is larger than 1 MiB',
+          hint: 'check that it is an experiment file',
+        },
       ],
     }
   const excess = yamlExcess(text)
@@ -129,7 +133,11 @@ export function readYaml(
       if (node.range) values.set(keyOf(path), node.range[0])
     if (isScalar(node) && holdsNul(node.value))
       problems.push(
-        problem(node.range?.[0] ?? 0, 'a NUL character', 'remove it: no program, file or server accepts one'),
+        problem(
+          node.range?.[0] ?? 0,
+          'a NUL character',
+          'remove it: no program, file or server accepts one',
+        ),
       )
     if (isSeq(node)) for (const [i, item] of node.items.entries()) walk(item, [...path, i])
     if (!isMap(node)) return

@@ -41,7 +41,9 @@ test('that the cores are others than those whose costs are known, where they are
 
 test('which experiments the search learns from', () => {
   expect(historyNotice([])).toEqual([])
-  expect(historyNotice(['a', 'b'])).toEqual(['The search uses trials of a, b (--no-history ignores them)'])
+  expect(historyNotice(['a', 'b'])).toEqual([
+    'The search uses trials of a, b (--no-history ignores them)',
+  ])
 })
 
 describe('banners', () => {
@@ -51,7 +53,9 @@ describe('banners', () => {
       'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n',
     )
     expect(noticesOf(onCores(), 'measured')).toEqual([])
-    expect(noticesOf(strict, 'measured')).toEqual(['Left out, because their quality is below 0.95: b (0.9)'])
+    expect(noticesOf(strict, 'measured')).toEqual([
+      'Left out, because their quality is below 0.95: b (0.9)',
+    ])
   })
 
   test('what is emulated, from what, and how far each GPU may be off', () => {

@@ -256,10 +256,7 @@ describe('a configuration that cannot serve is data', () => {
   })
 
   test.each([
-    [
-      1,
-      { state: 'failed', error: 'it no longer listens: 9 of 9 requests failed', served: true },
-    ],
+    [1, { state: 'failed', error: 'it no longer listens: 9 of 9 requests failed', served: true }],
     [
       2,
       {

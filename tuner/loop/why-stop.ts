@@ -165,7 +165,10 @@ function machineBusy(
   if (disturbed < Math.max(minDisturbedAttempts, maxTrials)) return undefined
   const what = `other work on this machine disturbed ${disturbed} attempts at a trial, which are inconclusive`
   return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
-    ? { reason: 'failed', detail: `${what}; run tune resume once the machine is free of other work` }
+    ? {
+        reason: 'failed',
+        detail: `${what}; run tune resume once the machine is free of other work`,
+      }
     : {
         reason: 'machine-busy',
         detail: `${what}; run tune resume --max-trials ${maxTrials} once the machine is free of other work`,

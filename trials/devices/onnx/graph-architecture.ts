@@ -102,9 +102,7 @@ export function countText(architecture: GraphArchitecture): string {
   const count = graphCountOf(architecture, {})
   const open = openAxes(architecture.graph)
   const item =
-    open.length === 0
-      ? 'an item'
-      : `an item with ${open.join(' and ')} of ${usualSequenceLength}`
+    open.length === 0 ? 'an item' : `an item with ${open.join(' and ')} of ${usualSequenceLength}`
   const of = {
     text: `a text of ${fixedSize ?? usualSequenceLength} tokens`,
     image: `an image of ${imageSize} pixels`,

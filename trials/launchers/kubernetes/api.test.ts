@@ -65,7 +65,12 @@ describe('an answer that is none', () => {
   }
   test.each<[string, (response: ServerResponse) => unknown, string, RegExp]>([
     ['without end', endless, 'TooLarge', /more than 1 MiB and no end/],
-    ['a byte at a time', dripping, 'Unreachable', /the answer is incomplete: no complete answer within 0.3 s/],
+    [
+      'a byte at a time',
+      dripping,
+      'Unreachable',
+      /the answer is incomplete: no complete answer within 0.3 s/,
+    ],
     [
       'a page',
       (response) => response.end('<html>'),

@@ -206,9 +206,7 @@ describe('that is gone under load is no word on the configuration, for', () => {
     })
     expect(death).toMatchObject({
       external: true,
-      what: expect.stringMatching(
-        /^another program removed the Job that owns the trial's objects/,
-      ),
+      what: expect.stringMatching(/^another program removed the Job that owns the trial's objects/),
     })
   })
   test('its namespace is being deleted', async () => {

@@ -29,7 +29,8 @@ export type PodState =
 const stuck: Readonly<Record<string, string>> = {
   ErrImagePull: 'check that the image exists and that the pod names its pull secret',
   ImagePullBackOff: 'check that the image exists and that the pod names its pull secret',
-  ErrImageNeverPull: 'the image is not on the node, and the pull policy is Never: load it there, or change the policy',
+  ErrImageNeverPull:
+    'the image is not on the node, and the pull policy is Never: load it there, or change the policy',
   InvalidImageName: 'correct the image of the pod template',
   ImageInspectError: 'the image on the node is damaged',
   RegistryUnavailable: 'the registry does not answer',

@@ -251,7 +251,10 @@ async function neverScheduled(start: Start, why: string): Promise<Error> {
   }
   const fit = await fitSeen(start)
   if (fit?.kind === 'taken')
-    return placeTaken(words, `node ${fit.node} would have room, but other pods use it: free it, or wait`)
+    return placeTaken(
+      words,
+      `node ${fit.node} would have room, but other pods use it: free it, or wait`,
+    )
   if (fit?.kind === 'closed') return placeTaken(`${fit.what}; ${words}`, 'tune tries it again')
   return noPlace(fit?.what, words, fit?.hint)
 }

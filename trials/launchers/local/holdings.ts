@@ -247,7 +247,10 @@ const pickSlice = (
   // A CUDA process enumerates a single MIG device, however many it is told of (MIG user guide,
   // "CUDA device enumeration").
   if (asked.gpus > 1)
-    throw noSuchGpu(machine, `the configuration needs ${asked.gpus} MIG slices, but a process can use only one`)
+    throw noSuchGpu(
+      machine,
+      `the configuration needs ${asked.gpus} MIG slices, but a process can use only one`,
+    )
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {

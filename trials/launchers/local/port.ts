@@ -27,7 +27,10 @@ export const reservePort = async (
     if (await isFree(host, port)) return { port, giveBack: () => handedOut.delete(port) }
     handedOut.delete(port)
   }
-  throw new LaunchError(`no free port between ${low} and ${high - 1}`, 'end programs that listen on these ports')
+  throw new LaunchError(
+    `no free port between ${low} and ${high - 1}`,
+    'end programs that listen on these ports',
+  )
 }
 
 const portRange = (): [number, number] => {

@@ -388,7 +388,5 @@ test('what the server does not take must reach it otherwise', () => {
   )
   expect(
     templateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')]),
-  ).toEqual([
-    expect.stringMatching(/^parameter batchSize \(server\) never reaches the predictor/),
-  ])
+  ).toEqual([expect.stringMatching(/^parameter batchSize \(server\) never reaches the predictor/)])
 })

@@ -117,7 +117,9 @@ describe('a lone request', () => {
     expect(of(4, 2, 'vllm')).toThrow(
       /decode servers with 2 GPUs cannot continue requests of prefill servers with 4; the supported version of vllm/,
     )
-    expect(of(2, 3, 'sglang')).toThrow(/cannot continue requests.*; one number of GPUs must be a multiple of the other/)
+    expect(of(2, 3, 'sglang')).toThrow(
+      /cannot continue requests.*; one number of GPUs must be a multiple of the other/,
+    )
     // Each must hold the weights.
     expect(() =>
       modelledLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),

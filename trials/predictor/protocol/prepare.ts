@@ -26,7 +26,10 @@ export async function prepare(
   if (items === undefined || items < 1)
     throw new RequestError(400, 'a request must contain at least one item in its first dimension')
   if (items > model.maxItems)
-    throw new RequestError(400, `a request may contain at most ${model.maxItems} items, not ${items}`)
+    throw new RequestError(
+      400,
+      `a request may contain at most ${model.maxItems} items, not ${items}`,
+    )
   const uneven = inputs.find((input) => input.shape[0] !== items)
   if (uneven)
     throw new RequestError(

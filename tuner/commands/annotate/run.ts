@@ -58,7 +58,10 @@ async function newestIn(db: string): Promise<string> {
 
 function trialOf({ trial, archive, restore }: AnnotateFlags): number | undefined {
   if (archive && restore)
-    throw usageError('tune annotate: --archive and --restore exclude each other', 'use only one of them')
+    throw usageError(
+      'tune annotate: --archive and --restore exclude each other',
+      'use only one of them',
+    )
   if (trial === undefined) return undefined
   if (archive || restore)
     throw usageError(

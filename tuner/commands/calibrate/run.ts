@@ -153,7 +153,7 @@ function batchesOf(text: string): number[] {
 
 /** The most of everything, one GPU, and two processes where processes can be chosen. */
 function configurationOf(
-  { space, own, predictor }: Experiment,
+  { space, own }: Experiment,
   gpu: string | undefined,
   largest: number,
 ): Configuration {

@@ -10,10 +10,7 @@ export function registerCi(program: Command): void {
       'compare an experiment with a baseline and fail the build if serving became more expensive',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option(
-      '--baseline <id or file>',
-      'experiment in the store, or a saved recommendation.json',
-    )
+    .option('--baseline <id or file>', 'experiment in the store, or a saved recommendation.json')
     .option('--max-regression <share>', 'maximum cost increase', '5%')
     .option('--save-baseline <file>', 'save the recommendation as the baseline for later builds')
     .option('--junit <file>', 'write the checks as JUnit XML')

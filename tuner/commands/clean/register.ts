@@ -16,9 +16,7 @@ export function registerClean(program: Command): void {
       'end everything that killed experiments left on this machine, including unidentified control groups, and remove the objects of all experiments in the namespace, running ones included',
     )
     .addOption(
-      storeOption(
-        'trial store: processes that listen on ports of its killed runs are listed too',
-      ),
+      storeOption('trial store: processes that listen on ports of its killed runs are listed too'),
     )
     .option('--local', 'clean only this machine')
     .option('--namespace <name>', 'Kubernetes namespace (default: that of the current context)')

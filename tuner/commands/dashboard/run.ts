@@ -51,7 +51,9 @@ export async function dashboard(
     process.stdout.write(
       `http://127.0.0.1:${given}/${token === undefined ? '' : `#token=${token}`}\n`,
     )
-    process.stderr.write(`Dashboard of ${db}; it follows running experiments. Press Ctrl-C to stop.\n`)
+    process.stderr.write(
+      `Dashboard of ${db}; it follows running experiments. Press Ctrl-C to stop.\n`,
+    )
     if (!interrupt.signal.aborted)
       await new Promise((resolve) =>
         interrupt.signal.addEventListener('abort', resolve, { once: true }),

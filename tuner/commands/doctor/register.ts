@@ -10,7 +10,10 @@ export function registerDoctor(program: Command): void {
         .choices(['local', 'kubernetes'])
         .default('local'),
     )
-    .option('--namespace <name>', 'with --backend kubernetes: namespace (default: that of the current context)')
+    .option(
+      '--namespace <name>',
+      'with --backend kubernetes: namespace (default: that of the current context)',
+    )
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean; backend?: string; namespace?: string }) => {
       const { doctor } = await import('./run.ts')

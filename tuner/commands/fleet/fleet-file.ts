@@ -99,9 +99,7 @@ const fleet = z
       gpu.nullable().transform((given) => given ?? gpu.parse({})),
     ),
     models: z.record(z.string(), model),
-    headroom: share
-      .refine((part) => part < 1, 'a headroom of 100 % leaves no capacity')
-      .default(0),
+    headroom: share.refine((part) => part < 1, 'a headroom of 100 % leaves no capacity').default(0),
     timezone: z
       .string()
       .refine(isTimezone, "not a time zone of the IANA database, such as 'Europe/Berlin'")

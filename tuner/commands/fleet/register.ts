@@ -7,10 +7,7 @@ export function registerFleet(program: Command): void {
   program
     .command('fleet')
     .description('find the cheapest GPUs for several models, partitioned by MIG or shared by MPS')
-    .requiredOption(
-      '-f, --file <file>',
-      'fleet file: models, their demand and the available GPUs',
-    )
+    .requiredOption('-f, --file <file>', 'fleet file: models, their demand and the available GPUs')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option(
       '--solver-time <time>',

@@ -140,7 +140,10 @@ describe('is refused, and keeps nothing', () => {
     [[triton[0]!, '--slo', 'ttft p99<1s tpot<30ms', '--on', 'gpu=T4'], 'no joint percentile'],
     [[triton[0]!, '--slo', 'soon', '--on', 'gpu=T4'], 'soon'],
     [[triton[1]!, ...onT4], 'it describes GPUs, but contains no requests'],
-    [[fixture('k6-summary-export.json'), ...onT4], 'the files do not contain the name of the model'],
+    [
+      [fixture('k6-summary-export.json'), ...onT4],
+      'the files do not contain the name of the model',
+    ],
     [['.', ...onT4], 'is a folder'],
   ])('%j', async (words, said) => {
     const before = JSON.parse((await run('list', '--json')).stdout).length

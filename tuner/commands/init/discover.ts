@@ -212,7 +212,9 @@ async function modelAt(
   const names = await listModels(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
   const hint =
-    names.length > 1 ? `it serves ${names.join(', ')}: choose one, as in --model ${names[0]}` : 'set --model NAME'
+    names.length > 1
+      ? `it serves ${names.join(', ')}: choose one, as in --model ${names[0]}`
+      : 'set --model NAME'
   throw new ProtocolError(
     protocol,
     `${url} speaks ${protocolTable[protocol].title}, but serves more than one model or does not name it`,

@@ -23,10 +23,7 @@ export function registerInit(program: Command): void {
     .description(
       'write an experiment file for a server, a command or a model: probe it, propose a search space, run one trial',
     )
-    .argument(
-      '[target...]',
-      'the URL of a running server, the command that starts one, or a model',
-    )
+    .argument('[target...]', 'the URL of a running server, the command that starts one, or a model')
     .option('-f, --file <path>', 'file to write', 'experiment.yaml')
     .option('--force', 'overwrite it')
     .option('-y, --yes', 'ask no questions (as without a terminal)')

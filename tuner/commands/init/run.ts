@@ -177,9 +177,7 @@ class Initialised {
       ? await smoke(experiment, this.machine, this.signal)
       : exitCodes.ok
     for (const variable of this.#variables)
-      say(
-        `The file does not contain the secret: export ${variable}=... before you run tune.`,
-      )
+      say(`The file does not contain the secret: export ${variable}=... before you run tune.`)
     say(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
     return code
   }
@@ -406,8 +404,7 @@ class Initialised {
   }
 }
 
-const measuredAsItIs =
-  'tune measures a running server as it is. To tune it, let trials start it:'
+const measuredAsItIs = 'tune measures a running server as it is. To tune it, let trials start it:'
 const ownKnobs = [
   'To tune more, put a placeholder such as ${workers} into the command, its environment or a file, and list its values:',
   '  space: {workers: {values: 1..4, category: server}}',

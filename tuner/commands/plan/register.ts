@@ -21,10 +21,7 @@ export function registerPlan(program: Command): void {
     .option('--months <n>', 'horizon (default: 12 with growth, else 1)')
     .option('--headroom <share>', 'share of the capacity kept free', defaults.headroom)
     .option('--trials <list>', 'trials to plan with, e.g. 3,7 (default: the best three)')
-    .option(
-      '--fleet <n x trial>',
-      'check an existing fleet: 6x3 is six replicas of trial 3',
-    )
+    .option('--fleet <n x trial>', 'check an existing fleet: 6x3 is six replicas of trial 3')
     .option('--zones <n>', 'number of zones; the plan survives the loss of one', '3')
     .option(
       '--startup <time>',
@@ -55,7 +52,10 @@ export function registerPlan(program: Command): void {
       'price of committed capacity: a share of on demand (63%), or $ per hour and instance (default: from the price list)',
     )
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
-    .option('--out <file>', 'output file: .md, .html, .csv or .json (default: text on the terminal)')
+    .option(
+      '--out <file>',
+      'output file: .md, .html, .csv or .json (default: text on the terminal)',
+    )
     .option(
       '--spec <folder>',
       'write a deployment with autoscaler settings that avoid SLO violations',

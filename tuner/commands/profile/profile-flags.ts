@@ -172,7 +172,9 @@ export function readFlags(
 function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'rateRps' | 'sweep'> {
   if (concurrency !== undefined) {
     if (rate !== undefined)
-      throw new Error('--concurrency is closed-loop load, --rate is open-loop load: use only one of them')
+      throw new Error(
+        '--concurrency is closed-loop load, --rate is open-loop load: use only one of them',
+      )
     return {
       sweep: concurrency.split(',').map((text) => ({ connections: parseCount(text.trim(), 1) })),
     }

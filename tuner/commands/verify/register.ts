@@ -32,7 +32,10 @@ export function registerVerify(program: Command): void {
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option('--trial <n>', 'verify this trial instead of the recommended one')
-    .option('--rate <rate>', 'rate at which the SLO must be met, requests per second (default: the recommended rate)')
+    .option(
+      '--rate <rate>',
+      'rate at which the SLO must be met, requests per second (default: the recommended rate)',
+    )
     .option(
       '--confirm-time <duration>',
       'time under load (default: as in the experiment, else 30 s)',

@@ -92,11 +92,7 @@ export class LogSource implements Source {
     const { path, windowS } = this.#options
     const now = fileAt(path)
     if (now === undefined)
-      throw new UserError(
-        `no log at ${path}`,
-        'check the path given with --log',
-        exitCodes.usage,
-      )
+      throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
     const before = placeOf(place)
     const files = filesSince(path, now, before)
     const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
@@ -265,7 +261,9 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
           `${withoutStatus} of the requests have no status, so failures are unknown (set its field with --field status=NAME)`,
         ]
       : []),
-    ...(localTimes > 0 ? [`times without a zone are read in the zone of this machine (${zone})`] : []),
+    ...(localTimes > 0
+      ? [`times without a zone are read in the zone of this machine (${zone})`]
+      : []),
   ]
 }
 

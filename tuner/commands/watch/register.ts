@@ -18,40 +18,48 @@ export function registerWatch(program: Command): void {
       '--prometheus <url>',
       'URL of Prometheus, e.g. http://prometheus:9090; TUNE_PROMETHEUS_TOKEN sets a bearer token',
     )
-    .option(
-      '--log <file>',
-      'access log to follow instead of Prometheus, across rotations',
-    )
+    .option('--log <file>', 'access log to follow instead of Prometheus, across rotations')
     .option(
       '--server <name>',
       `server whose metrics are queried: ${tellingServers.join(' | ')} (default: the measured one)`,
     )
-    .option('--selector <labels>', `labels that select the series, e.g. 'namespace="shop",job="bert"'`, '')
+    .option(
+      '--selector <labels>',
+      `labels that select the series, e.g. 'namespace="shop",job="bert"'`,
+      '',
+    )
     .option(
       '--query <name=promql>',
       `your own query for ${figureNames.join(', ')}; may contain $window, $selector, $percentile; repeatable`,
       severalTimes,
       [],
     )
-    .option('--log-format <name>', `format of the log: ${logShapes.join(' | ')} (default: detected from its first lines)`)
+    .option(
+      '--log-format <name>',
+      `format of the log: ${logShapes.join(' | ')} (default: detected from its first lines)`,
+    )
     .option(
       '--field <name=field>',
       'field of a log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
       severalTimes,
       [],
     )
-    .option('--path <prefix>', 'with --log: only requests whose path starts with this prefix; repeatable', severalTimes, [])
+    .option(
+      '--path <prefix>',
+      'with --log: only requests whose path starts with this prefix; repeatable',
+      severalTimes,
+      [],
+    )
     .option('--version-label <name>', 'label or JSON field with the version of the model')
-    .option('--replicas <n>', 'deployed replicas, if the metrics do not report them (required with --log)')
+    .option(
+      '--replicas <n>',
+      'deployed replicas, if the metrics do not report them (required with --log)',
+    )
     .option('--trial <n>', 'trial of the deployed configuration (default: the recommended one)')
     .option('--window <time>', 'length of the windows in which production is evaluated', '5m')
     .option('--since <time>', 'how far back the first query of Prometheus goes', '1h')
     .option('--tolerance <share>', 'slowdown that does not count as drift', '7%')
-    .option(
-      '--false-alarm-days <n>',
-      'mean days between false drift alarms, at least',
-      '365',
-    )
+    .option('--false-alarm-days <n>', 'mean days between false drift alarms, at least', '365')
     .option(
       '--detour <time>',
       'latency that the ingress path adds to the observed latencies, but did not add in the trials',
@@ -61,7 +69,11 @@ export function registerWatch(program: Command): void {
       '--headroom <share>',
       "share of the capacity kept free when sizing replicas (default: the experiment's)",
     )
-    .option('--min-gain <share>', 'propose another configuration only if it costs at least this much less', '5%')
+    .option(
+      '--min-gain <share>',
+      'propose another configuration only if it costs at least this much less',
+      '5%',
+    )
     .option('--out <folder>', 'folder for the new spec, if one is proposed')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option(

@@ -139,7 +139,9 @@ const introduction = (
       ? [`the watch starts again: it watched trial ${before} until now\n`]
       : []),
     ...(recommended !== undefined && recommended !== trial
-      ? [`the recommendation is trial ${recommended}: add --trial ${recommended} once it is deployed\n`]
+      ? [
+          `the recommendation is trial ${recommended}: add --trial ${recommended} once it is deployed\n`,
+        ]
       : []),
   ].join('')
 

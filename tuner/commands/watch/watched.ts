@@ -80,7 +80,10 @@ export function deployedOf(
       today: candidate.pricePerHour,
     },
     ...(candidate.bundles && { bundles: candidate.bundles }),
-    drift: { tolerance: parseShare(flags.tolerance), falseAlarmDays: parseCount(flags.falseAlarmDays, 1) },
+    drift: {
+      tolerance: parseShare(flags.tolerance),
+      falseAlarmDays: parseCount(flags.falseAlarmDays, 1),
+    },
     detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
   }
 }

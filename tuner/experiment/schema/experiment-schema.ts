@@ -101,7 +101,9 @@ const parameterKeys = z.strictObject({
     .describe("condition under which the parameter applies, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
-    .describe('known effect on the rate: a higher value never lowers it (up) or never raises it (down)'),
+    .describe(
+      'known effect on the rate: a higher value never lowers it (up) or never raises it (down)',
+    ),
   concurrency: z
     .boolean({ error: 'expected true or false' })
     .optional()
@@ -164,7 +166,9 @@ const payloadKeys = z.strictObject({
     ),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+    .describe(
+      'openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
+    ),
   outputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
     .describe('openai: length of an answer, in the same forms; default: lognormal:160,0.7'),
@@ -189,7 +193,9 @@ const payloadKeys = z.strictObject({
     ),
   conversations: count(1, 'conversations')
     .optional()
-    .describe('openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32'),
+    .describe(
+      'openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32',
+    ),
   lengths: text('a path')
     .optional()
     .describe(
@@ -197,7 +203,9 @@ const payloadKeys = z.strictObject({
     ),
   tokenizer: text('a path')
     .optional()
-    .describe('openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token'),
+    .describe(
+      'openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token',
+    ),
   ignoreEos: z
     .boolean({ error: 'expected true or false' })
     .optional()
@@ -270,7 +278,9 @@ export const experimentFileSchema = z.strictObject({
     .describe(`where trials run; default: ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()
-    .describe(`devices of the trials; auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`),
+    .describe(
+      `devices of the trials; auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`,
+    ),
   space: z
     .record(z.string(), parameter, { error: 'expected name: values pairs' })
     .optional()
@@ -353,7 +363,9 @@ export const experimentFileSchema = z.strictObject({
         .strictObject({
           deviceClass: text('a DeviceClass')
             .optional()
-            .describe('DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices'),
+            .describe(
+              'DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices',
+            ),
           sharing: z
             .enum(draSharings)
             .optional()
@@ -420,7 +432,9 @@ export const experimentFileSchema = z.strictObject({
         .describe(`maximum number of trials; default: ${defaults.maxTrials}`),
       timeLimit: duration
         .optional()
-        .describe('time limit of the run: no trial starts after it, but a running trial finishes; default: none'),
+        .describe(
+          'time limit of the run: no trial starts after it, but a running trial finishes; default: none',
+        ),
       cost: money
         .optional()
         .describe('maximum cost of all trials by the price book; default: no limit'),
@@ -463,7 +477,9 @@ export const experimentFileSchema = z.strictObject({
     ),
   calibration: text('a name')
     .optional()
-    .describe('name of a calibration of `tune calibrate`, or none; default: the one of this server'),
+    .describe(
+      'name of a calibration of `tune calibrate`, or none; default: the one of this server',
+    ),
   prices: text('a path or a provider')
     .optional()
     .describe(

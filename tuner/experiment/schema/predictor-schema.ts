@@ -217,10 +217,14 @@ const predictorKeys = z.strictObject({
   argFormat: z
     .array(z.string())
     .optional()
-    .describe("command: how a parameter of category args is written; default: ['--${name}=${value}']"),
+    .describe(
+      "command: how a parameter of category args is written; default: ['--${name}=${value}']",
+    ),
   files: texts
     .optional()
-    .describe('command: files to write into the folder of the trial, path → text with placeholders'),
+    .describe(
+      'command: files to write into the folder of the trial, path → text with placeholders',
+    ),
   prepare: prepare
     .optional()
     .describe(
@@ -233,7 +237,9 @@ const predictorKeys = z.strictObject({
     ),
   cwd: text('a path')
     .optional()
-    .describe('command: working directory, relative to this file; default: the folder of this file'),
+    .describe(
+      'command: working directory, relative to this file; default: the folder of this file',
+    ),
   acceptance: share
     .optional()
     .describe(

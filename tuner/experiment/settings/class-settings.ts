@@ -52,7 +52,11 @@ export function resolveClasses(
         'use only one of them',
       )
   if (named.length === 0) {
-    report(at, 'no class', 'write, for example, chat: {share: 70%, inputTokens: 300, outputTokens: 200}')
+    report(
+      at,
+      'no class',
+      'write, for example, chat: {share: 70%, inputTokens: 300, outputTokens: 200}',
+    )
     return named
   }
   const shares = named.map(({ share }) => share)

@@ -109,7 +109,9 @@ test('what cannot be read is named with its place', () => {
   expect(
     problemLines(() => loadFile(`${inCluster}kubernetes: {loadFrom: port-forward}\n`)),
   ).toEqual([
-    expect.stringMatching(/^e\.yaml:4:\d+ .*port forwarding reaches only the port of the predictor, not :8002/),
+    expect.stringMatching(
+      /^e\.yaml:4:\d+ .*port forwarding reaches only the port of the predictor, not :8002/,
+    ),
   ])
   expect(
     problemLines(() =>

@@ -39,7 +39,8 @@ test('tokens are tuned, method and model are said once, and an experiment of a s
 test('every figure of a modelled server says what it assumes', () => {
   const param = ['speculativeTokens=0,4']
   const experiment = load({ ...modelled, param })
-  const assumed = /ASSUMPTION: each draft token is accepted independently with probability 0.3 \(ngram\)/
+  const assumed =
+    /ASSUMPTION: each draft token is accepted independently with probability 0.3 \(ngram\)/
   expect(noticesOf(experiment, 'simulated').join()).toMatch(assumed)
   const { caveat } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
   expect(caveat).toMatch(assumed)

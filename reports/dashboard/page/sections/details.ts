@@ -293,18 +293,12 @@ function usage(trial: FinishedTrial): (readonly [string, string])[] {
       ? []
       : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
     ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
-    ...(u.cpuWatts === undefined
-      ? []
-      : [['CPU power', `${significant(u.cpuWatts)} W`] as const]),
-    ...(joules === undefined
-      ? []
-      : [['energy per request', `at most ${energy(joules)}`] as const]),
+    ...(u.cpuWatts === undefined ? [] : [['CPU power', `${significant(u.cpuWatts)} W`] as const]),
+    ...(joules === undefined ? [] : [['energy per request', `at most ${energy(joules)}`] as const]),
     ...(u.realisedBatch === undefined
       ? []
       : [['realised batch', significant(u.realisedBatch)] as const]),
-    ...(u.sequences === undefined
-      ? []
-      : [['peak use', busiest(u, trial.configuration)] as const]),
+    ...(u.sequences === undefined ? [] : [['peak use', busiest(u, trial.configuration)] as const]),
   ]
 }
 

@@ -100,7 +100,10 @@ function decoded(bytes: Uint8Array): InferRequest {
   try {
     return decodeMessage<InferRequest>('inference.ModelInferRequest', bytes)
   } catch (error) {
-    throw new RequestError(400, `the message is not a ModelInferRequest: ${(error as Error).message}`)
+    throw new RequestError(
+      400,
+      `the message is not a ModelInferRequest: ${(error as Error).message}`,
+    )
   }
 }
 
