@@ -80,7 +80,7 @@ describe('numbers', () => {
 
   test('points that may separate thousands are read as decimal ones, with a note', () => {
     expect(table('a;b\n1.500;2\n').notes).toEqual([
-      't.csv: points are read as decimal points: 1.500 as 1.5',
+      't.csv: points are read as decimal points: 1.500 means 1.5',
     ])
     expect(table('a;b\n1.500;2.25\n').notes).toEqual([])
   })

@@ -98,7 +98,7 @@ describe('a table that a stranger brings', () => {
     const { task: found, notes } = read(rowsOf('16GB,T4,40,90,0.35', '32GB,T4,20,80,0.35'))
     expect(found.parameters[0]).toMatchObject({ kind: 'categorical', values: ['16GB', '32GB'] })
     expect(notes).toEqual([
-      expect.stringMatching(/^runs\.csv: batch has names \(16GB, 32GB\): numbers without a unit/),
+      expect.stringMatching(/^runs\.csv: batch has text values \(16GB, 32GB\): write numbers without a unit/),
     ])
     expect(read(rowsOf('fp16,T4,40,90,0.35', 'int8,T4,20,80,0.35')).notes).toEqual([])
   })
@@ -125,8 +125,8 @@ describe('a table that a stranger brings', () => {
     const { rows, notes } = read(rowsOf('1,T4,40,90,0.35', '2,T4,,,0.35', '4,T4,20,,0.35'))
     expect(rows).toHaveLength(1)
     expect(notes).toEqual([
-      expect.stringMatching(/^runs\.csv:3: no ms and no rps: left out/),
-      expect.stringMatching(/^runs\.csv:4: no rps: left out/),
+      expect.stringMatching(/^runs\.csv:3: left out, because it has no ms and no rps/),
+      expect.stringMatching(/^runs\.csv:4: left out, because it has no rps/),
     ])
     const marked = read(
       'batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,no\n2,T4,,,0.35,yes\n4,T4,,,0.35,1.0\n',
@@ -192,7 +192,7 @@ describe('a table that a stranger brings', () => {
 describe('what is wrong is told with its line, all at once', () => {
   test.each<[string, string, RegExp[]]>([
     ['an empty file', '', [/^runs\.csv: the file is empty/]],
-    ['a header alone', `${header}\n`, [/^runs\.csv:1: column names, and no rows/]],
+    ['a header alone', `${header}\n`, [/^runs\.csv:1: column names without rows/]],
     [
       'a column that is missing',
       'batch,gpu,ms,rps\n1,T4,1,1\n',
@@ -334,7 +334,7 @@ describe('what is wrong is told with its line, all at once', () => {
 
   test('identifiers are no parameters; features belong to every name', () => {
     const rows = Array.from({ length: 501 }, (_, i) => `1,id${i},1,1,1`)
-    expect(() => read(rowsOf(...rows))).toThrow(/gpu has 501 names/)
+    expect(() => read(rowsOf(...rows))).toThrow(/gpu has 501 values/)
     expect(() =>
       read(rowsOf('1,a,1,1,1', '1,b,1,1,1'), {
         parameters: [{ name: 'gpu', features: { a: [1] } }],

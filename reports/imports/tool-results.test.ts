@@ -112,7 +112,7 @@ describe("Model Analyzer's table", () => {
     expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,fast,5`)).toThrow(
       "x.csv:2: Throughput (infer/sec) is 'fast', not a number",
     )
-    expect(said(header)).toThrow('x.csv:1: column names, and no rows')
+    expect(said(header)).toThrow('x.csv:1: column names without rows')
     expect(said(`${header}\nm,1,1,x,1:GPU,8,Yes,10,5\nm,1,1,y,1:GPU,8,Yes,-3,5`)).toThrow(
       /x\.csv:3: ratePerSecond is -3/,
     )
@@ -121,7 +121,7 @@ describe("Model Analyzer's table", () => {
 
 test("perf_analyzer's table is a configuration per load, microseconds as milliseconds", () => {
   const { task, rows, notes } = read('perf-analyzer.csv')
-  expect(notes).toContainEqual(expect.stringMatching(/counts inferences.*with -b N divide/))
+  expect(notes).toContainEqual(expect.stringMatching(/counts inferences.*With -b N, divide/))
   expect(task).toMatchObject({
     constraint: { metric: 'p99Ms', max: 30 },
     parameters: [{ name: 'concurrency', values: [1, 3] }],
@@ -472,7 +472,7 @@ test('a file of no tool is refused with what to do; JSON that is none too', () =
     'it is not a result of Model Analyzer, perf_analyzer, vllm bench serve, sglang.bench_serving, GuideLLM, AIPerf, k6',
   )
   expect(said('{"a": 1}\n{"a": 2}\n')).toThrow(/it is not a result of Model Analyzer/)
-  expect(said('{"a": 1')).toThrow(/begins like JSON/)
+  expect(said('{"a": 1')).toThrow(/starts like JSON/)
   expect(said('')).toThrow(/no result/)
   expect(said('{}')).toThrow(/no result/)
 })

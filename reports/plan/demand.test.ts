@@ -27,7 +27,7 @@ test('hours of a day are in quarters: a peak between two of them is refused and 
     /hour 8.1 is not a multiple of a quarter of an hour/,
   )
   expect(problem(() => tableDemand(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(
-    /no rate that can be planned for/,
+    /has no usable rate/,
   )
 })
 
@@ -97,7 +97,7 @@ test('an answer of Prometheus is one series, whose gaps are no zeros; several ar
   expect(problem(() => read(answer(series, series)))).toMatch(
     /t.csv has 2 series, but a trace has one \(add/,
   )
-  expect(problem(() => read('{"Datapoints": []}'))).toMatch(/is JSON, and no answer of Prometheus/)
+  expect(problem(() => read('{"Datapoints": []}'))).toMatch(/is JSON, but not an answer of Prometheus/)
 })
 
 test('a third column is not passed over: it may be the rate', () => {
@@ -182,7 +182,7 @@ test('times without a zone are what clocks show, whichever zone this machine is 
   expect(problem(() => read('2026-10-25T02:00:00,1\n2026-10-25T02:00:00,2\n'))).toMatch(
     /t.csv:2: the time does not increase.*add the offset/,
   )
-  expect(problem(() => read('Oct 1 2026,1\nOct 2 2026,2\n'))).toMatch(/no timestamp and rate/)
+  expect(problem(() => read('Oct 1 2026,1\nOct 2 2026,2\n'))).toMatch(/not a timestamp and a rate/)
 })
 
 test('a period is taken as often as it needs to last some time, its peak and mean as they are', () => {

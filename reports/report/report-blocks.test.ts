@@ -226,7 +226,7 @@ describe('the capacity plan in words', () => {
       'Which is cheapest as demand grows',
       'evenly',
       'minutes of SLO violation',
-      'as given',
+      'as configured',
       'no violations',
     ])
       expect(text).toContain(part)

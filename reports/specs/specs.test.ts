@@ -388,7 +388,7 @@ describe('GPU schemes', () => {
     }
     for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const)
       expect(() => specGpus(quarter, scheme)).toThrow(SpecError)
-    expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)
+    expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/scheme gke has no name/)
     expect(() => specGpus({ ...whole, gpu: 'MI300X' }, 'nvidia')).toThrow(
       /does not support MI300X, a GPU of another vendor/,
     )

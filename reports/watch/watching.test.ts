@@ -133,7 +133,7 @@ test('every finding says what was seen, what was expected and how sure it is', (
     ),
     findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
   ]
-  expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* once in 365 days/)
+  expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* at least 365 days apart/)
   expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 consecutive windows, 15 minutes/)
 })
 
@@ -177,7 +177,7 @@ test('one line says what production does and what is known of drift', () => {
     statusLine(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
   expect(line(0)).toBe('no production data yet')
   expect(line(13, { gpuShare: 0.4 })).toMatch(
-    / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: 1 of 72 hours/,
+    / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: calibrating the load curve, 1 of 72 hours/,
   )
   expect(line(72 * 12 + 1)).toContain('drift: no complete hour yet')
   expect(line(75 * 12)).toContain('drift: none (1 times as long as measured; no evidence)')

@@ -204,7 +204,7 @@ test('a model of texts and images is read by its language model; layers of other
     /config\.json:2: text_config\.vocab_size/,
   )
   expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(
-    /max_position_embeddings: expected how many/,
+    /max_position_embeddings: expected the maximum number/,
   )
   const quantization_config = { quant_method: 'awq', bits: 4 }
   expect(
@@ -456,5 +456,5 @@ test('a missing dimension is named', () => {
   expect(parse).toThrow(/config.json:1: vocab_size: expected a whole number/)
   expect(() =>
     parseArchitecture(JSON.stringify({ ...base, num_attention_heads: 7 }), 'c.json', 'm'),
-  ).toThrow(/give head_dim/)
+  ).toThrow(/add head_dim/)
 })

@@ -85,7 +85,7 @@ test('what a book leaves out keeps the list price; what it gives has its name an
 
 test('prices in another currency stand beside no list prices', () => {
   expect(() => parsePriceBook('currency: EUR\nvcpu: 0.02\n', 'p.yaml')).toThrow(
-    /p.yaml:1: currency: list prices are in USD; say 'extends: nothing'/,
+    /p.yaml:1: currency: list prices are in USD; write 'extends: nothing'/,
   )
   expect(parsePriceBook('currency: USD\nvcpu: 0.02\n', 'p.yaml').currency).toBe('USD')
 })
@@ -201,7 +201,7 @@ test('prices that nobody lists are asked of the user, by the provider that the f
   expect(unknownRatesHint('gcp-spot')).toMatch(
     /no spot prices of gcp: they change hourly; add your own with --prices FILE: {2}extends: gcp, source/,
   )
-  expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: no dated list/)
+  expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: tune has no dated list/)
   for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml'])
     expect(unknownRatesHint(name)).toBeUndefined()
 })
@@ -386,7 +386,7 @@ test('what nodes keep is no replica’s: a book that says so sells larger instan
 test('what no instance holds is said with those that are sold', () => {
   const big = resourcesOf({ gpu: 'T4', cpuCores: 200 })
   expect(() => pricePerHour(big, providerBook('aws-instances')!)).toThrow(
-    /holds 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
+    /has 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
   )
   // A part of each of two GPUs is paid as two.
   expect(

@@ -90,7 +90,7 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
     })
     return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
   }
-  const refused = /4 of 4 are longer than max-model-len 4096, the longest 5020 tokens/
+  const refused = /4 of 4 are longer than max-model-len 4096; the longest has 5020 tokens/
   expect(long('simulated')).toMatch(refused)
   expect(long('local')).not.toMatch(refused)
 })

@@ -31,7 +31,7 @@ test('a certificate of its own is shown with its key, from the file as from flag
     expect.stringMatching(/key without its certificate/),
   ])
   expect(problemLines(() => loadFile(of('tls: {cert: client.pem, key: empty.pem}')))).toEqual([
-    expect.stringMatching(/empty\.pem holds no key/),
+    expect.stringMatching(/empty\.pem contains no key/),
   ])
   expect(problemLines(() => loadFile(of('ca: client.pem, tls: {ca: client.pem}')))).toEqual([
     expect.stringMatching(/ca appears twice/),

@@ -91,7 +91,7 @@ describe('the space', () => {
   })
 
   test.each([
-    ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base takes 512'],
+    ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base supports at most 512'],
     ['{imageSize: [224]}', 'imageSize has no effect on bert-base'],
     [
       '{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}',
@@ -105,7 +105,7 @@ describe('the space', () => {
       'workers: a log scale that starts at 0',
     ],
     ['{workers: {min: 4, max: 1, category: env}}', 'workers: min 4 is above max 1'],
-    ['{workers: {values: [1], max: 1, category: env}}', "workers: 'max' beside 'values'"],
+    ['{workers: {values: [1], max: 1, category: env}}', "workers: both 'max' and 'values'"],
     ['{batchSize: 1.5..4}', 'batchSize: 1.5 is not a whole number'],
     ['{gpu: 1..4}', 'gpu: a range of names'],
     ['{1st: [1, 2]}', "'1st' is not a valid parameter name"],

@@ -101,8 +101,8 @@ test('weights that a config.json says are quantised are not taken for 16 bits, u
   }
   expect(problemsOf(() => loaded('awq'))).toMatchObject([
     {
-      what: expect.stringContaining('the weights are quantised (awq)'),
-      hint: '--pin quantization=awq',
+      what: expect.stringContaining('declares quantised weights (awq)'),
+      hint: 'add --pin quantization=awq',
     },
   ])
   expect(problemsOf(() => loaded('mxfp4'))).toMatchObject([
@@ -114,6 +114,6 @@ test('weights that a config.json says are quantised are not taken for 16 bits, u
 test('what only emulation knows is not run for real', () => {
   expect(load({ ...bert, model: 'llama-3.1-8b' }).devicesUsed).toBe('emulated')
   expect(problemLines(() => load({ ...bert, model: 'llama-3.1-8b', devices: 'cpu' }))).toEqual([
-    "--model the built-in predictor cannot run 'llama-3.1-8b' for real",
+    "--model the built-in predictor cannot run 'llama-3.1-8b' on real hardware",
   ])
 })

@@ -219,7 +219,7 @@ describe('flags', () => {
       tls: { insecureSkipVerify: true },
     })
     expect(problemLines(() => loadFile(https.replace('https', 'http')))).toEqual([
-      expect.stringContaining('http://h:1 has no certificate to check'),
+      expect.stringContaining('http://h:1 uses no TLS, so there is no certificate to check'),
     ])
   })
 
@@ -253,7 +253,7 @@ describe('flags', () => {
       { timeout: '20ms' },
       '--timeout a timeout of 20 ms cuts off requests that meet the SLO of 50 ms',
     ],
-    [{ url: 'ftp://x' }, "--url 'ftp://x' is no http URL"],
+    [{ url: 'ftp://x' }, "--url 'ftp://x' is not an http URL"],
     [{ param: ['wrokers=1..4'] }, "--param the built-in predictor has no parameter 'wrokers'"],
     [
       { backend: 'simulated', command: 'x' },
@@ -343,7 +343,7 @@ describe('flags', () => {
       model: 'b',
     })
     expect(problemLines(() => loadFile(file(other, '{name: c, path: models/half}')))).toEqual([
-      "e.yaml:1:15 the command serves a, b, and no 'c'",
+      "e.yaml:1:15 the command serves a, b, but not 'c'",
     ])
     expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual([
       "e.yaml:1:8 triton needs the model's folder",
@@ -364,7 +364,7 @@ describe('flags', () => {
       {
         where: 'command line',
         what: 'no model',
-        hint: 'say which: --model bert, or `model: bert` in the file',
+        hint: 'set one: --model bert, or `model: bert` in the file',
       },
       {
         where: 'command line',
@@ -409,7 +409,7 @@ describe('everything wrong with a file at once, each with its place', () => {
       "e.yaml:3:1 unknown key 'maxTrials' | did you mean budget.maxTrials?",
       "e.yaml:5:3 unknown key 'budget.max_trials' | did you mean maxTrials?",
       'e.yaml:6:14 budget.timeLimit: expected a duration such as 50ms, 2s, 10m, found NaN | ',
-      'e.yaml:8:14 batchSize: 2 stands twice | list each value once',
+      'e.yaml:8:14 batchSize: 2 appears twice | list each value once',
       "e.yaml:9:8 gpu: unknown GPU 'A1000' | did you mean A10, A5000, A6000, A4000? describe your own GPU with --gpu-catalogue FILE",
       "e.yaml:10:13 cpuCores: 'max' is missing | write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}",
       'e.yaml:11:21 gpuMemoryPercent: 200 is above 100 | gpuMemoryPercent: share of one GPU, %, at most 100',
@@ -494,7 +494,7 @@ describe('traces', () => {
   })
   test.each([
     ['3\n1\n', "trace.csv:2: '1' is before the line above"],
-    ['0\nx\n', "trace.csv:2: 'x' is no time"],
+    ['0\nx\n', "trace.csv:2: 'x' is not a time"],
     ['0\n', 'the trace trace.csv has 1 arrivals'],
   ])('%j is refused', (text, problem) => {
     write('trace.csv', text)

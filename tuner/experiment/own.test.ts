@@ -288,7 +288,7 @@ describe('what is wrong with them is said with its place', () => {
     [
       'a cluster, which has no such files',
       'backend: kubernetes\ndevices: emulated',
-      [/do not reach a predictor that is emulated in a cluster/],
+      [/a predictor emulated in a cluster cannot read files/],
     ],
   ])('%s', (_, more, expected) => {
     files()

@@ -40,7 +40,7 @@ test('lengths, blocks and times of one file, failed requests left out of all', (
 
 test.each([
   ['{"timestamp": 1, "input_length": 5}\n', 't.jsonl:1: output_length: '],
-  ['{"timestamp": 1, "input_length": 5, "output_length": 5}\n{', 't.jsonl:2: no JSON'],
+  ['{"timestamp": 1, "input_length": 5, "output_length": 5}\n{', 't.jsonl:2: not JSON'],
   [
     lines([
       { ...trace[0], timestamp: 5 },
@@ -195,7 +195,7 @@ test("times of Azure's and BurstGPT's traces", () => {
     "odd.csv:3: '5' is before the line above",
   )
   expect(() => readTrace(write('odd.csv', 'timestamp\nsoon\nlater\n'), 'odd.csv')).toThrow(
-    "odd.csv:2: 'soon' is no time",
+    "odd.csv:2: 'soon' is not a time",
   )
 })
 

@@ -59,7 +59,7 @@ test('a stored experiment has them from the file and the environment again, or s
   workspace.write('e.yaml', text.replace('API_KEY: planted-env, ', ''))
   delete process.env.PLANTED
   expect(problemLines(() => withSecretValues(resumed(document)))).toEqual([
-    `\${file://${workspace.path('e.yaml')}#/predictor/env/API_KEY} the secret no longer stands there`,
+    `\${file://${workspace.path('e.yaml')}#/predictor/env/API_KEY} the secret is no longer there`,
     '$PLANTED the secret is not set',
   ])
 })

@@ -53,7 +53,7 @@ test('what cannot be is named with its place', () => {
     expect.stringMatching(/^e\.yaml:5:\d+ 'b:2' is not an http URL/),
   ])
   expect(problemLines(() => loadFile(withUrls('[http://a:1 x0]')))).toEqual([
-    expect.stringMatching(/^e\.yaml:5:\d+ .*no URL with a weight/),
+    expect.stringMatching(/^e\.yaml:5:\d+ .*not a URL with a weight/),
   ])
   expect(problemLines(() => loadFile(withUrls('[{url: "http://a:1", weight: -1}]')))).toEqual([
     expect.stringMatching(/^e\.yaml:5:\d+ .*weight above 0/),

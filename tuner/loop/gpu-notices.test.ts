@@ -67,7 +67,7 @@ describe('why the built-in server leaves a GPU alone', () => {
       ),
     ).toBeUndefined()
     const sliced = gpu('A100', { migEnabled: true, migDevices: [{} as Gpu['migDevices'][number]] })
-    expect(whyUnused(['tfjs'], machine([sliced]))).toMatch(/^A100 is here/)
+    expect(whyUnused(['tfjs'], machine([sliced]))).toMatch(/^A100 is not used/)
   })
 })
 

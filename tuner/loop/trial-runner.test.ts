@@ -75,7 +75,7 @@ test('a configuration whose requests take more energy than they may is infeasibl
   })
   expect(await bounded({}, 0.79)).toMatchObject({
     state: 'infeasible',
-    detail: expect.stringContaining('neither nvidia-smi nor RAPL tells'),
+    detail: expect.stringContaining('neither nvidia-smi nor RAPL reports power'),
   })
   expect(await bounded({})).toMatchObject({ state: 'complete' })
 })

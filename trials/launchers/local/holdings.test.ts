@@ -98,7 +98,7 @@ describe('GPUs', () => {
     expect(holding).toMatchObject({
       devices: [{ uuid: 'GPU-0' }],
       gpuMemoryFraction: 1,
-      gpuWords: 'T4 whole',
+      gpuWords: 'whole T4',
     })
   })
   test('others’ use of its memory is said', async () => {
@@ -125,7 +125,7 @@ describe('GPUs', () => {
       { real: true, boundsMemory: true },
     )
     expect(env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory alone)')
+    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory only)')
   })
   test('a share that nothing enforces does not exist', async () => {
     const quarter = { gpu: 'T4', gpuMemoryPercent: 25 }
@@ -191,7 +191,7 @@ describe('GPUs', () => {
     // MPS is NVIDIA's.
     await expect(
       take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 }),
-    ).rejects.toThrow(/nothing here enforces/)
+    ).rejects.toThrow(/nothing on this machine enforces/)
   })
   test('beside another vendor’s: the one that is held, and none of the other', async () => {
     const both = machine({

@@ -374,7 +374,7 @@ describe('speculative decoding in the words of each server', () => {
       what: 'vllm does not support speculativeMethod draft',
       hint: 'use ngram or eagle3, or another server',
     })
-    expect(draftsFault('sglang', 'draft', undefined)?.what).toMatch(/with a model of its own/)
+    expect(draftsFault('sglang', 'draft', undefined)?.what).toMatch(/needs a draft model/)
   })
 })
 

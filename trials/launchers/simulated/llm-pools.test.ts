@@ -415,7 +415,7 @@ describe('the closed form', () => {
     })
     expect(tgi.estimate(pools(1, 1, 4))).toMatchObject({
       serves: false,
-      reason: expect.stringContaining('tgi has no pools'),
+      reason: expect.stringContaining('not modelled for tgi'),
     })
   })
 })

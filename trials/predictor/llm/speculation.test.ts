@@ -73,7 +73,7 @@ describe('what drafts', () => {
     expect(() => draftOf('draft', llama, 'org/unheard-of')).toThrow(
       /unknown model architecture 'unheard-of'/,
     )
-    expect(() => draftOf('draft', llama, 'bert')).toThrow(/no language model/)
+    expect(() => draftOf('draft', llama, 'bert')).toThrow(/not a language model/)
   })
 
   test('of a mixture of experts the layer is as wide as what a token goes through', () => {

@@ -27,7 +27,7 @@ test('a place that cannot be written is refused before anything is read, and not
         exitCode: 2,
       })
     await expect(ask({ patch: '/dev/null', write: true })).rejects.toThrow(
-      '--patch /dev/null: is no file',
+      '--patch /dev/null: is not a file',
     )
     await expect(ask({ patch: join(folder, 'missing.yaml') })).rejects.toThrow('missing.yaml')
     await expect(ask({ out: join(folder, 'new', 'specs') })).rejects.toThrow('none.db')

@@ -113,7 +113,7 @@ export function expectedTime(
     atMostSeconds: total('atMost'),
     parts: { start, trial, confirmation: confirm ? confirmation : nothing },
     said: simulated
-      ? 'trials run in virtual time, only the search takes time'
+      ? 'time is simulated, only the search takes time'
       : reckonedFrom(experiment, trials, { start, trial, known }),
   }
 }

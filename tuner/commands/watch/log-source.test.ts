@@ -218,5 +218,5 @@ test('the format of the first look stays while the server gets slow, until --res
   const { place } = await readOnce()
   writeFileSync(path, Array.from({ length: 60 }, (_, i) => nginx(i, '4.126')).join(''))
   expect((await readOnce({}, place)).windows[0]).toMatchObject({ sloMs: 4126 })
-  await expect(readOnce()).rejects.toThrow(/in which unit/)
+  await expect(readOnce()).rejects.toThrow(/does not name the unit/)
 })

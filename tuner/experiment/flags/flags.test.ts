@@ -219,8 +219,8 @@ test('a command is described by flags as by a file', () => {
 })
 
 test.each([
-  ['--env', 'A', "'A' is not name=value", 'for example --env OMP_NUM_THREADS=1'],
-  ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'for example --pin cpuCores=2'],
+  ['--env', 'A', "'A' is not name=value", 'write, for example, --env OMP_NUM_THREADS=1'],
+  ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'write, for example, --pin cpuCores=2'],
 ])('%s %s is refused with an example', (flag, text, what, hint) => {
   expect(flagsToLayer(parse(flag, text), '/').problems).toEqual([{ where: flag, what, hint }])
 })

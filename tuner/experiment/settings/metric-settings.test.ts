@@ -40,7 +40,7 @@ describe('a metric to rank by', () => {
   })
 
   test.each([
-    [ranked('depth', 'objectiveMetric: dept\n'), 'e.yaml:6:18 no dept among metrics'],
+    [ranked('depth', 'objectiveMetric: dept\n'), 'e.yaml:6:18 metrics do not include dept'],
     [ranked(two, 'objectiveMetric: depth\n'), 'e.yaml:6:18 several metrics have the name depth'],
     [ranked(two), 'e.yaml:5:12 max-metric needs a metric'],
     [
@@ -117,5 +117,5 @@ test('what cannot be read is named with its place', () => {
     problemLines(() =>
       loadFile('model: bert\nslo: 50ms\nbackend: simulated\nmetrics: queue_depth\n'),
     ),
-  ).toEqual([expect.stringContaining('not read with backend simulated')])
+  ).toEqual([expect.stringContaining('backend simulated cannot read metrics')])
 })

@@ -60,9 +60,9 @@ describe('traces', () => {
     })
   })
   test.each([
-    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time"],
+    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is not a time"],
     ['ms,items\n0,1\n1,0\n', "a.csv:3: '0' is not a number of items, from 1"],
-    ['ms,body\n0,1\n1\n', "a.csv:3: '' is no number of a body, from 0"],
+    ['ms,body\n0,1\n1\n', "a.csv:3: '' is not a number of a body, from 0"],
     ['5\n4\n', "a.csv:2: '4' is before the line above"],
     ['ms\n5\n', 'the trace a.csv has 1 arrivals'],
   ])('%j names its line', (text, message) => {

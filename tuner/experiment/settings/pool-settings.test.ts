@@ -131,7 +131,7 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   [
     'GPUs of decode servers without any',
     { ...modelled, param: ['decodeGpus=1,2'] },
-    /decodeGpus: no configuration has decode servers/,
+    /decodeGpus has no effect, because no configuration has decode servers/,
   ],
   [
     'fewer than none',
