@@ -473,8 +473,8 @@ test('a file of no tool is refused with what to do; JSON that is none too', () =
   )
   expect(said('{"a": 1}\n{"a": 2}\n')).toThrow(/it is not a result of Model Analyzer/)
   expect(said('{"a": 1')).toThrow(/starts like JSON/)
-  expect(said('')).toThrow(/no result/)
-  expect(said('{}')).toThrow(/no result/)
+  expect(said('')).toThrow(/not a result/)
+  expect(said('{}')).toThrow(/not a result/)
 })
 
 describe('of every tool', () => {

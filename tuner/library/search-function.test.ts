@@ -97,7 +97,7 @@ describe('search', () => {
     })
     await expect(search({ space: {}, evaluate: () => 1 })).rejects.toThrow('space: no parameters')
     await expect(search({ space: { n: [1] }, evaluate: () => Number.NaN })).rejects.toThrow(
-      'evaluate gave NaN for {"n":1}',
+      'evaluate returned NaN for {"n":1}',
     )
     await expect(
       search({

@@ -209,7 +209,7 @@ test('prompts and answers have the lengths that are asked for', () => {
   })
   expect(() => readFlags({ ...flags, inputTokens: 'long' })).toThrow(/not a length in tokens/)
   expect(() => readFlags({ ...flags, inputTokens: '9', payload: 'x.jsonl' })).toThrow(
-    /beside a file/,
+    /a file of prompts has its own lengths/,
   )
 })
 
