@@ -117,7 +117,7 @@ describe('a file that cannot be written is refused before anybody is asked for i
     ['in a file system that takes none', '/proc/x.html', /ENOENT/],
     ['behind a link to itself', 'loop/x.html', /ELOOP|EEXIST/],
     ['of too long a name', `${'a'.repeat(300)}.html`, /ENAMETOOLONG/],
-    ['a pipe', 'pipe.html', /is no file, but a device, a pipe or a socket/],
+    ['a pipe', 'pipe.html', /is not a file, but a device, a pipe or a socket/],
   ]
   mkdirSync(join(box.folder, 'folder.html'))
 

@@ -248,7 +248,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
       't4BesideA100',
       { CUDA_VISIBLE_DEVICES: '1' },
       { gpu: ['A100-40GB'] },
-      /CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs; counted as nvidia-smi/,
+      /CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs; GPUs are numbered as in nvidia-smi/,
     ],
     ['t4BesideA100', { CUDA_VISIBLE_DEVICES: gpuUuid(0) }, { gpu: ['T4'] }, /leaves 1 of 2 GPUs$/m],
     [
@@ -305,7 +305,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     )
     const seen = await preview('a10', '', told)
     expect(spaceOf(seen)).toEqual({ gpu: ['A10'], gpuMemoryPercent: [10, 25, 50, 100] })
-    expect(text(seen)).toContain('bound its memory alone')
+    expect(text(seen)).toContain('limit only its memory')
     const named = await preview(
       'a10',
       'space: { gpuMemoryPercent: { values: [50, 100], category: env } }',

@@ -71,7 +71,7 @@ describe('a predictor process', () => {
     const { exit, output } = run('--model', 'bert-tiny', '--model-path', weightsToFill)
     expect((await exit).code).toBe(2)
     expect(output.stderr).toMatch(
-      /MODEL_PATH.*written without --model-uri.*weights are not made up/,
+      /MODEL_PATH.*written without --model-uri, so it has no weights/,
     )
     expect(output.stdout).toBe('')
   })

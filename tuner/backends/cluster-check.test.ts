@@ -57,7 +57,7 @@ test('every kind of object is tried by the server, and nothing is made', async (
     fake.objects.jobs.size,
     fake.objects.configmaps.size,
   ]).toEqual([0, 0, 0, 0])
-  expect(cluster.notices).toContainEqual(expect.stringContaining('stay unknown'))
+  expect(cluster.notices).toContainEqual(expect.stringContaining('will be unknown'))
   await cluster.close()
 })
 

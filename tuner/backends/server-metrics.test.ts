@@ -78,7 +78,7 @@ test.each([
   [
     { name: 'depth', labels: { m: 'b' }, from: '/metrics' },
     /no depth\{m="b"\}/,
-    /not with those labels/,
+    /none with these labels/,
   ],
   [{ name: 'depth', from: '/metric' }, /\/metric answers 404/, /from: \/metrics/],
 ])('what is not there is named, with what there is: %o', async (asked, message, hint) => {

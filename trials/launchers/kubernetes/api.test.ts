@@ -77,7 +77,7 @@ describe('an answer that is none', () => {
       'NotKubernetes',
       /^GET \/version was answered with invalid JSON: <html>$/,
     ],
-    ['nothing', (response) => response.end(), 'NotKubernetes', /answered with no JSON/],
+    ['nothing', (response) => response.end(), 'NotKubernetes', /answered with invalid JSON/],
     [
       'nested without end',
       (response) => response.end('['.repeat(10_000)),

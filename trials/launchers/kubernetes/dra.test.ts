@@ -421,6 +421,6 @@ describe('on a cluster', () => {
     })
     expect(() =>
       made.objectsFor({ gpu: 'A100-40GB', migProfile: '2g.10gb' }, 1, owner, 'p'),
-    ).toThrow(/gives nobody its slice 2g\.10gb/)
+    ).toThrow(/cannot provide the slice 2g\.10gb/)
   })
 })

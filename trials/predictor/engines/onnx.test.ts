@@ -139,7 +139,7 @@ describe('what cannot be served is said', () => {
     (await loaded(path, more).catch((e: Error) => e)) as Error
 
   test.each([
-    ['no file', () => join(folder, 'none.onnx'), /no model at .*none\.onnx.*; give the path/],
+    ['no file', () => join(folder, 'none.onnx'), /no model at .*none\.onnx.*; pass the path/],
     [
       'not ONNX',
       () => written('text.onnx', Buffer.from('hello')),

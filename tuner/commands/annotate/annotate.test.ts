@@ -71,7 +71,7 @@ describe('tune annotate', () => {
     expect(await listed()).toEqual([older])
     expect(await listed('--all')).toEqual([newer, older])
     expect((await run('show')).stdout).toMatch(new RegExp(`^${older}`))
-    expect((await run('show', newer)).stdout).toMatch(/put away on \d{4}-/)
+    expect((await run('show', newer)).stdout).toMatch(/archived on \d{4}-/)
     await run('annotate', newer, '--restore')
     expect(await listed()).toEqual([newer, older])
   })

@@ -81,7 +81,7 @@ describe('tune ci', () => {
   })
 
   test.each([
-    [[], 'compares with nothing'],
+    [[], 'needs a baseline'],
     [
       ['--baseline', 'baseline.json', '--max-regression', 'lots'],
       "--max-regression lots: 'lots' is not a share",

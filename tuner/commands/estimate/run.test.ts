@@ -185,5 +185,5 @@ test('the command prints a table, says what it is, and exits with 3 where nothin
     'min-energy',
   ]).result
   expect([unknown.code, unknown.stdout]).toEqual([2, ''])
-  expect(unknown.stderr).toMatch(/nothing of J per request/)
+  expect(unknown.stderr).toMatch(/but not J per request/)
 })

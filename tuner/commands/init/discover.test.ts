@@ -157,8 +157,8 @@ describe('what is of no use is told with what to do', () => {
     [
       'several models, and none named',
       openai(delta, 'a/one', 'b/two'),
-      /does not say which model is meant/,
-      /it serves a\/one, b\/two: say --model a\/one/,
+      /serves more than one model or does not name it/,
+      /it serves a\/one, b\/two: choose one, as in --model a\/one/,
     ],
     [
       'a model that it has not',

@@ -142,7 +142,7 @@ describe('tune replay', () => {
     )
     const { code, stderr } = await tune.run(box, ['replay', '--task', 'counting.json'])
     expect(code).toBe(0)
-    expect(stderr).toBe('counting.json: feasible is 7, the table has 4\n')
+    expect(stderr).toBe('counting.json: feasible is 7, but the table has 4\n')
   })
 
   test("reads other tools' results with an SLO in place of a task", async () => {
@@ -179,9 +179,9 @@ describe('tune replay', () => {
     [
       "a table of one's own without a task",
       ['runs.csv'],
-      /no result of Model Analyzer.*\n.*--task/,
+      /not a result of Model Analyzer.*\n.*--task/,
     ],
-    ['a table of no tool', ['runs.csv', '--slo', '30ms'], /no result of Model Analyzer/],
+    ['a table of no tool', ['runs.csv', '--slo', '30ms'], /not a result of Model Analyzer/],
     ['several limits', ['runs.csv', '--slo', 'ttft<1s tpot<30ms'], /several limits/],
     [
       'an SLO beside a task',

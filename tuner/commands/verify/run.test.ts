@@ -225,7 +225,7 @@ describe('a service that runs', () => {
   test('one that is not there is not known to fail its SLO: exit 1', async () => {
     const { code, stdout } = await box.run([...file(1), '--rate', '40rps'])
     expect(code).toBe(1)
-    expect(stdout).toMatch(/^Not known: /)
+    expect(stdout).toMatch(/^Inconclusive: /)
     // Asked what it speaks, it does not answer.
     const asked = await box.run([
       'verify',

@@ -160,7 +160,7 @@ test('a line of megabytes is no request and keeps none from being read; a file w
   })
   await expect(
     source.read(start, undefined, undefined, new AbortController().signal),
-  ).rejects.toThrow(/no line that is known: yyy/)
+  ).rejects.toThrow(/no line in a known format: yyy/)
 })
 
 test('what is no log is refused, with what it needs', async () => {
@@ -174,7 +174,7 @@ test('what is no log is refused, with what it needs', async () => {
   const read = () => source.read(start, undefined, undefined, new AbortController().signal)
   await expect(read()).rejects.toThrow('no log at')
   writeFileSync(path, 'a\nb\n')
-  await expect(read()).rejects.toThrow(/no line that is known: b/)
+  await expect(read()).rejects.toThrow(/no line in a known format: b/)
 })
 
 const readOnce = (

@@ -229,7 +229,7 @@ test('windows that are over without a word of them are silent, and series withou
   expect(await readFrom({ r: [], l: [] })).toMatchObject({
     windows: [],
     silent: true,
-    notes: [expect.stringContaining('nothing of: rate, latency')],
+    notes: [expect.stringContaining('no data for rate, latency')],
   })
   for (const odd of [[null], [{ metric: {} }], [{ values: [null] }], [{ histograms: [] }]])
     await expect(readFrom({ r: odd, l: [] })).rejects.toThrow(
@@ -264,6 +264,6 @@ test('what is no Prometheus, and one that asks who comes', async () => {
     message: expect.stringContaining('status 401'),
     hint: expect.stringContaining('TUNE_PROMETHEUS_TOKEN'),
   })
-  await expect(read('secret')).rejects.toThrow('is no JSON')
+  await expect(read('secret')).rejects.toThrow('is not JSON')
   server.close()
 })

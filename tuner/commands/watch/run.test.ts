@@ -101,7 +101,7 @@ test('an SLO that is broken now is 3, and a new version 5 with the command that 
   writeFileSync(path('slow.log'), slow.join(''))
   expect(await look('--log', 'slow.log', '--name', 'slow')).toMatchObject({
     code: 3,
-    stdout: expect.stringMatching(/SLO IS BROKEN NOW: p99 80 ms/),
+    stdout: expect.stringMatching(/SLO VIOLATED NOW: p99 80 ms/),
   })
   const half = all.slice(0, 2000).map((one, i) => line(one, { model: i < 1000 ? '1' : '2' }))
   writeFileSync(path('versions.log'), half.join(''))
