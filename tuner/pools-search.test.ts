@@ -52,7 +52,9 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   writeFileSync(fleet, `gpus: {H100: {}}\nmodels: {a: {experiment: ${experimentId}, demand: 1}}\n`)
   const read = readFleetFile(fleet, defaultPriceBook)
   await expect(openSource(read.models[0]!, db)).rejects.toMatchObject({
-    hint: expect.stringContaining('does not pack configurations on shares of a GPU or with prefill and decode pools'),
+    hint: expect.stringContaining(
+      'does not pack configurations on shares of a GPU or with prefill and decode pools',
+    ),
   })
 })
 

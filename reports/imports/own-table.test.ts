@@ -98,7 +98,9 @@ describe('a table that a stranger brings', () => {
     const { task: found, notes } = read(rowsOf('16GB,T4,40,90,0.35', '32GB,T4,20,80,0.35'))
     expect(found.parameters[0]).toMatchObject({ kind: 'categorical', values: ['16GB', '32GB'] })
     expect(notes).toEqual([
-      expect.stringMatching(/^runs\.csv: batch has text values \(16GB, 32GB\): write numbers without a unit/),
+      expect.stringMatching(
+        /^runs\.csv: batch has text values \(16GB, 32GB\): write numbers without a unit/,
+      ),
     ])
     expect(read(rowsOf('fp16,T4,40,90,0.35', 'int8,T4,20,80,0.35')).notes).toEqual([])
   })

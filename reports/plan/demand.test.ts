@@ -97,7 +97,9 @@ test('an answer of Prometheus is one series, whose gaps are no zeros; several ar
   expect(problem(() => read(answer(series, series)))).toMatch(
     /t.csv has 2 series, but a trace has one \(add/,
   )
-  expect(problem(() => read('{"Datapoints": []}'))).toMatch(/is JSON, but not an answer of Prometheus/)
+  expect(problem(() => read('{"Datapoints": []}'))).toMatch(
+    /is JSON, but not an answer of Prometheus/,
+  )
 })
 
 test('a third column is not passed over: it may be the rate', () => {

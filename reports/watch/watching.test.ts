@@ -133,7 +133,9 @@ test('every finding says what was seen, what was expected and how sure it is', (
     ),
     findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
   ]
-  expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* at least 365 days apart/)
+  expect(told[0]).toMatch(
+    /1\.15 times as long as measured, since 2026-09-21 .* at least 365 days apart/,
+  )
   expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 consecutive windows, 15 minutes/)
 })
 

@@ -55,7 +55,10 @@ test('a part of a board, or another board of nearly its name, is not that board'
 
 test.each([
   ['NVIDIA GeForce RTX 4090 Laptop GPU', /a laptop or Max-Q GPU .* --gpu-catalogue FILE/],
-  ['NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition', /slower than the desktop card of the same name/],
+  [
+    'NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition',
+    /slower than the desktop card of the same name/,
+  ],
   ['GRID T4-16Q', /a virtual GPU is a part of a board/],
   ['NVIDIA A10-24Q', /a virtual GPU is a part of a board/],
   ['NVIDIA-A100-SXM4-80GB-MIG-1g.10gb', /slice of the A100-80GB: .* migProfile: \[1g\.10gb\]$/],

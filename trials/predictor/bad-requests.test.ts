@@ -42,7 +42,11 @@ describe('bad requests get a protocol error that says what is wrong', () => {
     ['one dimension', { inputs: [ids([4])] }, /must be \[items, 1 to 16\], not \[4\]/],
     ['too many tokens', { inputs: [ids([1, 17])] }, /must be \[items, 1 to 16\], not \[1,17\]/],
     ['no items', { inputs: [ids([0, 4])] }, /at least one item/],
-    ['more items than the queue holds', { inputs: [ids([51, 1])] }, /may contain at most 50 items, not 51/],
+    [
+      'more items than the queue holds',
+      { inputs: [ids([51, 1])] },
+      /may contain at most 50 items, not 51/,
+    ],
     [
       'uneven inputs',
       { inputs: [ids([2, 4]), ids([3, 4], 'INT64', 'attention_mask')] },

@@ -201,7 +201,9 @@ test('prices that nobody lists are asked of the user, by the provider that the f
   expect(unknownRatesHint('gcp-spot')).toMatch(
     /no spot prices of gcp: they change hourly; add your own with --prices FILE: {2}extends: gcp, source/,
   )
-  expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: tune has no dated list/)
+  expect(unknownRatesHint('azure-committed')).toMatch(
+    /no committed prices of azure: tune has no dated list/,
+  )
   for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml'])
     expect(unknownRatesHint(name)).toBeUndefined()
 })

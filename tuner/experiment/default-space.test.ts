@@ -91,7 +91,10 @@ describe('the space', () => {
   })
 
   test.each([
-    ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base supports at most 512'],
+    [
+      '{sequenceLength: 64..1024}',
+      'sequenceLength: 1024 tokens, but bert-base supports at most 512',
+    ],
     ['{imageSize: [224]}', 'imageSize has no effect on bert-base'],
     [
       '{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}',

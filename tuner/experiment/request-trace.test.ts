@@ -114,7 +114,11 @@ describe('a CSV of times', () => {
   ])('%s', (_, text, atMs, readAs) => expect(read(text)).toMatchObject({ atMs, readAs }))
 
   test.each([
-    ['a column of times without a unit', 'timestamp,items\n0,1\n7,2\n', "the name of its column 'timestamp'"],
+    [
+      'a column of times without a unit',
+      'timestamp,items\n0,1\n7,2\n',
+      "the name of its column 'timestamp'",
+    ],
     ['fractions without a header', '0\n0.25\n', 'it has fractions and no header'],
   ])('%s asks for it', (_, text, why) => {
     expect(() => read(text)).toThrow(`t.csv: the unit of its times is unknown: ${why}`)

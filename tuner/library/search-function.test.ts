@@ -84,7 +84,9 @@ describe('search', () => {
       evaluate: () => 1,
     })
     await expect(wrong).rejects.toThrow(ConfigError)
-    await expect(wrong).rejects.toThrow(/'a b' is not a valid parameter name[\s\S]*min 5 is above max 1/)
+    await expect(wrong).rejects.toThrow(
+      /'a b' is not a valid parameter name[\s\S]*min 5 is above max 1/,
+    )
     const untyped = {
       space,
       evaluate: () => 1,

@@ -365,7 +365,9 @@ describe('which scheme gives a share', () => {
       gpu: 'V100-PCIe',
       product: 'Standard_NC6s_v3',
     })
-    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/scheme aks has no name/)
+    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(
+      /scheme aks has no name/,
+    )
   })
 })
 

@@ -74,7 +74,10 @@ describe("TensorFlow Serving's batching file of the user's", () => {
   })
 
   test.each([
-    ['/nowhere/own.txt', /cannot merge tuned values into \/nowhere\/own.txt, which --batching_parameters_file names: .*ENOENT/],
+    [
+      '/nowhere/own.txt',
+      /cannot merge tuned values into \/nowhere\/own.txt, which --batching_parameters_file names: .*ENOENT/,
+    ],
     [fileOf('bad.txt', 'max_batch_size {'), /bad.txt: line 1 .*max_batch_size/],
   ])('%s cannot be merged: named before any trial, and in it', (path, message) => {
     const given = template('tfserving', ['tfs', flag(path)])

@@ -89,7 +89,9 @@ describe('how long a run takes', () => {
       1,
       neverStarted,
     )
-    expect(said).toMatch(/starts, and so does the time of its prepare step and its warm-up requests$/)
+    expect(said).toMatch(
+      /starts, and so does the time of its prepare step and its warm-up requests$/,
+    )
   })
 
   test('a space smaller than the budget, trials at once, no confirmation', () => {

@@ -276,12 +276,24 @@ describe('formats that state their unit', () => {
 
 describe('what does not say its unit or its column is asked for', () => {
   const rows: readonly (readonly [what: string, write: Write, error: RegExp])[] = [
-    ['Apache %D', (one) => `${one.combined} ${one.us}`, /does not name the unit of the value last .*120000/],
-    ['%{ms}T behind common', (one) => `${one.common} ${one.ms}`, /does not name the unit of the value last/],
+    [
+      'Apache %D',
+      (one) => `${one.combined} ${one.us}`,
+      /does not name the unit of the value last .*120000/,
+    ],
+    [
+      '%{ms}T behind common',
+      (one) => `${one.common} ${one.ms}`,
+      /does not name the unit of the value last/,
+    ],
     ['Apache %T', (one) => `${one.combined} ${one.ms % 2}`, /does not name the unit/],
     ['morgan, bare', (one) => `${one.combined} ${one.ms}.412`, /does not name the unit/],
     ['any decimals', (one) => `${one.combined} ${one.s}`, /does not name the unit/],
-    ['rt= of whole numbers', (one) => `${one.combined} rt=${one.us}`, /does not name the unit of the value rt/],
+    [
+      'rt= of whole numbers',
+      (one) => `${one.combined} rt=${one.us}`,
+      /does not name the unit of the value rt/,
+    ],
     [
       'two numbers',
       (one) => `${one.combined} ${one.s.toFixed(3)} 0.100`,
@@ -297,7 +309,11 @@ describe('what does not say its unit or its column is asked for', () => {
       json((one) => ({ time: one.iso, request_time: one.s, status: 200 })),
       /does not name the unit of request_time/,
     ],
-    ['JSON took', json((one) => ({ time: one.iso, took: one.ms, status: 200 })), /does not name the unit/],
+    [
+      'JSON took',
+      json((one) => ({ time: one.iso, took: one.ms, status: 200 })),
+      /does not name the unit/,
+    ],
     [
       'pino-http',
       json((one) => ({ time: one.atS * 1000, res: { statusCode: 200 }, responseTime: one.ms })),
@@ -318,7 +334,11 @@ describe('what does not say its unit or its column is asked for', () => {
       json((one) => ({ time: one.iso, latency_ms: one.ms, duration_ms: 3 * one.ms })),
       /several fields .*latency_ms, duration_ms/,
     ],
-    ['logfmt', (one) => `time=${one.iso} path=/a status=200 took=${one.s}`, /does not name the unit of took/],
+    [
+      'logfmt',
+      (one) => `time=${one.iso} path=/a status=200 took=${one.s}`,
+      /does not name the unit of took/,
+    ],
     [
       'two formats',
       (one) => (one.ms % 2 ? nginx(one) : json((each) => ({ ts: each.atS, took_ms: 1 }))(one)),
@@ -329,7 +349,11 @@ describe('what does not say its unit or its column is asked for', () => {
       () => 'INFO:     127.0.0.1:5432 - "POST /v2/x HTTP/1.1" 200 OK',
       /does not contain request durations: its lines are uvicorn/,
     ],
-    ['combined', (one) => one.combined, /does not contain request durations: its lines are combined/],
+    [
+      'combined',
+      (one) => one.combined,
+      /does not contain request durations: its lines are combined/,
+    ],
     [
       'an agent that ends with a number',
       (one) => `${one.common} "-" "Firefox 120"`,
