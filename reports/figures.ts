@@ -177,7 +177,9 @@ function weightRemarks(
       `measured with random weights of ${model}: other weights of this architecture perform the same, another architecture does not`,
     ]
   if (weightsPath !== undefined && deployed.weights === 'given')
-    return [`measured with the weights of ${weightsPath}: the model URI must hold the same weights`]
+    return [
+      `measured with the weights of ${weightsPath}: the model URI must contain the same weights`,
+    ]
   return []
 }
 

@@ -54,12 +54,12 @@ test('pools of servers hold what each of their servers holds, as often as there 
 
 test('bad values say which and why', () => {
   expect(() => resourcesOf({ prefillReplicas: 2 })).toThrow(
-    'prefillReplicas is 2 and decodeReplicas 0; give at least one of each, or 0 of both',
+    'prefillReplicas is 2 and decodeReplicas 0; set at least one of each, or both to 0',
   )
   expect(() => resourcesOf({ prefillReplicas: 1.5, decodeReplicas: 1 })).toThrow(
-    'prefillReplicas is 1.5; give a whole number',
+    'prefillReplicas is 1.5; use a whole number',
   )
-  expect(() => resourcesOf({ cpuCores: -1 })).toThrow('cpuCores is -1; give a number above 0')
+  expect(() => resourcesOf({ cpuCores: -1 })).toThrow('cpuCores is -1; use a number above 0')
   expect(() => resourcesOf({ cpuCores: Number.NaN })).toThrow('cpuCores is NaN')
   expect(() => resourcesOf({ gpu: 'T4', gpuMemoryPercent: 120 })).toThrow('at most 100')
   expect(() => resourcesOf({ gpu: 'T5' })).toThrow(/unknown GPU 'T5'; did you mean T4/)

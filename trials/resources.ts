@@ -103,7 +103,7 @@ function poolsOf(values: Configuration): Pools | undefined {
   if (prefill === 0 || decode === 0)
     throw new DeviceModelError(
       `prefillReplicas is ${prefill} and decodeReplicas ${decode}`,
-      'give at least one of each, or 0 of both',
+      'set at least one of each, or both to 0',
     )
   const prefillGpus = positive(values, 'gpus')
   return {
@@ -163,7 +163,7 @@ export function resourcesOf(
   if (percent > 100)
     throw new DeviceModelError(
       `gpuMemoryPercent is ${percent}`,
-      'it is a part of one GPU: at most 100',
+      'it is a share of one GPU: use at most 100',
     )
   return {
     ...held,
@@ -203,7 +203,7 @@ export function servingParametersOf(
   if (!(maxDelayMs >= 0))
     throw new DeviceModelError(
       `maxDelayMs is ${all.maxDelayMs}`,
-      'give a number of milliseconds, 0 or more',
+      'use a number of milliseconds, 0 or more',
     )
   return {
     batchSize: positive(all, 'batchSize'),
@@ -223,14 +223,14 @@ const isNone = (value: unknown) =>
 function positive(values: Configuration, name: string): number {
   const value = Number(values[name])
   if (!(value > 0 && Number.isFinite(value)))
-    throw new DeviceModelError(`${name} is ${values[name]}`, 'give a number above 0')
+    throw new DeviceModelError(`${name} is ${values[name]}`, 'use a number above 0')
   return value
 }
 
 function wholeServers(values: Configuration, name: (typeof poolParameters)[number]): number {
   const value = Number(values[name] ?? 0)
   if (!(value >= 0 && Number.isInteger(value)))
-    throw new DeviceModelError(`${name} is ${values[name]}`, 'give a whole number, 0 for none')
+    throw new DeviceModelError(`${name} is ${values[name]}`, 'use a whole number, or 0 for none')
   return value
 }
 

@@ -34,7 +34,7 @@ describe('one simple command is split as a shell would', () => {
   })
 
   test.each([
-    ['a | tee log', "the command has '|', and no shell runs it"],
+    ['a | tee log', "the command has '|', but tune runs it without a shell"],
     ['a || b', "the command has '||'"],
     ['a && b', "the command has '&&'"],
     ['a; b', "the command has ';'"],

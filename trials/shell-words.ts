@@ -36,7 +36,7 @@ interface ShellLine {
 }
 
 const writeList = (text: string) =>
-  `run a shell: [sh, -c, ${JSON.stringify(text.length > 60 ? 'exec ...' : text)}]`
+  `run it in a shell: [sh, -c, ${JSON.stringify(text.length > 60 ? 'exec ...' : text)}]`
 
 /** @throws ShellError for an unclosed quote */
 export function parseShell(text: string, expand: Expand): ShellLine {
@@ -187,18 +187,15 @@ export function splitWords(text: string, expand: Expand): readonly string[] {
     throw new ShellError('the command is empty', 'write the program and its arguments')
   const operator = operators[0]
   if (operator === '&' && commands.length === 2 && commands[1]!.length === 0)
-    throw new ShellError(
-      'the command ends in &, and would go on behind its shell',
-      'leave the & out',
-    )
+    throw new ShellError('the command ends in & and would run in the background', 'remove the &')
   if (operator === '&&' && words[0] === 'cd' && commands.length === 2)
     throw new ShellError(
-      `the command begins with cd ${words[1] ?? ''}, and no shell runs it`,
-      `say cwd: ${words[1] ?? 'FOLDER'}, and leave it out of the command`,
+      `the command begins with cd ${words[1] ?? ''}, but tune runs it without a shell`,
+      `set cwd: ${words[1] ?? 'FOLDER'}, and remove the cd from the command`,
     )
   if (operator !== undefined || needsShell !== undefined)
     throw new ShellError(
-      `the command has ${needsShell ?? `'${operator}'`}, and no shell runs it`,
+      `the command has ${needsShell ?? `'${operator}'`}, but tune runs it without a shell`,
       writeList(text),
     )
   return dropExec(words)

@@ -65,7 +65,7 @@ describe('numbers', () => {
       { a: '0.5', b: 'x,y' },
       { a: '1', b: '2' },
     ])
-    expect(read.notes).toEqual(['t.csv: decimal commas are read as points: 0,5 as 0.5'])
+    expect(read.notes).toEqual(['t.csv: commas are read as decimal points: 0,5 means 0.5'])
   })
 
   test.each([
@@ -80,7 +80,7 @@ describe('numbers', () => {
 
   test('points that may separate thousands are read as decimal ones, with a note', () => {
     expect(table('a;b\n1.500;2\n').notes).toEqual([
-      't.csv: points are read as decimal points: 1.500 as 1.5',
+      't.csv: points are read as decimal points: 1.500 means 1.5',
     ])
     expect(table('a;b\n1.500;2.25\n').notes).toEqual([])
   })
@@ -110,7 +110,7 @@ describe('names of columns', () => {
     ['stands twice', 'a,b,a\n1,2,3\n', "t.csv:1: two columns are named 'a'"],
     ['is missing', 'a,,b\n1,2,3\n', 't.csv:1: column 2 has no name'],
     ['is missing at the end', 'a,b,\n1,2,3\n', 't.csv:2: 3 cells under 2 columns'],
-    ['is all there is', '\n\na,b\n\n', 't.csv:3: column names, and no rows under them'],
+    ['is all there is', '\n\na,b\n\n', 't.csv:3: column names without rows'],
     ['and rows are missing', '\n', 't.csv: the file is empty'],
   ])('one that %s is refused with its line', (_what, text, message) => {
     expect(problem(() => table(text))).toBe(message)

@@ -122,7 +122,7 @@ function parseText({ file, text }: Source, delimiter: string, firstLine: number)
             : code === 'CSV_MAX_RECORD_SIZE'
               ? 'a row of more than 1 MiB'
               : 'a quoted cell continues after its closing quote',
-        hint: 'a quoted cell ends with one quote; a quote within it is written twice',
+        hint: 'end a quoted cell with one quote, and write a quote within it twice',
       },
     ])
   }
@@ -168,13 +168,13 @@ function withDecimalPoints(rows: readonly TextRow[], file: string): TextRows {
   if (points > 0 && points === maybeThousands)
     return {
       rows,
-      notes: [`${file}: points are read as decimal points: ${example} as ${Number(example)}`],
+      notes: [`${file}: points are read as decimal points: ${example} means ${Number(example)}`],
     }
   if (decimal === undefined || points > 0) return { rows, notes: [] }
   const withPoint = (cell: string) => (commaNumber.test(cell) ? cell.replace(',', '.') : cell)
   return {
     rows: rows.map((row) => ({ ...row, cells: row.cells.map(withPoint) })),
-    notes: [`${file}: decimal commas are read as points: ${decimal} as ${withPoint(decimal)}`],
+    notes: [`${file}: commas are read as decimal points: ${decimal} means ${withPoint(decimal)}`],
   }
 }
 
@@ -215,7 +215,7 @@ export function readEvenRows(source: Source): { table: TextTable; ragged: readon
   const isEven = ({ cells }: TextRow) => cells.length === width
   const even = rows.filter(isEven)
   const under = `${width} column${width === 1 ? '' : 's'}`
-  const named = `line ${header.line} is taken for the names of the columns: ${columns.join(', ').slice(0, 80)}`
+  const named = `line ${header.line} is read as the column names: ${columns.join(', ').slice(0, 80)}`
   const ragged = rows
     .filter((row) => !isEven(row))
     .map(({ where, cells }, i) => ({
@@ -225,9 +225,7 @@ export function readEvenRows(source: Source): { table: TextTable; ragged: readon
     }))
   const wrong = [
     ...nameProblems(header.where, columns, even),
-    ...(rows.length === 0
-      ? [{ where: header.where, what: 'column names, and no rows under them' }]
-      : []),
+    ...(rows.length === 0 ? [{ where: header.where, what: 'column names without rows' }] : []),
   ]
   if (wrong.length > 0 || even.length === 0) throw new TableError([...wrong, ...ragged])
   const kept = columns.flatMap((name, i) => (name === '' ? [] : [[name, i] as const]))

@@ -64,7 +64,7 @@ describe('aliases', () => {
 
   test('that stand for what they are in are shown without ending', () => {
     expect(problemsOf('a: &a [*a]')).toEqual([
-      expect.stringMatching(/^file.yaml:1: a: .*got what stands for itself/),
+      expect.stringMatching(/^file.yaml:1: a: .*got a value that contains itself/),
     ])
   })
 })

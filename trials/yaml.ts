@@ -210,7 +210,7 @@ function got(input: unknown): string {
   try {
     return `, got ${JSON.stringify(input)?.slice(0, 200)}`
   } catch {
-    return ', got what stands for itself' // An alias inside of its own anchor.
+    return ', got a value that contains itself' // An alias inside of its own anchor.
   }
 }
 

@@ -46,12 +46,12 @@ describe('refused before anything is kept', () => {
     [
       'results below a file',
       [...simulated, '--out', 'a-file/results'],
-      /results cannot be written to .*a-file is no folder/,
+      /results cannot be written to .*a-file is not a folder/,
     ],
     [
       'results that are a folder',
       [...simulated, '--out', 'out'],
-      /recommendation\.json is a folder there/,
+      /its entry recommendation\.json is a folder/,
     ],
     [
       'results where nothing can be made',
@@ -61,7 +61,7 @@ describe('refused before anything is kept', () => {
     [
       'results that are a folder where a spec goes',
       [...simulated, '--out', 'spec'],
-      /deployment\.yaml is a folder there/,
+      /its entry deployment\.yaml is a folder/,
     ],
     [
       'results behind a link to nowhere',
@@ -98,7 +98,7 @@ describe('refused before anything is kept', () => {
     const result = await tune.run(box, [...simulated, '--db', '/proc/no/such/tune.db'])
     expect([result.code, result.stderr]).toEqual([
       1,
-      expect.stringMatching(/cannot make the folder of the trial store .*: ENOENT/),
+      expect.stringMatching(/cannot create the folder of the trial store .*: ENOENT/),
     ])
   })
 
@@ -117,7 +117,7 @@ describe('a file that cannot be written is refused before anybody is asked for i
     ['in a file system that takes none', '/proc/x.html', /ENOENT/],
     ['behind a link to itself', 'loop/x.html', /ELOOP|EEXIST/],
     ['of too long a name', `${'a'.repeat(300)}.html`, /ENAMETOOLONG/],
-    ['a pipe', 'pipe.html', /is no file, but a device, a pipe or a socket/],
+    ['a pipe', 'pipe.html', /is not a file, but a device, a pipe or a socket/],
   ]
   mkdirSync(join(box.folder, 'folder.html'))
 

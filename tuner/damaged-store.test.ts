@@ -101,7 +101,7 @@ describe('a damaged row', () => {
       JSON.parse((await tune.run(box, ['list', '--json', '--db', 'copy.db'])).stdout),
     ).toHaveLength(2)
     const again = await tune.run(box, ['store', 'backup', 'copy.db'])
-    expect([again.code, again.stderr.includes('there already')]).toEqual([1, true])
+    expect([again.code, again.stderr.includes('already exists')]).toEqual([1, true])
   })
 })
 

@@ -157,8 +157,8 @@ describe('tune plan', () => {
   test('answers on the terminal', async () => {
     const text = await run(() => plan('bert-1', { ...flags, demand: '1000', fleet: '4x2' }))
     expect(text).toContain('7 replicas for a steady 1,000 req/s')
-    expect(text).toContain('The fleet there is: 4 x ')
-    expect(text).toContain('breaks the SLO from month 1 on')
+    expect(text).toContain('Current fleet: 4 x ')
+    expect(text).toContain('violates the SLO from month 1')
     expect(text).toContain('sharing the GPU saves')
   })
 
@@ -262,7 +262,7 @@ describe('tune plan', () => {
     const said = await run(() =>
       plan('bert-1', { ...flags, pattern: 'daily', peak: '1500', spec: out }),
     )
-    expect(said).toContain('no autoscaler is written')
+    expect(said).toContain('no autoscaler written')
     expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).not.toContain(
       'HorizontalPodAutoscaler',
     )

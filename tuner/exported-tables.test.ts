@@ -163,7 +163,7 @@ test.each(['', 'NaN', 'Infinity', 'NA', 'n/a', '-'])(
     writeFileSync(path, `batch,gpu,ms,rps,price\n1,T4,4,5,1\n2,T4,${unknown},6,1\n`)
     const { rows, notes } = readRecording([path], { task: join(folder, 'task.yaml') })
     expect(rows).toHaveLength(1)
-    expect(notes).toEqual([expect.stringMatching(/unknown\.csv:3: no ms: left out/)])
+    expect(notes).toEqual([expect.stringMatching(/unknown\.csv:3: left out, because it has no ms/)])
     writeFileSync(path, `gpu,throughputRps,latencyMs,memoryMiB\nT4,5,40,${unknown}\n`)
     expect(await commands['tune fleet']!.read(path)).toEqual([5])
     writeFileSync(path, `gpu,throughputRps,latencyMs\nT4,${unknown},40\n`)

@@ -127,7 +127,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
       const seen = await preview(name)
       expect(spaceOf(seen)).toEqual({ gpu: [gpu] })
       expect(text(seen)).toMatch(
-        /Whole GPUs alone: nothing here enforces a share of .*MPS daemon.*gpuMemoryFraction/,
+        /Only whole GPUs are tuned, because nothing on this machine enforces a share of .*MPS daemon.*gpuMemoryFraction/,
       )
       for (const { configuration, pricePerHour } of seen.suggestions)
         expect(pricePerHour - cpuPerHour(Number(configuration.cpuCores))).toBeGreaterThan(0.3)
@@ -155,7 +155,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
       migProfile: ['1g.20gb', '1g.10gb+me'],
     })
     expect(await refusal('migEngines', 'space: { gpus: [1, 2] }')).toContain(
-      'gpus: 2 GPUs of a replica, but this machine has 1',
+      'gpus: 2 GPUs per replica, but this machine has 1',
     )
   })
 
@@ -220,7 +220,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     const seen = await preview('gb200Sliced', 'prices: p.yaml')
     expect(spaceOf(seen)).toEqual({ gpu: ['GB200'], migProfile: ['3g.95gb', '1g.23gb'] })
     expect(text(seen)).toContain(
-      'MIG 2g.61gb of GB200: here and not used, for no such profile of it is known',
+      'MIG 2g.61gb of GB200 is not used, because tune does not know this profile',
     )
     expect(spaceOf(await preview('gb200Mig', 'prices: p.yaml'))).toEqual({
       gpu: ['GB200'],
@@ -248,7 +248,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
       't4BesideA100',
       { CUDA_VISIBLE_DEVICES: '1' },
       { gpu: ['A100-40GB'] },
-      /CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs; counted as nvidia-smi/,
+      /CUDA_VISIBLE_DEVICES='1' leaves 1 of 2 GPUs; GPUs are numbered as in nvidia-smi/,
     ],
     ['t4BesideA100', { CUDA_VISIBLE_DEVICES: gpuUuid(0) }, { gpu: ['T4'] }, /leaves 1 of 2 GPUs$/m],
     [
@@ -280,7 +280,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     expect([code, stderr]).toEqual([
       2,
       expect.stringMatching(
-        /CUDA_VISIBLE_DEVICES: a trial is given its GPU.*\n +hint: .*CUDA_VISIBLE_DEVICES=1 tune/,
+        /CUDA_VISIBLE_DEVICES: tune assigns the GPU of each trial.*\n +hint: .*CUDA_VISIBLE_DEVICES=1 tune/,
       ),
     ])
     const onCpu = await tune.run(
@@ -305,7 +305,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     )
     const seen = await preview('a10', '', told)
     expect(spaceOf(seen)).toEqual({ gpu: ['A10'], gpuMemoryPercent: [10, 25, 50, 100] })
-    expect(text(seen)).toContain('bound its memory alone')
+    expect(text(seen)).toContain('limit only its memory')
     const named = await preview(
       'a10',
       'space: { gpuMemoryPercent: { values: [50, 100], category: env } }',
@@ -315,10 +315,10 @@ describe('a server of the user’s own has the GPUs that are there', () => {
 
   test('a share that nothing enforces is refused, with what would', async () => {
     expect(await refusal('a10', 'space: { gpuMemoryPercent: [25, 100] }')).toMatch(
-      /gpuMemoryPercent: nothing here enforces a share of a GPU\n +hint: an MPS daemon/,
+      /gpuMemoryPercent: nothing on this machine enforces a share of a GPU\n +hint: an MPS daemon/,
     )
     expect(await refusal('mig', 'space: { gpuMemoryPercent: [25] }')).toMatch(
-      /hint: its MIG slices go by their names: .*1g\.5gb/,
+      /hint: use its MIG slices by their names: .*1g\.5gb/,
     )
   })
 
@@ -326,10 +326,10 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     writeFileSync(join(box.folder, 'p.yaml'), 'gpus: { MI300X: 4 }')
     const seen = await preview('mi300x', 'prices: p.yaml')
     expect(spaceOf(seen)).toEqual({ gpu: ['MI300X'] })
-    expect(text(seen)).toMatch(/Whole GPUs alone: .*gpuMemoryFraction/)
+    expect(text(seen)).toMatch(/Only whole GPUs are tuned.*gpuMemoryFraction/)
     expect(text(seen)).not.toContain('MPS')
     expect(await refusal('mi300x')).toContain('--provider azure has the MI300X')
-    expect(await refusal('a10BesideAmd')).toContain('or leave it out: --gpus A10')
+    expect(await refusal('a10BesideAmd')).toContain('or leave the GPU out: --gpus A10')
   })
 
   test('a GPU that no catalogue has: how to describe it', async () => {
@@ -350,13 +350,13 @@ describe('a server of the user’s own has the GPUs that are there', () => {
     expect(await refusal('w7700')).toContain("'Radeon Pro W7700': {memoryGiB: 16,")
     const seen = await preview('a10BesideUnknown')
     expect(spaceOf(seen)).toEqual({ gpu: ['A10'] })
-    expect(text(seen)).toMatch(/NVIDIA Zeta 9000 is here and not used: it is not in the catalogue/)
+    expect(text(seen)).toMatch(/NVIDIA Zeta 9000 is not used, because it is not in the catalogue/)
     expect(text(await preview('a10BesideUnknown', 'space: { gpu: A10 }'))).not.toContain('Zeta')
   })
 
   test('a price that is missing: where to give it', async () => {
     expect(await refusal('rtx5090')).toMatch(
-      /no price for the GPU RTX-5090\n +hint: it has .*; give one with --prices FILE/,
+      /no price for the GPU RTX-5090\n +hint: it has .*; add one with --prices FILE/,
     )
   })
 
@@ -376,8 +376,8 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   })
 
   test.each<[MachineName, RegExp]>([
-    ['filled', /A10 \(GPU 0\): 21000 of 23028 MiB are others' at the start/],
-    ['exclusive', /A10 \(GPU 0\) is in exclusive mode: one process at a time/],
+    ['filled', /A10 \(GPU 0\): 21000 of 23028 MiB are in use by other processes/],
+    ['exclusive', /A10 \(GPU 0\) is in exclusive mode: a server with several processes fails/],
     ['eccErrors', /A10 \(GPU 0\): 3 uncorrected memory errors since its driver was loaded/],
   ])('%s: said before anything else', async (name, warning) => {
     expect((await preview(name)).notices[1]).toMatch(warning)
@@ -391,7 +391,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
 
   test('more GPUs of a replica than there are', async () => {
     expect(await refusal('twoT4', 'space: { gpus: [1, 4] }')).toContain(
-      'gpus: 4 GPUs of a replica, but this machine has 2',
+      'gpus: 4 GPUs per replica, but this machine has 2',
     )
   })
 })
@@ -483,7 +483,7 @@ describe('the built-in server', () => {
     async (name, card) => {
       const [devices, line] = await emulated(name)
       expect(devices).toMatch(/^Devices: /)
-      expect(line).toContain(`${card} is here and not used`)
+      expect(line).toContain(`${card} is not used`)
     },
   )
 
@@ -503,24 +503,24 @@ describe('tune doctor', () => {
       'a10',
       [
         /GPU +NVIDIA A10, 23028 MiB, driver 570/,
-        /whole GPUs alone: an MPS daemon/,
-        /NVIDIA A10 is here and not used: .*npm install/,
+        /only whole GPUs: an MPS daemon/,
+        /NVIDIA A10 is not used, .*npm install/,
       ],
     ],
     ['mig', [/MIG: 3g\.20gb 2g\.10gb 1g\.5gb 1g\.5gb/]],
     ['migHalfSetUp', [/MIG: no slices/, /in MIG mode without a slice/]],
-    ['filled', [/21000 of 23028 MiB are others'/]],
+    ['filled', [/21000 of 23028 MiB are in use by other processes/]],
     ['exclusive', [/exclusive mode/]],
     ['noDriver', [/couldn't communicate with the NVIDIA driver/]],
     ['unknown', [/NVIDIA Zeta 9000 is not in the catalogue: describe it with --gpu-catalogue/]],
     ['mi300x', [/AMD Instinct MI300X, 196592 MiB, driver 6\.10\.5/]],
     ['eightH100', [/(NVIDIA H100 80GB HBM3, 81559 MiB[^\n]*\n[^\n]*){8}/]],
-    ['mps', [/MPS control daemon runs/]],
-    ['sharedMemory', [/NVIDIA GB10, memory not told, driver/]],
+    ['mps', [/MPS control daemon is running/]],
+    ['sharedMemory', [/NVIDIA GB10, memory unknown, driver/]],
     [
       'jetson',
       [
-        /Orin \(nvgpu\), memory not told, driver 540\.4\.0/,
+        /Orin \(nvgpu\), memory unknown, driver 540\.4\.0/,
         /Orin \(nvgpu\) is not in the catalogue/,
       ],
     ],
@@ -537,7 +537,7 @@ describe('tune doctor', () => {
       'oldDriver',
       [
         /driver 470\.223\.02/,
-        /the CUDA of onnxruntime-node needs driver 525 or later, and 470\.223\.02 is here\): update the NVIDIA driver/,
+        /the CUDA release of onnxruntime-node needs driver 525 or later, but this machine has 470\.223\.02\): update the NVIDIA driver/,
       ],
     ],
   ])('%s', async (name, lines) => {

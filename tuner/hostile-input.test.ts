@@ -89,12 +89,12 @@ describe('an experiment file with', () => {
     [
       '6,000 parameters',
       `${base}space:\n${many(6_000, (i) => `  k${i}: {values: [1]}\n`)}`,
-      /parameters: a search is of at most 20/,
+      /parameters exceed the maximum of 20/,
     ],
     [
       '21 parameters',
       `${base}space:\n${many(21, (i) => `  k${i}: {values: [1, 2], category: env}\n`)}`,
-      /parameters: a search is of at most 20/,
+      /parameters exceed the maximum of 20/,
     ],
     ['20,000 brackets', `model: ${'['.repeat(20_000)}\n`, /nested deeper than 200/],
     ['a key that stands twice', `${base}name: a\nname: b\n`, /:4:1: Map keys must be unique/],

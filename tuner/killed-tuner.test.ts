@@ -85,7 +85,7 @@ describe.runIf(process.platform === 'linux')('a tuner killed with SIGKILL', () =
       expect([code, stdout.includes(`process ${left.pid}`)]).toEqual([0, true])
       expect(await ended).toBe('SIGTERM')
       expect((await box.run(['clean', 'lost-1', '--local'])).stdout).toContain(
-        'nothing left of lost-1',
+        'no remains of lost-1',
       )
     } finally {
       left.kill('SIGKILL')
@@ -116,7 +116,7 @@ describe.runIf(process.platform === 'linux')('a tuner killed with SIGKILL', () =
         { pid: left.pid, port, command: expect.stringContaining('createServer') },
       ])
       expect((await box.run(['clean', 'lost-2', '--local'])).stdout).toContain(
-        `end it by hand (kill ${left.pid})`,
+        `end it: kill ${left.pid}`,
       )
       expect(left.exitCode).toBeNull()
     } finally {

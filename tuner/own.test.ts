@@ -73,6 +73,6 @@ test('a model that no GPU holds: exit 3, nothing started', async () => {
   ])
   expect(code, stderr).toBe(3)
   expect(stderr).toMatch(
-    /no configuration of the space can serve huge; the nearest, .*Home Card.*: needs \d+ MiB of GPU memory, has \d+ MiB/,
+    /no configuration of the search space can serve huge; the nearest is .*Home Card.*: needs \d+ MiB of GPU memory, but has \d+ MiB/,
   )
 })

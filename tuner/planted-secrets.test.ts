@@ -65,7 +65,7 @@ async function served(box: CliBox, paths: (id: string) => readonly string[]): Pr
   const listening = new Promise<string>((resolve) =>
     dashboard.child.stdout!.once('data', (chunk) => resolve(String(chunk).trim())),
   )
-  await dashboard.said('Ctrl-C ends it')
+  await dashboard.said('Press Ctrl-C to stop')
   let all = ''
   try {
     const url = await listening

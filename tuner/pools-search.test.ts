@@ -30,7 +30,7 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   expect(isPooled, best.label).toBe(true)
   expect(best.label).toMatch(/\d prefill \+ \d decode of \d x H100/)
   expect(recommendation.caveats.join()).toMatch(
-    /Pools of prefill and decode servers are SIMULATED; no real ones were compared/,
+    /Prefill and decode pools are SIMULATED and were not validated against real ones/,
   )
   expect(readFileSync(join(out, 'deployment.yaml'), 'utf8')).toMatch(
     /^# NOT WRITTEN: pools of prefill and decode servers are supported for SGLang/,
@@ -52,7 +52,9 @@ test('long prompts under a tight time between tokens: pools, whose deployment is
   writeFileSync(fleet, `gpus: {H100: {}}\nmodels: {a: {experiment: ${experimentId}, demand: 1}}\n`)
   const read = readFleetFile(fleet, defaultPriceBook)
   await expect(openSource(read.models[0]!, db)).rejects.toMatchObject({
-    hint: expect.stringContaining('pools of prefill and decode servers are not packed'),
+    hint: expect.stringContaining(
+      'does not pack configurations on shares of a GPU or with prefill and decode pools',
+    ),
   })
 })
 

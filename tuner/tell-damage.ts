@@ -15,10 +15,10 @@ export function tellDamage(
 ): (damage: Damage) => void {
   let first = true
   return ({ where, what }) => {
-    say(`tune: damaged in ${path} and left out: ${where}: ${what}`)
+    say(`tune: left out damaged data in ${path}: ${where}: ${what}`)
     if (first)
       say(
-        `  hint: tune store check --db ${path} names all; tune store backup NEW --db ${path} copies the rest into a sound file`,
+        `  hint: tune store check --db ${path} lists all damage; tune store backup NEW --db ${path} copies the rest into a new file`,
       )
     first = false
   }

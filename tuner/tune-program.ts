@@ -38,13 +38,13 @@ import { allOptionsHelp, description, shortHelp } from './render/short-help.ts'
 import { cut, reportError } from './report-error.ts'
 
 export const exitStatus =
-  '0 met and confirmed; 1 failure; 2 usage; 3 SLO not met; 4 not confirmed; 5 no longer holds (watch); 6 too expensive (ci); 130 interrupted'
+  '0 met and confirmed; 1 failure; 2 usage; 3 SLO not met; 4 not confirmed; 5 no longer valid (watch); 6 too expensive (ci); 130 interrupted'
 
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
 export function commandLine(): Command {
   const program = new Command('tune')
     .description(description)
-    .option('-v, --version', 'print the version and the commit it was built from')
+    .option('-v, --version', 'print the version and the commit of the build')
     .on('option:version', () => {
       process.stdout.write(`${programVersion()}\n`)
       process.exit(exitCodes.ok)
@@ -123,7 +123,7 @@ async function checkCommand(program: Command, words: readonly string[]): Promise
     )
   throw new UserError(
     `there is no command '${word}'`,
-    `${namesNear(word, known)} (tune --help lists them)`,
+    `${namesNear(word, known)} (tune --help lists all commands)`,
     exitCodes.usage,
   )
 }

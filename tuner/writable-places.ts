@@ -17,17 +17,13 @@ export function mustBeWritable(files: Readonly<Record<string, string | undefined
 
 function mustBeFile(flag: string, path: string): void {
   const wrong = (what: string) =>
-    new UserError(
-      `${flag} ${path}: ${what}`,
-      'name a file in a folder that can be written to',
-      exitCodes.usage,
-    )
-  if (path === '') throw wrong('no file is named')
+    new UserError(`${flag} ${path}: ${what}`, 'choose a file in a writable folder', exitCodes.usage)
+  if (path === '') throw wrong('no file name')
   try {
     const there = statSync(path, { throwIfNoEntry: false })
     if (there?.isDirectory()) throw wrong('is a folder')
     if (there !== undefined && !there.isFile())
-      throw wrong('is no file, but a device, a pipe or a socket')
+      throw wrong('is not a file, but a device, a pipe or a socket')
     probeFolder(dirname(path))
   } catch (error) {
     throw error instanceof UserError ? error : wrong((error as Error).message)
@@ -43,10 +39,10 @@ export function mustTakeFiles(flag: string, folder: string | undefined): void {
   const wrong = (what: string) =>
     new UserError(
       `${flag} ${JSON.stringify(folder)}: ${what}`,
-      'name a folder that can be written to',
+      'choose a writable folder',
       exitCodes.usage,
     )
-  if (folder === '') throw wrong('no folder is named')
+  if (folder === '') throw wrong('no folder name')
   try {
     probeFolder(folder)
   } catch (error) {

@@ -18,7 +18,7 @@ test('the recorded table is searched as its README says', async () => {
     '--json',
   ])
   expect(stderr).toMatch(
-    /columns that the task does not name: host\n.*configurations stand in several rows and are averaged/,
+    /columns that the task does not mention: host\n.*configurations appear in several rows and are averaged/,
   )
   expect(code).toBe(0)
   const { regret, configurations, trials } = JSON.parse(stdout)

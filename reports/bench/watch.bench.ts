@@ -30,7 +30,7 @@ type Pattern = (typeof demandPatterns)[number]
 
 function watchedOf(server: Watched['server']): Watched {
   const slo = { percentile: 0.99, limitMs, maxErrorRate: 0.01 }
-  const drift = { tolerance: 0.07, quietDays: 365 }
+  const drift = { tolerance: 0.07, falseAlarmDays: 365 }
   return {
     server,
     slo,

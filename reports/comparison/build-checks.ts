@@ -27,7 +27,7 @@ export function checksOf(
     {
       name: 'slo',
       state: 'passed',
-      message: `${best.label} keeps ${sloText(slo)} at ${rate(best.capacityRps)}`,
+      message: `${best.label} meets ${sloText(slo)} at ${rate(best.capacityRps)}`,
     },
     {
       name: 'confirmed',
@@ -45,7 +45,7 @@ export function checksOf(
           {
             name: 'alike',
             state: 'undecided',
-            message: `not as the baseline was: ${unlike.join('; ')}`,
+            message: `measured under other conditions than the baseline: ${unlike.join('; ')}`,
           } as const,
         ]
       : []),
@@ -60,7 +60,7 @@ function regression(
   const change = changeOf(baseline, now, 'promised')
   if (!change) {
     const message = baseline.best
-      ? 'the costs of both have no ratio'
+      ? 'the costs have no ratio to compare'
       : 'the baseline recommends nothing'
     return { name: 'regression', state: 'undecided', message }
   }
@@ -68,11 +68,11 @@ function regression(
   const state = ({ regressed: 'failed', kept: 'passed', undecided: 'undecided' } as const)[decision]
   const open =
     decision === 'undecided'
-      ? `; whether by more than ${percent(mostWorse)} is not decided, longer trials would tell`
+      ? `; too uncertain to tell whether the change exceeds ${percent(mostWorse)}: run longer trials`
       : ''
   return {
     name: 'regression',
     state,
-    message: `${bestCostText(now)}, ${changeText(change, now)} than ${bestCostText(baseline)} of the baseline${open}`,
+    message: `${bestCostText(now)}, ${changeText(change, now)} than the baseline (${bestCostText(baseline)})${open}`,
   }
 }

@@ -108,7 +108,7 @@ test('the report says what each quality costs', async () => {
     }),
   )
   expect(text).toContain('What quality costs')
-  expect(text).toContain('quality at least')
+  expect(text).toContain('minimum quality')
   const plain = JSON.stringify(
     await reportBlocks({
       ...sampleInput,

@@ -47,9 +47,9 @@ export async function renderFleet(
       text: `${formatGpus(atPeaks)} for ${names.length} ${names.length === 1 ? 'model' : 'models'}: ${money(pricePerHour)}/h, ${money(pricePerHour * hoursPerMonth)} a month; ${formatBound(atPeaks)}`,
     },
     ...list([
-      `every model at its highest rate at once${headroom > 0 ? `, ${percent(headroom)} of each replica kept free` : ''}: ${names.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
-      `prices of GPUs alone; MIG slices do not slow one another down${shared.length > 0 ? ', neighbours under MPS do (see Shared by MPS)' : ''}`,
-      'no redundancy: the loss of a GPU loses the replicas on it',
+      `sized for the highest rates of all models at once${headroom > 0 ? `, with ${percent(headroom)} headroom per replica` : ''}: ${names.map((name, i) => `${name} ${rate(peaksRps[i]!)}`).join(', ')}`,
+      `prices cover only GPUs; MIG slices do not slow each other down${shared.length > 0 ? ', but neighbours under MPS do (see Shared by MPS)' : ''}`,
+      'no redundancy: if a GPU fails, its replicas fail',
     ]),
     heading(2, 'GPUs'),
     ...table(
@@ -60,7 +60,7 @@ export async function renderFleet(
     ...(chart && alike.length > 0
       ? [
           paragraph(
-            `A slice is as wide as its part of the GPU's memory, a share under MPS as its part of the threads. It is filled as far as its model is busy in each hour of the day; the figure is that of the busiest.${headroom > 0 ? ` The dashed line is at ${percent(1 - headroom)}: the headroom is above it.` : ''}`,
+            `The width of a slice is its share of the GPU's memory, the width of an MPS share its share of the threads. The fill shows how busy its model is in each hour of the day, the number its busiest hour.${headroom > 0 ? ` The headroom is above the dashed line at ${percent(1 - headroom)}.` : ''}`,
           ),
           ...(await Promise.all(alike.map(draw))),
         ]
@@ -80,14 +80,14 @@ export async function renderFleet(
 function renderComparisons({ atPeaks: { pricePerHour }, compared }: FleetPlan): Block[] {
   const fleets: readonly (readonly [name: string, fleet: Comparison | undefined])[] = [
     ['whole GPUs for each model', compared.wholeGpus],
-    ['each model alone on GPUs cut for it', compared.eachAlone],
-    ['first fit decreasing, the best slice of each model', compared.firstFit],
-    ...(compared.withoutMps ? [['no GPU shared by MPS', compared.withoutMps] as const] : []),
+    ['separate GPUs for each model, partitioned for it', compared.eachAlone],
+    ['first-fit decreasing with the best slice of each model', compared.firstFit],
+    ...(compared.withoutMps ? [['without MPS', compared.withoutMps] as const] : []),
   ]
   return [
     heading(2, 'Compared with'),
     ...table(
-      ['fleet', 'GPUs', 'per hour', 'saved by this one'],
+      ['fleet', 'GPUs', 'per hour', 'saving'],
       fleets.map(([name, fleet]) => [
         name,
         fleet ? String(fleet.gpus) : '-',
@@ -124,7 +124,7 @@ function renderShares({ gpus }: Packing): Block[] {
   return [
     heading(2, 'Shared by MPS'),
     paragraph(
-      `Neighbours under MPS slow a model down. Planned for: ${percent(slowdownPerGpu)} for each whole GPU that they take, so ${percent(slowdownPerGpu / 2)} beside a half. That is the mean of 24 measured pairs plus two standard deviations; your models were not measured beside one another.`,
+      `Neighbours under MPS slow a model down. The plan assumes ${percent(slowdownPerGpu)} per whole GPU that the neighbours use, so ${percent(slowdownPerGpu / 2)} next to a half. That is the mean of 24 measured pairs plus two standard deviations; your models were not measured together.`,
     ),
     ...table(
       ['model', 'on', 'capacity alone', 'capacity planned', 'slower by'],
@@ -168,7 +168,7 @@ function renderHours(
   return [
     heading(2, 'By hour'),
     paragraph(
-      `Cut anew and rented for each hour, the GPUs would cost ${money(day)} a day instead of ${money(24 * atPeaks.pricePerHour)}, without the cost of cutting and moving.`,
+      `If the GPUs were rented and partitioned anew every hour, they would cost ${money(day)} a day instead of ${money(24 * atPeaks.pricePerHour)}, excluding the cost of repartitioning and moving.`,
     ),
     ...table(
       ['hours', 'GPUs', 'per hour'],
@@ -180,7 +180,7 @@ function renderHours(
       [2],
     ),
     paragraph(
-      'On the GPUs of the peaks each hour needs these replicas; the other slices are free for other work.',
+      'On the GPUs for the highest rates, each hour needs these replicas; the other slices are free for other work.',
     ),
     ...table(
       ['model', 'on', 'replicas by hours'],
@@ -228,10 +228,10 @@ function formatGpus({ gpus }: Packing): string {
 
 function formatBound({ pricePerHour, boundPerHour }: Packing): string {
   if (pricePerHour > 0 && !(boundPerHour > 0))
-    return 'the solver found no lower bound in its time: --solver-time gives more'
+    return 'the solver found no lower bound in time: raise --solver-time'
   const above = pricePerHour > 0 ? pricePerHour / boundPerHour - 1 : 0
   return above < 1e-4
-    ? 'no packing of these costs less'
+    ? 'proven: no cheaper packing exists'
     : `within ${percent(above)} of the best possible`
 }
 

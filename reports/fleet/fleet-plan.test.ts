@@ -27,7 +27,7 @@ test('one packing for the peaks and one for every hour, with headroom', async ()
   expect((await planFleet(steady, kinds)).byHour).toBeUndefined()
   const text = toText(await renderFleet(plan, models, 0))
   expect(text).toContain(
-    '6 T4 for 2 models: $6.00/h, $4,320 a month; no packing of these costs less',
+    '6 T4 for 2 models: $6.00/h, $4,320 a month; proven: no cheaper packing exists',
   )
   expect(text).toMatch(/0-6 +4 T4 +\$4/)
   expect(text).toMatch(/a +T4 +0-12: 1, 12-24: 3\n/)
@@ -73,7 +73,7 @@ test.each([
   ['latencyMs\n5\n', 't.csv has no column throughputRps'],
   ['throughputRps\n5\n', 't.csv has no column latencyMs'],
   ['throughputRps,latencyMs\n-5,1\n', "t.csv:2: throughputRps is '-5', not a number above 0"],
-  ['throughputRps,latencyMs\n5,1\n', 't.csv:2: the GPU on which this ran is missing'],
+  ['throughputRps,latencyMs\n5,1\n', 't.csv:2: the GPU of this measurement is missing'],
   ['gpu,slice,throughputRps,latencyMs\nT4,1g.5gb,5,1\n', "t.csv:2: T4 has no slice '1g.5gb'"],
   ['gpu,throughputRps,latencyMs\nX9,5,1\n', 't.csv:2: '],
 ])('%j is refused by its line', (text, message) => {

@@ -83,7 +83,7 @@ test('nodes are filled with GPUs that are cut alike; the layouts have exactly th
     '#   1 node with A100-80GB: kubectl label node NODE nvidia.com/mig.config=fleet-a100-80gb-1 --overwrite',
   )
   expect(text).toContain(
-    '#   1 node with A100-80GB, uncut: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite',
+    '#   1 node with A100-80GB, not partitioned: kubectl label node NODE nvidia.com/mig.config=all-disabled --overwrite',
   )
   const cut = layouts
     .flatMap(({ nodes, cuts }) =>

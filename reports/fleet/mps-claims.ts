@@ -59,12 +59,13 @@ export function renderSharedGpu(name: string, servings: readonly Serving[]): str
   const { claim, needs } = specGpus(first!.resources, 'dra', first!.dra)
   const notes = [
     `${servings.map((serving) => serving.name).join(', ')} share a ${first!.resources.gpu} by MPS.`,
-    'Their pods have this one claim: the driver gives them the same GPU and runs an MPS daemon for it. Nothing else may claim it.',
-    'That daemon serves one user at a time: their containers have to run as the same one.',
+    'Their pods share this claim: the driver gives them the same GPU and runs an MPS daemon for it. No other pod may use the claim.',
+    'The MPS daemon serves one user at a time: run all containers as the same user.',
     ...needs.map(
-      (need) => `needs: ${need}, and its gate MPSSupport; its node gives GPUs by that alone`,
+      (need) =>
+        `needs: ${need}, and its feature gate MPSSupport; the node must offer GPUs only through this driver`,
     ),
-    'Checked against the official schemas, not tried with a GPU.',
+    'Validated against the official schemas; never run on a GPU.',
   ]
   return `${notes.map((note) => `# ${note}\n`).join('')}${yamlOf(mpsClaim(claim!, { name }))}`
 }

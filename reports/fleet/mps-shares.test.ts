@@ -113,7 +113,7 @@ test('a configuration with less memory makes room for another', async () => {
 test('measurements on shares alone are named with what would let them count', async () => {
   await expect(packShared([modelOf('a', on(0.5, 60))], [50], [unshared])).rejects.toMatchObject({
     message: expect.stringContaining('no measurement of a meets its SLO'),
-    hint: expect.stringContaining('shares of T4 count with mps: true'),
+    hint: expect.stringContaining('set mps: true to use measurements on shares of T4'),
   })
 })
 

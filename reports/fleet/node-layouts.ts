@@ -143,14 +143,14 @@ function listDevices(cuts: readonly Cut[], size: number): readonly object[] {
 function renderHeader(layouts: readonly NodeLayout[]): string {
   const cutKinds = new Set(layouts.flatMap(({ kind, config }) => (config ? [kind] : [])))
   const lines = [
-    "How a fleet's GPUs are cut, for the MIG manager of NVIDIA's GPU operator, which runs with mig.strategy=mixed. Its own layouts are not in here.",
+    "MIG layouts of a fleet, for the MIG manager of NVIDIA's GPU operator with mig.strategy=mixed. This file does not contain the operator's own layouts.",
     `kubectl patch clusterpolicies.nvidia.com/cluster-policy --type=merge -p '{"spec": {"migManager": {"config": {"name": "${configMapName}"}}}}'`,
-    'Then label this many nodes on which nothing runs:',
+    'Then label this many idle nodes:',
     ...layouts
       .filter(({ kind }) => cutKinds.has(kind))
       .map(
         ({ kind, nodes, config = uncut }) =>
-          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncut ? ', uncut' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
+          `  ${nodes} ${nodes === 1 ? 'node' : 'nodes'} with ${kind}${config === uncut ? ', not partitioned' : ''}: kubectl label node NODE ${label}=${config} --overwrite`,
       ),
   ]
   return lines.map((line) => `# ${line}\n`).join('')

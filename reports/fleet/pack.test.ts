@@ -168,7 +168,7 @@ describe('a packing', () => {
       'these GPUs cannot carry all demands: 2 × small',
     )
     await expect(pack([a], [50_000], [small])).rejects.toThrow(
-      'a would take more than 2000 replicas for 50000 requests per second',
+      'a would need more than 2000 replicas for 50000 requests per second',
     )
     expect(await pack([a], [0], [small])).toEqual({ gpus: [], pricePerHour: 0, boundPerHour: 0 })
   })

@@ -88,7 +88,7 @@ export async function pack(
   if (gpus === undefined || !carriesDemands(gpus, demanded))
     throw new FleetError(
       `no packing was found within ${maxSeconds} s`,
-      'give it more time with --solver-time, or fewer models',
+      'raise --solver-time, or pack fewer models',
     )
   const pricePerHour = boughtGpus.reduce(
     (sum, { kind, count }) => sum + kind.pricePerHour * count,
@@ -110,7 +110,7 @@ function mustBeServable(
     const on = kinds.filter(({ name, mps }) => !mps && shared.some(({ gpu }) => gpu === name))
     throw new FleetError(
       `no measurement of ${unserved.join(', ')} meets its SLO on these GPUs`,
-      `measure it there, loosen its SLO, or add GPUs${on.length > 0 ? `; measurements on shares of ${on.map(({ name }) => name).join(', ')} count with mps: true` : ''}`,
+      `measure it there, loosen its SLO, or add GPUs${on.length > 0 ? `; set mps: true to use measurements on shares of ${on.map(({ name }) => name).join(', ')}` : ''}`,
     )
   }
   const huge = demanded.find(
@@ -119,8 +119,8 @@ function mustBeServable(
   )
   if (huge)
     throw new FleetError(
-      `${huge.model} would take more than ${maxReplicasPerModel} replicas for ${Math.round(huge.demandRps)} requests per second`,
-      'check its demand:',
+      `${huge.model} would need more than ${maxReplicasPerModel} replicas for ${Math.round(huge.demandRps)} requests per second`,
+      'check its demand',
     )
 }
 

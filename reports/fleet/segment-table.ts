@@ -20,7 +20,7 @@ const ignoredColumn = 'priceperhour'
 const hint =
   'a CSV with columns gpu, slice (1g.10gb, a number of compute slices, or whole), throughputRps, latencyMs; other columns are shown with the row'
 const sharedHint =
-  'neighbours slow a batch down, and the memory of all processes must fit on the GPU'
+  'the plan needs both, because neighbours slow a batch down and the memory of all processes must fit on the GPU'
 
 /**
  * @param shown name of the table in messages
@@ -89,7 +89,7 @@ export function readSegments(
 function resolveGpu(name: string | undefined, where: string): Gpu {
   if (name === undefined || name.trim() === '')
     throw new FleetError(
-      `${where}: the GPU on which this ran is missing`,
+      `${where}: the GPU of this measurement is missing`,
       "add a column 'gpu', or gpu: to the model",
     )
   try {

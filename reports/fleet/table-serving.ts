@@ -108,11 +108,11 @@ export function describeTableServing(
       { value: `capacity ${rate(rateRps)}`, from: line },
       ...tuned.map(([variable, value]) => ({
         value: `${variable}=${value}`,
-        from: `${line}: a variable of the container, for its image to apply`,
+        from: `${line}: passed as an environment variable, which the image must apply`,
       })),
       ...Object.entries(bounds).map(([variable, value]) => ({
         value: `${variable}=${value}`,
-        from: `${line}: its part of the GPU's threads and memory`,
+        from: `${line}: its share of the GPU's threads and memory`,
       })),
       {
         value: `replicas ${placed.replicas}`,

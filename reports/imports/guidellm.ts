@@ -110,7 +110,7 @@ function readCsv(
       throw new TableError([
         {
           where,
-          what: `${cells.length} cells under ${columns.length} columns: GuideLLM leaves out figures that a load has none of`,
+          what: `${cells.length} cells under ${columns.length} columns: GuideLLM omits figures that a load does not have`,
           hint: 'give its benchmarks.json instead',
         },
       ])

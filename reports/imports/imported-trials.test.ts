@@ -77,7 +77,7 @@ describe("Model Analyzer's configurations are a trial each", () => {
       gpuWatts: 2 * 58.1,
     })
     expect(faultsOf([file('metrics-model-gpu.csv')])).toEqual([
-      'metrics-model-gpu.csv: it tells of GPUs, and of no requests',
+      'metrics-model-gpu.csv: it describes GPUs, but contains no requests',
     ])
   })
 })
@@ -130,8 +130,8 @@ describe('several files', () => {
         text('c.csv', negative),
       ]),
     ).toEqual([
-      expect.stringMatching(/^a\.csv: it is no result of Model Analyzer, perf_analyzer/),
-      expect.stringMatching(/^b\.json: it begins like JSON/),
+      expect.stringMatching(/^a\.csv: it is not a result of Model Analyzer, perf_analyzer/),
+      expect.stringMatching(/^b\.json: it starts like JSON/),
       'c.csv:3: requests per second of -3',
     ])
   })

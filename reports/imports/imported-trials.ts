@@ -73,11 +73,11 @@ export function importTrials(
   const tables = files.filter(({ source }) => isGpuTable(source))
   const results = files.filter((file) => !tables.includes(file))
   if (results.length === 0) {
-    const hint = 'name its metrics-model-inference.csv too'
+    const hint = 'also pass its metrics-model-inference.csv'
     throw new TableError([
       {
         where: tables[0]?.source.file ?? 'no file',
-        what: 'it tells of GPUs, and of no requests',
+        what: 'it describes GPUs, but contains no requests',
         hint,
       },
     ])

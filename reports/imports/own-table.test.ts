@@ -80,7 +80,7 @@ describe('a table that a stranger brings', () => {
       { ms: '40', price: '0.35' },
       { ms: '20.5', rps: '1.5e3' },
     ])
-    expect(notes).toEqual(['runs.csv: decimal commas are read as points: 0,35 as 0.35'])
+    expect(notes).toEqual(['runs.csv: commas are read as decimal points: 0,35 means 0.35'])
     expect(read(semicolons('0,5;T4;40;90;1', '1;T4;40;90;1')).task.parameters[0]).toMatchObject({
       kind: 'ordinal',
       values: [0.5, 1],
@@ -98,7 +98,9 @@ describe('a table that a stranger brings', () => {
     const { task: found, notes } = read(rowsOf('16GB,T4,40,90,0.35', '32GB,T4,20,80,0.35'))
     expect(found.parameters[0]).toMatchObject({ kind: 'categorical', values: ['16GB', '32GB'] })
     expect(notes).toEqual([
-      expect.stringMatching(/^runs\.csv: batch has names \(16GB, 32GB\): numbers without a unit/),
+      expect.stringMatching(
+        /^runs\.csv: batch has text values \(16GB, 32GB\): write numbers without a unit/,
+      ),
     ])
     expect(read(rowsOf('fp16,T4,40,90,0.35', 'int8,T4,20,80,0.35')).notes).toEqual([])
   })
@@ -118,15 +120,15 @@ describe('a table that a stranger brings', () => {
       notes,
     } = read('batch,gpu,ms,rps,host\n1,T4,40,90,a\n', { price: 0.5 })
     expect(rows[0]![found.price]).toBe(0.5)
-    expect(notes).toEqual(['runs.csv: columns that the task does not name: host'])
+    expect(notes).toEqual(['runs.csv: columns that the task does not mention: host'])
   })
 
   test('rows without a reading are left out and told, those marked as infeasible kept', () => {
     const { rows, notes } = read(rowsOf('1,T4,40,90,0.35', '2,T4,,,0.35', '4,T4,20,,0.35'))
     expect(rows).toHaveLength(1)
     expect(notes).toEqual([
-      expect.stringMatching(/^runs\.csv:3: no ms and no rps: left out/),
-      expect.stringMatching(/^runs\.csv:4: no rps: left out/),
+      expect.stringMatching(/^runs\.csv:3: left out, because it has no ms and no rps/),
+      expect.stringMatching(/^runs\.csv:4: left out, because it has no rps/),
     ])
     const marked = read(
       'batch,gpu,ms,rps,price,oom\n1,T4,40,90,0.35,no\n2,T4,,,0.35,yes\n4,T4,,,0.35,1.0\n',
@@ -192,7 +194,7 @@ describe('a table that a stranger brings', () => {
 describe('what is wrong is told with its line, all at once', () => {
   test.each<[string, string, RegExp[]]>([
     ['an empty file', '', [/^runs\.csv: the file is empty/]],
-    ['a header alone', `${header}\n`, [/^runs\.csv:1: column names, and no rows/]],
+    ['a header alone', `${header}\n`, [/^runs\.csv:1: column names without rows/]],
     [
       'a column that is missing',
       'batch,gpu,ms,rps\n1,T4,1,1\n',
@@ -251,7 +253,7 @@ describe('what is wrong is told with its line, all at once', () => {
         '16,T4,1,1,1',
       ),
       [
-        /:4: batch is 'NaN', and most of its values are numbers$/,
+        /:4: batch is 'NaN', but most of its values are numbers$/,
         /:5: batch is '4 x'/,
         /:7: batch is '0x10'/,
       ],
@@ -275,7 +277,7 @@ describe('what is wrong is told with its line, all at once', () => {
     [
       'no readings at all',
       rowsOf('1,T4,,,1', '2,T4,,,1'),
-      [/^runs\.csv: no row has a reading of ms and rps$/],
+      [/^runs\.csv: no row has a value of ms and rps$/],
     ],
   ])('%s', (_what, text, told) => {
     let message = ''
@@ -299,7 +301,7 @@ describe('what is wrong is told with its line, all at once', () => {
       {
         where: 'runs.csv:2',
         what: '5 cells under 1 column',
-        hint: 'line 1 is taken for the names of the columns: # of Tuesday',
+        hint: 'line 1 is read as the column names: # of Tuesday',
       },
       { where: 'runs.csv:3', what: '5 cells under 1 column' },
     ])
@@ -334,7 +336,7 @@ describe('what is wrong is told with its line, all at once', () => {
 
   test('identifiers are no parameters; features belong to every name', () => {
     const rows = Array.from({ length: 501 }, (_, i) => `1,id${i},1,1,1`)
-    expect(() => read(rowsOf(...rows))).toThrow(/gpu has 501 names/)
+    expect(() => read(rowsOf(...rows))).toThrow(/gpu has 501 values/)
     expect(() =>
       read(rowsOf('1,a,1,1,1', '1,b,1,1,1'), {
         parameters: [{ name: 'gpu', features: { a: [1] } }],
@@ -356,11 +358,14 @@ describe('the task', () => {
     [{ price: undefined }, /price: /],
     [{ objective: 'speed' }, /objective: expected price or pricePerRequest/],
     [{ parameters: [] }, /parameters: /],
-    [{ parameters: [{ name: 'a' }, { name: 'a' }] }, /a parameter of that name stands above/],
+    [
+      { parameters: [{ name: 'a' }, { name: 'a' }] },
+      /a parameter of that name already exists above/,
+    ],
     [{ parameters: [{ name: 'a', values: [1, 1] }] }, /lists a value twice/],
     [
       { parameters: [{ name: 'a', kind: 'ordinal', values: [1, 'x'] }] },
-      /values of an ordinal parameter are numbers/,
+      /values of an ordinal parameter must be numbers/,
     ],
     [{ parameters: [{ name: 'a', kinds: 'ordinal' }] }, /parameters\.0: unknown key 'kinds'/],
     [{ relativeNoise: -1 }, /relativeNoise/],

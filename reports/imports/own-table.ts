@@ -52,7 +52,7 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
     throw new TableError([
       {
         where: source.file,
-        what: `${table.rows.length} rows; a replay takes ${MOST_ROWS.toLocaleString('en-US')} at most`,
+        what: `${table.rows.length} rows; a replay reads at most ${MOST_ROWS.toLocaleString('en-US')}`,
       },
     ])
   const readings = [given.constraint.metric, resolveRateColumn(given as ReplayTask)]
@@ -85,7 +85,7 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
       ...table.notes,
       ...task.parameters.flatMap((p) => withUnits(source.file, p)),
       ...(unused.length > 0
-        ? [`${source.file}: columns that the task does not name: ${unused.join(', ')}`]
+        ? [`${source.file}: columns that the task does not mention: ${unused.join(', ')}`]
         : []),
       ...recording.notes,
     ],
@@ -107,9 +107,9 @@ function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
     .filter(({ text }) => text !== '' && Number.isNaN(parseCellNumber(text)))
     .map(({ where, text }, i) => ({
       where,
-      what: `${name} is '${text}', and most of its values are numbers`,
+      what: `${name} is '${text}', but most of its values are numbers`,
       ...(i === 0
-        ? { hint: `where that is meant, say of ${name} in the task: kind: categorical` }
+        ? { hint: `if that is intended, set kind: categorical for ${name} in the task` }
         : {}),
     }))
 }
@@ -123,7 +123,7 @@ function withUnits(file: string, { name, kind, values }: ReplayParameter): strin
   )
     return []
   return [
-    `${file}: ${name} has names (${some(values, ', ')}): numbers without a unit would have an order that the search can use`,
+    `${file}: ${name} has text values (${some(values, ', ')}): write numbers without a unit, so that the search can use their order`,
   ]
 }
 
@@ -187,7 +187,7 @@ export function recordingOf(
     throw new TableError([
       {
         where: file,
-        what: `no row has a reading of ${[...new Set([...empty.values()].flat())].join(' and ')}`,
+        what: `no row has a value of ${[...new Set([...empty.values()].flat())].join(' and ')}`,
       },
     ])
   const { rows, averaged, contradictions } = mergeRepeats(task, cellsOf(measured))
@@ -203,17 +203,17 @@ export function recordingOf(
       ...counted(
         [...empty],
         ([row, missing]) =>
-          `${row.where}: no ${missing.join(' and no ')}: left out; what could not serve is marked in an infeasibleColumn`,
+          `${row.where}: left out, because it has no ${missing.join(' and no ')}; use an infeasibleColumn to mark configurations that could not serve`,
       ),
       ...(averaged.length > 0
         ? [
-            `${averaged.length} configurations stand in several rows and are averaged, for example ${places(averaged[0]!)}`,
+            `${averaged.length} configurations appear in several rows and are averaged, for example ${places(averaged[0]!)}`,
           ]
         : []),
       ...counted(
         contradictions,
         ({ rows: of, message }) =>
-          `${places(of)} contradict each other: ${message}; the worse counts`,
+          `${places(of)} contradict each other: ${message}; the worse value counts`,
       ),
     ],
   }
@@ -226,7 +226,7 @@ function taskFaults(file: string, task: ReplayTask): Problem[] {
   const both = told.map(({ name }) => ({
     where: file,
     what: `${name} is a parameter, and ${name === task.infeasibleColumn ? 'the infeasibleColumn' : 'measured'}`,
-    hint: 'a parameter is chosen before anything is known of it',
+    hint: 'a parameter must be set before the measurement: use another column',
   }))
   return [...both, ...task.parameters.flatMap((p) => nameFaults(file, p))]
 }
@@ -241,8 +241,8 @@ function nameFaults(file: string, p: ReplayParameter): Problem[] {
       ? [
           {
             where: file,
-            what: `${p.name} has ${p.values.length} names, ${MOST_NAMES} at most are searched`,
-            hint: 'an identifier is no parameter',
+            what: `${p.name} has ${p.values.length} values, more than the maximum of ${MOST_NAMES}`,
+            hint: 'do not use an identifier as a parameter',
           },
         ]
       : []),
@@ -250,7 +250,7 @@ function nameFaults(file: string, p: ReplayParameter): Problem[] {
       ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }]
       : []),
     ...(without.length === 0 && widths.size > 1
-      ? [{ where: file, what: `${p.name} has more features for some names than for others` }]
+      ? [{ where: file, what: `${p.name} has more features for some values than for others` }]
       : []),
   ]
 }
@@ -263,5 +263,5 @@ const some = (words: readonly string[], between: string): string =>
 /** A note each for the first few. */
 function counted<T>(all: readonly T[], note: (one: T) => string): string[] {
   const left = all.length - SHOWN
-  return [...all.slice(0, SHOWN).map(note), ...(left > 0 ? [`${left} more like that`] : [])]
+  return [...all.slice(0, SHOWN).map(note), ...(left > 0 ? [`${left} more like these`] : [])]
 }

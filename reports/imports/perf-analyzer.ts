@@ -29,7 +29,7 @@ export const perfAnalyzer: ToolReader = {
           : { concurrency: figure(cells.Concurrency, 'Concurrency', where) },
         ratePerSecond: figure(cells[throughput], throughput, where),
         assumption:
-          'perf_analyzer counts inferences: taken for requests of one item, as without -b; with -b N divide the rate by N',
+          'perf_analyzer counts inferences; tune assumes one item per request (no -b). With -b N, divide the rate by N',
         // In microseconds.
         latencyMs: figure(cells[latency], latency, where) / 1000,
       }),

@@ -18,20 +18,21 @@ const parameter = z
       .enum(['ordinal', 'categorical'], { error: 'expected ordinal or categorical' })
       .optional()
       .meta({
-        description: 'numbers in order, or names; default: ordinal where every value is a number',
+        description:
+          'ordinal: ordered numbers; categorical: names; default: ordinal if every value is a number',
       }),
     values: z
       .array(z.union([z.number(), z.string()], { error: 'expected a number or a text' }))
       .min(1)
       .optional()
-      .meta({ description: 'the values that a row may have; default: those of the table' }),
+      .meta({ description: 'the possible values; default: those of the table' }),
     features: z.record(z.string(), z.array(z.number())).optional().meta({
       description:
-        'numbers that place the names of a categorical parameter, as many for each; default: the datasheet of known GPUs',
+        'features of each value of a categorical parameter, the same number of features for each; default: datasheet figures for known GPUs',
     }),
     concurrency: z.boolean().optional().meta({
       description:
-        'whether it says how many requests are served at once; default: by its name (batchSize, workers, ...)',
+        'whether the parameter sets how many requests are served concurrently; default: decided by its name (batchSize, workers, ...)',
     }),
   })
   .superRefine(({ kind, values }, context) => {
@@ -41,14 +42,14 @@ const parameter = z
       context.addIssue({
         code: 'custom',
         path: ['values'],
-        message: 'values of an ordinal parameter are numbers',
+        message: 'values of an ordinal parameter must be numbers',
       })
   })
 
 const replayTaskSchema = z.strictObject({
   name: z.string().min(1).default('recorded table'),
   table: z.string().min(1).optional().meta({
-    description: 'CSV file of the rows, relative to this file, where the command line names none',
+    description: 'CSV file of the rows, relative to this file; the command line overrides it',
   }),
   parameters: z
     .array(parameter, { error: 'expected a list of parameters, each at least {name: COLUMN}' })
@@ -59,7 +60,7 @@ const replayTaskSchema = z.strictObject({
           context.addIssue({
             code: 'custom',
             path: [i, 'name'],
-            message: 'a parameter of that name stands above',
+            message: 'a parameter of that name already exists above',
           })
     }),
   price: z
@@ -72,42 +73,43 @@ const replayTaskSchema = z.strictObject({
       error: 'expected price or pricePerRequest',
     })
     .meta({
-      description:
-        'what is least at the best: the price per hour, or that price per request served',
+      description: 'what to minimise: the price per hour, or that price per served request',
     }),
   constraint: z
     .strictObject({
       metric: column.meta({
-        description: 'column of what is limited: a latency, a share of violations',
+        description: 'column of the limited metric, such as a latency or a share of violations',
       }),
       max: above0('a limit above 0').meta({
-        description: 'a row keeps the limit when its metric is at most this',
+        description: 'a row meets the limit if its metric is at most this value',
       }),
     })
-    .meta({ description: 'what every recommended row keeps' }),
+    .meta({ description: 'limit that every recommended row must meet' }),
   rate: column.optional().meta({
     description:
       'column of the served rate, requests per second, for pricePerRequest; default throughputRps',
   }),
   infeasibleColumn: column.nullish().meta({
     description:
-      'column that is 1 where a configuration could not serve; nothing need be measured there',
+      'column that is 1 for configurations that could not serve; their measurements may be empty',
   }),
   relativeNoise: z.number().min(0).max(2).optional().meta({
     description:
-      'standard deviation of ln(reading) between runs of one configuration, 0.03 for 3 %: how far readings are trusted',
+      'standard deviation of ln(measurement) between runs of one configuration, such as 0.03 for 3 %',
   }),
   source: z.string().optional().meta({ description: 'where the measurements come from' }),
   configurations: counted.meta({
-    description: 'for checking: how many configurations the table has',
+    description: 'for checking: number of configurations in the table',
   }),
-  feasible: counted.meta({ description: 'for checking: how many keep the limit' }),
+  feasible: counted.meta({
+    description: 'for checking: number of configurations that meet the limit',
+  }),
   within5Percent: counted.meta({
-    description: 'for checking: how many of those cost at most 5 % more than the cheapest',
+    description: 'for checking: number of those that cost at most 5 % more than the cheapest',
   }),
   bestCost: z.number().optional().meta({
     description:
-      'for checking: cost of the cheapest that keeps the limit, $ per hour or $ per request per second and hour',
+      'for checking: cost of the cheapest configuration that meets the limit, $ per hour or $ per hour and request per second',
   }),
 })
 

@@ -75,7 +75,7 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
     notes: [
       ...(options.own
         ? [
-            `no --slo is given: every latency is taken${ownMissed ? `, but what ${tools} says does not satisfy its constraints counts as not served` : ''}`,
+            `no --slo: every latency is accepted${ownMissed ? `, but results that violate the constraints of ${tools} count as not served` : ''}`,
           ]
         : []),
       ...(failing.length > 0
@@ -92,7 +92,7 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
 }
 
 const ownTable =
-  'for a table of your own give --task FILE, which says what its columns mean (docs/replay.md)'
+  'for a table of your own, add --task FILE, which describes its columns (docs/replay.md)'
 
 /** What the tool whose file it is says in it. @throws TableError */
 export function readOne(
@@ -110,14 +110,14 @@ export function readOne(
   } catch (error) {
     if (error instanceof SyntaxError && !beginsWithJsonLine(source.text))
       throw new TableError([
-        { where: source.file, what: `it begins like JSON, and is none: ${error.message}` },
+        { where: source.file, what: `it starts like JSON but is not valid JSON: ${error.message}` },
       ])
     if (!(error instanceof SyntaxError)) throw error
   }
   throw new TableError([
     {
       where: source.file,
-      what: `it is no result of ${toolNames.join(', ')}`,
+      what: `it is not a result of ${toolNames.join(', ')}`,
       ...(hint && { hint }),
     },
   ])

@@ -24,10 +24,10 @@ const problem = (make: () => unknown): string => {
 test('hours of a day are in quarters: a peak between two of them is refused and not rounded away, and so is a rate without end', () => {
   expect(peakOf(tableDemand('0-8.25:10, 8.25-8.5:9000, 8.5-24:10'))).toBe(9000)
   expect(problem(() => tableDemand('0-8:10, 8-8.1:9000, 8.1-24:10'))).toMatch(
-    /hour 8.1 is no quarter of an hour/,
+    /hour 8.1 is not a multiple of a quarter of an hour/,
   )
   expect(problem(() => tableDemand(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(
-    /no rate that can be planned for/,
+    /has no usable rate/,
   )
 })
 
@@ -36,9 +36,9 @@ test('a first row that is no heading counts: what is wrong with it is told, with
     problem(() =>
       read('2026-13-01T00:00:00Z,5000\n2026-10-01T01:00:00Z,2\n2026-10-01T02:00:00Z,3\n'),
     ),
-  ).toMatch(/^t.csv:1: '2026-13-01T00:00:00Z,5000' is no timestamp and rate/)
+  ).toMatch(/^t.csv:1: '2026-13-01T00:00:00Z,5000' is not a timestamp and a rate/)
   expect(problem(() => read('time,rate\n\n0,1\n60,x\n'))).toMatch(
-    /^t.csv:4: '60,x' is no timestamp and rate/,
+    /^t.csv:4: '60,x' is not a timestamp and a rate/,
   )
   expect(read('timestamp,requests_per_second\n0,1\n60,2\n').spans).toHaveLength(2)
 })
@@ -70,12 +70,14 @@ test.each(['RequestCount', 'requests', 'count', 'Sum', 'request_count', 'hits'])
   'a count over no known time is refused: %s',
   (name) =>
     expect(problem(() => read(`time,${name}\n0,600\n60,900\n`))).toMatch(
-      /^t.csv:1: '\w+' counts requests, and does not say over which time \(name the column/,
+      /^t.csv:1: '\w+' counts requests, but does not name the period \(rename the column/,
     ),
 )
 
 test('a cell of another unit is no rate', () =>
-  expect(problem(() => read('time,load\n0,12 ms\n60,13 ms\n'))).toMatch(/is no timestamp and rate/))
+  expect(problem(() => read('time,load\n0,12 ms\n60,13 ms\n'))).toMatch(
+    /is not a timestamp and a rate/,
+  ))
 
 test('an answer of Prometheus is one series, whose gaps are no zeros; several are refused', () => {
   const answer = (...series: [number, string][][]) =>
@@ -93,16 +95,18 @@ test('an answer of Prometheus is one series, whose gaps are no zeros; several ar
     { rps: 20, seconds: 120 },
   ])
   expect(problem(() => read(answer(series, series)))).toMatch(
-    /t.csv has 2 series, and a trace has one \(add/,
+    /t.csv has 2 series, but a trace has one \(add/,
   )
-  expect(problem(() => read('{"Datapoints": []}'))).toMatch(/is JSON, and no answer of Prometheus/)
+  expect(problem(() => read('{"Datapoints": []}'))).toMatch(
+    /is JSON, but not an answer of Prometheus/,
+  )
 })
 
 test('a third column is not passed over: it may be the rate', () => {
   expect(problem(() => read('time,p99_ms,rps\n0,12,900\n60,13,950\n'))).toMatch(
-    /^t.csv:2: '0,12,900' has 3 columns, and a trace has 2/,
+    /^t.csv:2: '0,12,900' has 3 columns, but a trace has 2/,
   )
-  expect(problem(() => read('0:1\n60:2\n'))).toMatch(/'60:2' has 1 column, and a trace has 2/)
+  expect(problem(() => read('0:1\n60:2\n'))).toMatch(/'60:2' has 1 column, but a trace has 2/)
   expect(read('0,1,\r\n60,2,\r\n').spans.map(({ rps }) => rps)).toEqual([1, 2])
 })
 
@@ -124,24 +128,24 @@ test('a time without a rate, as monitoring exports it, leaves the one before, an
     { rps: 3, seconds: 60 },
   ])
   expect(what).toBe(
-    'the trace t.csv (3 rates over 5 min; 2 without a rate, where the one before holds)',
+    'the trace t.csv (3 rates over 5 min; 2 rows without a rate, filled with the rate before)',
   )
   expect(problem(() => read('0,1\n,\nx,NaN\n60,2\n'))).toMatch(
-    /^t.csv:3: 'x,NaN' is no timestamp and rate/,
+    /^t.csv:3: 'x,NaN' is not a timestamp and a rate/,
   )
 })
 
 test('decimal commas beside semicolons are read, and that is told', () => {
   const { spans, what } = read('time;rps\n0;1,5\n60;2\n')
   expect(spans.map(({ rps }) => rps)).toEqual([1.5, 2])
-  expect(what).toMatch(/; decimal commas are read as points: 1,5 as 1\.5\)$/)
+  expect(what).toMatch(/; commas are read as decimal points: 1,5 means 1\.5\)$/)
 })
 
 test('a rate that is held for long where rows are missing is told', () => {
   const every = (minutes: readonly number[]) =>
     minutes.map((minute) => `${minute * 60},5\n`).join('')
   expect(read(every([0, 5, 10, 15, 375, 380])).what).toBe(
-    'the trace t.csv (6 rates over 6.42 h; one is held for 6 h, where most last 5 min)',
+    'the trace t.csv (6 rates over 6.42 h; one lasts 6 h, most last 5 min)',
   )
   expect(read(every([0, 5, 10, 15, 60])).what).toBe('the trace t.csv (5 rates over 1.75 h)')
 })
@@ -178,9 +182,9 @@ test('times without a zone are what clocks show, whichever zone this machine is 
   expect(zoned.spans.map(({ seconds }) => seconds)).toEqual([3600, 3600, 3600])
   expect(zoned).not.toHaveProperty('asClocksShow')
   expect(problem(() => read('2026-10-25T02:00:00,1\n2026-10-25T02:00:00,2\n'))).toMatch(
-    /t.csv:2: the time does not go on.*name the zone/,
+    /t.csv:2: the time does not increase.*add the offset/,
   )
-  expect(problem(() => read('Oct 1 2026,1\nOct 2 2026,2\n'))).toMatch(/no timestamp and rate/)
+  expect(problem(() => read('Oct 1 2026,1\nOct 2 2026,2\n'))).toMatch(/not a timestamp and a rate/)
 })
 
 test('a period is taken as often as it needs to last some time, its peak and mean as they are', () => {

@@ -45,8 +45,8 @@ const latestSeconds = 8.64e12
 export function steadyDemand(rps: number): Demand {
   if (!(rps > 0 && Number.isFinite(rps)))
     throw new DemandError(
-      `a demand of ${rps} requests per second cannot be planned for`,
-      'give a number above 0',
+      `cannot plan for a demand of ${rps} requests per second`,
+      'use a number above 0',
     )
   return { spans: [{ rps, seconds: daySeconds }], what: `a steady ${rate(rps)}` }
 }
@@ -63,23 +63,22 @@ export function tableDemand(text: string): Demand {
     const match = /^\s*(\d+(?:\.\d+)?)\s*-\s*(\d+(?:\.\d+)?)\s*:\s*(\d+(?:\.\d+)?)\s*$/.exec(part)
     const [from, to, value] = (match ?? []).slice(1).map(Number)
     if (from === undefined || to === undefined || value === undefined)
-      throw new DemandError(`'${part.trim()}' is no part of a day`, hint)
-    if (to > 24 || from >= to) throw new DemandError(`${from}-${to} is no span of hours`, hint)
-    if (!Number.isFinite(value))
-      throw new DemandError(`'${part.trim()}' has no rate that can be planned for`, hint)
+      throw new DemandError(`'${part.trim()}' is not a part of a day`, hint)
+    if (to > 24 || from >= to) throw new DemandError(`${from}-${to} is not a span of hours`, hint)
+    if (!Number.isFinite(value)) throw new DemandError(`'${part.trim()}' has no usable rate`, hint)
     const uneven = [from, to].find((hour) => hour % 0.25 !== 0)
     if (uneven !== undefined)
       throw new DemandError(
-        `hour ${uneven} is no quarter of an hour`,
-        'write 8, 8.25, 8.5 or 8.75; a trace has rates of any length',
+        `hour ${uneven} is not a multiple of a quarter of an hour`,
+        'write 8, 8.25, 8.5 or 8.75, or use a trace for other lengths',
       )
     for (let i = from * 4; i < to * 4; i++) {
-      if (!Number.isNaN(rps[i])) throw new DemandError(`hour ${i / 4} is given twice`, hint)
+      if (!Number.isNaN(rps[i])) throw new DemandError(`hour ${i / 4} appears twice`, hint)
       rps[i] = value
     }
   }
   const missing = rps.findIndex(Number.isNaN)
-  if (missing >= 0) throw new DemandError(`hour ${missing / 4} is not given`, hint)
+  if (missing >= 0) throw new DemandError(`hour ${missing / 4} is missing`, hint)
   return checked({ spans: spansOf(rps, stepSeconds), what: `a day of ${text.trim()}` })
 }
 
@@ -90,7 +89,7 @@ export function tableDemand(text: string): Demand {
  * rate is the highest.
  */
 export function traceDemand(text: string, file: string): Demand {
-  const hint = 'give two columns: timestamp (seconds or ISO 8601), requests per second'
+  const hint = 'write two columns: timestamp (seconds or ISO 8601), requests per second'
   const { rows, notes } = readRows({ file, text: asTable(text, file) })
   const [first] = rows
   const header =
@@ -104,8 +103,8 @@ export function traceDemand(text: string, file: string): Demand {
   const perSeconds = readRateHeading(heading)
   if (perSeconds === 'unknown span')
     throw new DemandError(
-      `${file}:${first!.line}: '${heading}' counts requests, and does not say over which time`,
-      'name the column requests_per_second, requests_per_minute or requests_per_hour, as its numbers are; of sums over other spans divide them first',
+      `${file}:${first!.line}: '${heading}' counts requests, but does not name the period`,
+      'rename the column to requests_per_second, requests_per_minute or requests_per_hour; divide sums over other periods first',
     )
   const all = rows.slice(header)
   const known = all.filter(({ cells }) => !isGap(cells))
@@ -115,23 +114,23 @@ export function traceDemand(text: string, file: string): Demand {
     const columns = cells.findLastIndex((cell) => cell !== '') + 1
     if (columns !== 2)
       throw new DemandError(
-        `${at} has ${columns} column${columns === 1 ? '' : 's'}, and a trace has 2`,
+        `${at} has ${columns} column${columns === 1 ? '' : 's'}, but a trace has 2`,
         hint,
       )
-    if (!isSample(cells)) throw new DemandError(`${at} is no timestamp and rate`, hint)
+    if (!isSample(cells)) throw new DemandError(`${at} is not a timestamp and a rate`, hint)
     return { line, at: timeOf(cells[0]!, unit), rps: readRate(cells[1]!, perSeconds) }
   })
   if (samples.length < 2)
     throw new DemandError(
       `${file} has ${samples.length === 1 ? 'one row' : 'no rows'}`,
-      `${hint}, at least two rows`,
+      `${hint}, in at least two rows`,
     )
   const steps = samples.slice(1).map((s, i) => s.at - samples[i]!.at)
   const backwards = steps.findIndex((step) => step <= 0)
   if (backwards >= 0)
     throw new DemandError(
-      `${file}:${samples[backwards + 1]!.line}: the time does not go on`,
-      'sort the trace by time, each time once; where clocks are put back, name the zone: 2026-10-25T02:00:00+02:00',
+      `${file}:${samples[backwards + 1]!.line}: the time does not increase`,
+      'sort the trace by time, with each time once; if the clocks are set back, add the offset: 2026-10-25T02:00:00+02:00',
     )
   const days = (samples.at(-1)!.at - samples[0]!.at) / daySeconds
   const spans = samples.map(
@@ -155,7 +154,7 @@ export function traceDemand(text: string, file: string): Demand {
   const lasts = timeSaid(periodSeconds(demand))
   const told =
     perSeconds === 1 ? '' : `; '${heading}' is read as requests in ${timeSaid(perSeconds)}`
-  const withoutRate = gaps > 0 ? `; ${gaps} without a rate, where the one before holds` : ''
+  const withoutRate = gaps > 0 ? `; ${gaps} rows without a rate, filled with the rate before` : ''
   return checked({
     ...demand,
     what: `the trace ${file} (${demand.spans.length} rates over ${lasts}${holeIn(demand)}${told}${withoutRate}${notes.map((note) => note.replace(`${file}:`, ';')).join('')})`,
@@ -169,10 +168,10 @@ function asTable(text: string, file: string): string {
   if (series?.length === 1) return series[0]!.map(([at, value]) => `${at},${value}`).join('\n')
   throw new DemandError(
     series === undefined
-      ? `${file} is JSON, and no answer of Prometheus to query_range`
-      : `${file} has ${series.length} series, and a trace has one`,
+      ? `${file} is JSON, but not an answer of Prometheus to query_range`
+      : `${file} has ${series.length} series, but a trace has one`,
     series === undefined
-      ? 'give two columns: timestamp, requests per second'
+      ? 'write two columns: timestamp, requests per second'
       : 'add them up in the query: sum(rate(http_requests_total[1m]))',
   )
 }
@@ -189,7 +188,7 @@ function holeIn({ spans }: Pick<Demand, 'spans'>): string {
   const lasting = spans.map(({ seconds }) => seconds).sort((a, b) => a - b)
   const [usual, longest] = [lasting[Math.floor(lasting.length / 2)]!, lasting.at(-1)!]
   return longest > mostHeld * usual
-    ? `; one is held for ${timeSaid(longest)}, where most last ${timeSaid(usual)}`
+    ? `; one lasts ${timeSaid(longest)}, most last ${timeSaid(usual)}`
     : ''
 }
 
@@ -275,8 +274,8 @@ const shapes: Readonly<Record<DemandPattern, (hour: number) => number>> = {
 export function patternDemand(pattern: DemandPattern, peakRps: number): Demand {
   if (!(peakRps > 0 && Number.isFinite(peakRps)))
     throw new DemandError(
-      `a peak of ${peakRps} requests per second cannot be planned for`,
-      'give --peak a number above 0',
+      `cannot plan for a peak of ${peakRps} requests per second`,
+      'set --peak to a number above 0',
     )
   const stepSeconds = 300
   const shares = Array.from({ length: daySeconds / stepSeconds }, (_, i) =>

@@ -52,7 +52,7 @@ export async function planBlocks(
         'with a spare',
         'autoscaled / month',
         'autoscaled replicas',
-        'SLO minutes lost while scaling',
+        'minutes of SLO violation while scaling',
       ],
       plan.units.map((unit) => fleetRow(unit, plan.input.slo)),
       [2, 3, 4, 5, 6, 7, 8],
@@ -76,7 +76,7 @@ function verdict({ units, input, demand, scaling, commitment }: Plan): string {
   const scaled = scaling.lossless?.perMonth ?? Number.POSITIVE_INFINITY
   const auto =
     scaled < month.staticPerMonth * 0.98
-      ? `, or ${money(scaled)} when autoscaled so that no minute is lost`
+      ? `, or ${money(scaled)} when autoscaled without SLO violations`
       : ''
   const committed = commitment?.perMonth ?? Number.POSITIVE_INFINITY
   const bought =
@@ -100,18 +100,18 @@ function commitmentBlocks({ commitment, units }: Plan): Block[] {
   const onDemand = minOnDemand === maxOnDemand ? maxOnDemand : `${minOnDemand} to ${maxOnDemand}`
   const what =
     offer.instance === undefined
-      ? 'replicas by themselves'
-      : `${offer.instance}, ${offer.replicasEach} replica${offer.replicasEach === 1 ? '' : 's'} on each`
+      ? 'single replicas'
+      : `${offer.instance}, ${offer.replicasEach} replica${offer.replicasEach === 1 ? '' : 's'} per instance`
   const breakEven =
     committedPerHour === undefined
       ? []
       : [
-          `an instance is committed to where it is needed more than ${percent(committedPerHour / onDemandPerHour)} of the time (${money(committedPerHour)}/h committed, ${money(onDemandPerHour)}/h on demand); a commitment lasts longer than a month: look at the months after growth, too`,
+          `committing to an instance pays off if it is needed more than ${percent(committedPerHour / onDemandPerHour)} of the time (${money(committedPerHour)}/h committed, ${money(onDemandPerHour)}/h on demand); a commitment lasts longer than a month, so check the later months too`,
         ]
   return [
     heading(2, `Committed capacity for ${units[0]!.unit.label}, month 1`),
     ...list([
-      `${committed} committed and ${onDemand} on demand, of ${what}: ${money(commitment.committedPerMonth)} and ${money(commitment.onDemandPerMonth)} a month, ${money(commitment.perMonth)} together`,
+      `${committed} committed and ${onDemand} on demand, of ${what}: ${money(commitment.committedPerMonth)} and ${money(commitment.onDemandPerMonth)} a month, ${money(commitment.perMonth)} in total`,
       `all on demand ${money(commitment.allOnDemandPerMonth)} a month, all committed ${money(commitment.allCommittedPerMonth)}`,
       ...breakEven,
     ]),
@@ -156,7 +156,7 @@ function scalingBlocks({
     name,
     rate(settings.targetRps),
     String(settings.minReplicas),
-    settings.behaviour === defaultBehaviour ? "Kubernetes' own" : "by the replicas' start",
+    settings.behaviour === defaultBehaviour ? "Kubernetes' own" : 'by the start-up time',
     `${outcome.leastReplicas} to ${outcome.mostReplicas}`,
     lostText(outcome),
     money(perMonth),
@@ -164,10 +164,10 @@ function scalingBlocks({
   const headings = [
     'settings',
     'target per replica',
-    'least replicas',
+    'minimum replicas',
     'pace',
     'replicas',
-    'SLO minutes lost',
+    'minutes of SLO violation',
     'per month',
   ]
   return [
@@ -175,26 +175,26 @@ function scalingBlocks({
     ...table(
       headings,
       [
-        row('as given', given, autoscaledPerMonth),
-        ...(lossless ? [row('lose no minute', lossless, lossless.perMonth)] : []),
+        row('as configured', given, autoscaledPerMonth),
+        ...(lossless ? [row('no violations', lossless, lossless.perMonth)] : []),
       ],
       [1, 2, 6],
     ),
     ...list([
       lossless
-        ? `written into a manifest by --spec FOLDER, if what it deploys was measured: at most ${lossless.settings.maxReplicas} replicas; saves ${money(staticPerMonth - lossless.perMonth)} per month against ${replicas} that never change`
-        : `no settings lose no minute and cost less than ${replicas} replicas that never change (${money(staticPerMonth)})`,
+        ? `the settings without violations use at most ${lossless.settings.maxReplicas} replicas and save ${money(staticPerMonth - lossless.perMonth)} per month compared with ${replicas} fixed replicas; --spec FOLDER writes them into a manifest if the deployed server was measured`
+        : `no autoscaler settings avoid SLO violations and cost less than ${replicas} fixed replicas (${money(staticPerMonth)})`,
       ...(given.outcome.lostMinutes === countedBefore.outcome.lostMinutes
         ? []
         : [
-            `of requests that wait the replicas' own counters know nothing: counted before them, by a gateway, the settings given would lose ${lostText(countedBefore.outcome)}`,
+            `the replicas' own counters do not include waiting requests; if a gateway counted all requests, the configured settings would violate the SLO in ${lostText(countedBefore.outcome)}`,
           ]),
       ...(replicas === 1
         ? []
         : [
             replicasOverPeriod < replicas
-              ? `over the whole period taken together (${allowed}) ${replicasOverPeriod} replicas that never change would do`
-              : `fewer replicas that never change miss the SLO over the whole period taken together, too (${allowed})`,
+              ? `over the whole period (${allowed}), ${replicasOverPeriod} fixed replicas would be enough`
+              : `fewer fixed replicas violate the SLO even over the whole period (${allowed})`,
           ]),
     ]),
   ]
@@ -211,12 +211,12 @@ function tokenBlocks({ unit: { label, tokens }, months: [first] }: UnitPlan): Bl
   const price =
     staticPerMillionOutputTokens === undefined
       ? ''
-      : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, its idle hours paid for`
+      : `: ${money(staticPerMillionOutputTokens)} per million output tokens on the static fleet, including idle hours`
   const at = windowText(tokens)
   return [
     heading(2, 'Tokens, month 1'),
     ...list([
-      `the mean demand is ${significant(outputTokensPerSecond)} output${input} a second${price}`,
+      `the mean demand is ${significant(outputTokensPerSecond)} output${input} per second${price}`,
       `one replica of ${label}: ${rateRows(tokens)
         .map(([title, value]) => `${title} ${value}`)
         .join('; ')}`,
@@ -246,12 +246,12 @@ function existingBlocks({ existing, input }: Plan): Block[] {
   if (!existing) return []
   const fails = existing.underDemand.find((m) => m.outcome.lostMinutes > 0)
   return [
-    heading(2, `The fleet there is: ${existing.replicas} x ${existing.label}`),
+    heading(2, `Current fleet: ${existing.replicas} x ${existing.label}`),
     ...list([
       `carries ${rate(existing.carriesRps)} with ${percent(input.headroom)} headroom, ${rate(existing.atMostRps)} at most, ${rate(existing.withOneLostRps)} with one replica lost`,
       `costs ${money(existing.perMonth)} per month`,
       fails
-        ? `breaks the SLO from month ${fails.month} on: ${lostText(fails.outcome)}`
+        ? `violates the SLO from month ${fails.month}: ${lostText(fails.outcome)}`
         : `meets the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
     ]),
   ]
@@ -270,7 +270,7 @@ function priceBlocks({ units, input }: Plan): Block[] {
     money(c.perMonth),
   ])
   return [
-    heading(2, `What ${n} x ${best.unit.label} costs and holds`),
+    heading(2, `Cost and resources of ${n} x ${best.unit.label}`),
     ...list([
       `${significant(n * cpuCores)} core${n * cpuCores === 1 ? '' : 's'}${held}`,
       ...best.byPriceList.map(
@@ -280,12 +280,16 @@ function priceBlocks({ units, input }: Plan): Block[] {
       ...(best.sharingSavesPerMonth === undefined
         ? []
         : [
-            `sharing the GPU saves ${money(best.sharingSavesPerMonth)} per month against whole ones`,
+            `sharing the GPU saves ${money(best.sharingSavesPerMonth)} per month compared with whole GPUs`,
           ]),
-      `one replica to spare (N+1): ${n + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
-      `standing the loss of one of ${input.zones} zones: ${best.zoneReplicas} replicas, ${money(best.zonePerMonth)} per month`,
+      `with one spare replica (N+1): ${n + 1} replicas, ${money(best.months[0]!.withSparePerMonth)} per month`,
+      `to survive the loss of one of ${input.zones} zones: ${best.zoneReplicas} replicas, ${money(best.zonePerMonth)} per month`,
     ]),
-    ...table(['cloud', 'bought', 'instances', 'replicas on each', 'per month'], clouds, [3, 4]),
+    ...table(
+      ['cloud', 'bought', 'instances', 'replicas per instance', 'per month'],
+      clouds,
+      [3, 4],
+    ),
   ]
 }
 
@@ -301,7 +305,7 @@ function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
     ...(breakEven.length > shown
       ? [
           paragraph(
-            `${breakEven.length} changes in all, for whole replicas make stairs; from ${rate(last.fromRps)} on it stays ${last.label}.`,
+            `${breakEven.length} changes in total, because replicas are whole numbers; from ${rate(last.fromRps)}, ${last.label} stays the cheapest.`,
           ),
         ]
       : []),
@@ -312,11 +316,11 @@ function assumptions({ input, units, demand }: Plan): string[] {
   const { timeoutSeconds, reactionSeconds } = input.surroundings
   const [{ startupSeconds, nodeSeconds, perNode }] = [units[0]!.unit]
   return [
-    `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.asClocksShow ? 'those that the trace has' : 'UTC'}.`}`,
+    `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.asClocksShow ? 'those of the trace' : 'in UTC'}.`}`,
     `Replicas are the minimum that meets the SLO in every minute of the period, for the demand divided by (1 - headroom ${percent(input.headroom)}). A minute counts as an SLO violation when more of its requests than the percentile allows exceed the limit. Each replica carries its safe capacity: the confirmed rate, or a discounted estimate.`,
     `Demand follows the given rates, without noise. Replicas share it evenly. Below saturation, latency follows the measured load curve with an exponential tail; above it, requests queue at the replica until clients time out after ${significant(timeoutSeconds)} s. Pooling effects are ignored.`,
-    `Autoscaling as Kubernetes does it: every ${syncSeconds} s, on the mean of a minute of ${input.minReplicas === 0 ? 'requests that came, counted before the replicas (a gateway)' : 'answered requests'} that is ${reactionSeconds} s old, left alone within ${percent(tolerance)} of its target, by stabilisation windows and policies. A replica serves ${significant(startupSeconds)} s after its order where a node has room${nodeSeconds > 0 ? `, else a node comes first, ${significant(nodeSeconds)} s; a node holds ${perNode}, is paid whole, and goes when it was not needed for 10 minutes` : ''}.`,
-    'Cloud instances have list prices; replicas fill them by GPU share, cores and memory, with nothing reserved for the system. Pass other commitment prices with --committed.',
+    `Autoscaling follows Kubernetes: every ${syncSeconds} s, it compares the target with the one-minute mean of ${input.minReplicas === 0 ? 'incoming requests (counted at a gateway)' : 'answered requests'}, ${reactionSeconds} s old; it ignores deviations within ${percent(tolerance)} and applies stabilisation windows and policies. If a node has room, a replica serves ${significant(startupSeconds)} s after it is requested${nodeSeconds > 0 ? `; otherwise a new node takes ${significant(nodeSeconds)} s more. A node has room for ${perNode}, costs its full price, and is removed after 10 idle minutes` : ''}.`,
+    'Cloud instances have list prices. Replicas fill them by GPU share, cores and memory; nothing is reserved for the system. Pass other commitment prices with --committed.',
   ]
 }
 

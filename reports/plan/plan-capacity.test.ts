@@ -103,10 +103,10 @@ describe('demands that are out of the ordinary', () => {
 
   test('more replicas than can be planned for are refused with what they are for', () => {
     expect(() => planCapacity(input({ demand: steadyDemand(1e12) }))).toThrow(
-      /100 req\/s at \$1 would take 10000000000 replicas/,
+      /100 req\/s at \$1 would need 10000000000 replicas/,
     )
     expect(() => planCapacity(input({ existing: { trial: 1, replicas: 1e9 } }))).toThrow(
-      /the most replicas that are planned for are 100000/,
+      /a plan has at most 100000 replicas/,
     )
     expect(() => planCapacity(input({ growthPerMonth: 10, months: 120 }))).toThrow(/replicas/)
   })

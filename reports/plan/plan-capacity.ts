@@ -220,26 +220,28 @@ function check({
   for (const unit of units)
     if (!(unit.capacityRps > 0)) throw new RangeError(`${unit.label} has no capacity`)
   if (!(headroom >= 0 && headroom < 1))
-    throw new RangeError(`headroom is ${headroom}: give a share from 0 to below 1`)
+    throw new RangeError(`headroom is ${headroom}: use a share from 0 to below 1`)
   if (!(Number.isInteger(months) && months >= 1 && months <= 120))
-    throw new RangeError(`months is ${months}: give 1 to 120`)
+    throw new RangeError(`months is ${months}: use 1 to 120`)
   if (!(growthPerMonth > -1 && growthPerMonth <= 10))
-    throw new RangeError(`growth is ${growthPerMonth}: give a share per month, such as 5%`)
+    throw new RangeError(`growth is ${growthPerMonth}: use a share per month, such as 5%`)
   if (!(Number.isInteger(zones) && zones >= 1))
-    throw new RangeError(`zones is ${zones}: give 1 or more`)
+    throw new RangeError(`zones is ${zones}: use 1 or more`)
   if (!(Number.isInteger(minReplicas) && minReplicas >= 0))
-    throw new RangeError(`min replicas is ${minReplicas}: give 0 or more`)
+    throw new RangeError(`min replicas is ${minReplicas}: use 0 or more`)
   const highestRps =
     (peakOf(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
   const large = units.find(({ capacityRps }) => !(highestRps / capacityRps <= mostReplicas))
   if (large)
     throw new RangeError(
-      `${large.label} would take ${Math.ceil(highestRps / large.capacityRps)} replicas: the most that are planned for are ${mostReplicas}`,
+      `${large.label} would need ${Math.ceil(highestRps / large.capacityRps)} replicas, but a plan has at most ${mostReplicas}`,
     )
   if (minReplicas > mostReplicas || (existing && existing.replicas > mostReplicas))
-    throw new RangeError(`the most replicas that are planned for are ${mostReplicas}`)
+    throw new RangeError(`a plan has at most ${mostReplicas} replicas`)
   if (existing && !(Number.isInteger(existing.replicas) && existing.replicas >= 1))
-    throw new RangeError(`a fleet of ${existing.replicas} replicas is none`)
+    throw new RangeError(
+      `a fleet cannot have ${existing.replicas} replicas: use a whole number of 1 or more`,
+    )
 }
 
 /** Rounding errors of products such as 50 × 3.06 × 720 are no money. */

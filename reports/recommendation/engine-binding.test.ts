@@ -13,26 +13,26 @@ test.each<[string, Usage, string, string]>([
     'a full cache',
     { ...busy, cacheUse: 0.97, preemptions: 14 },
     'kv-memory',
-    'KV cache 97 % full, 14 preemptions, 40 of 64 sequences at once',
+    'KV cache 97 % full, 14 preemptions, 40 of 64 concurrent sequences',
   ],
   [
     'sequences that had to yield',
     { ...busy, preemptions: 1 },
     'kv-memory',
-    'KV cache 40 % full, 1 preemption, 40 of 64 sequences at once',
+    'KV cache 40 % full, 1 preemption, 40 of 64 concurrent sequences',
   ],
   [
     'all places taken while others wait',
     { ...busy, sequences: 64, waiting: 20 },
     'scheduler',
-    'KV cache 40 % full, 64 of 64 sequences at once, 20 waiting',
+    'KV cache 40 % full, 64 of 64 concurrent sequences, 20 waiting',
   ],
   // 989 TFLOPS in 16 bits over 3,350 GB/s.
   [
     'few sequences',
     { ...busy, waiting: 2 },
     'bandwidth',
-    'KV cache 40 % full, 40 of 64 sequences at once, 2 waiting, and from 295 sequences a step on its arithmetic takes longer than reading its weights',
+    'KV cache 40 % full, 40 of 64 concurrent sequences, 2 waiting, and above 295 sequences per step, arithmetic takes longer than reading the weights',
   ],
 ])('%s', (_, usage, what, evidence) => {
   expect(engineBinding(usage, own)).toMatchObject({ what, evidence })
@@ -42,7 +42,7 @@ test('places of llama-server', () => {
   const { maxNumSeqs, ...rest } = own
   expect(engineBinding({ sequences: 4, waiting: 1 }, { ...rest, parallel: 4 })).toMatchObject({
     what: 'scheduler',
-    evidence: '4 of 4 sequences at once, 1 waiting',
+    evidence: '4 of 4 concurrent sequences, 1 waiting',
   })
 })
 
@@ -63,7 +63,7 @@ test('drafts: how many were accepted, the probability that it comes to, and that
   const drafting = { ...own, maxNumSeqs: 512, speculativeTokens: 4 }
   // 0.7 + 0.7² + 0.7³ + 0.7⁴
   expect(engineWords({ ...busy, acceptedTokens: 1.773 }, drafting)).toBe(
-    'KV cache 40 % full, 40 of 512 sequences at once, 1.8 of 4 draft tokens accepted (acceptance 0.70)',
+    'KV cache 40 % full, 40 of 512 concurrent sequences, 1.8 of 4 draft tokens accepted (acceptance 0.70)',
   )
   expect(engineWords({ ...busy, acceptedTokens: 1.773 }, own)).not.toContain('draft')
   expect(engineBinding({ ...busy, sequences: 100 }, drafting)?.what).toBe('compute')
@@ -75,7 +75,7 @@ test('of pools the busier one binds: prompts compute, answers read', () => {
   expect(pooled(0.9, 0.4)).toMatchObject({
     what: 'compute',
     evidence:
-      'KV cache 40 % full, 40 of 64 sequences at once, prefill servers busy 90 %, decode servers 40 % of the time',
+      'KV cache 40 % full, 40 of 64 concurrent sequences, prefill servers busy 90 %, decode servers 40 % of the time',
   })
   expect(pooled(0.3, 0.8)?.what).toBe('bandwidth')
 })
@@ -84,7 +84,7 @@ test('nothing is said of servers that tell nothing, nor of a GPU that nobody kno
   expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
   expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()
   expect(engineBinding(busy, { ...own, gpu: 'X9000' })).toBeUndefined()
-  expect(engineWords({ sequences: 12, waiting: 3 }, {})).toBe('12 sequences at once, 3 waiting')
+  expect(engineWords({ sequences: 12, waiting: 3 }, {})).toBe('12 concurrent sequences, 3 waiting')
 })
 
 const bindingOf = (usage: Usage, saturationRps = 200) => {
@@ -98,7 +98,7 @@ test('the verdict names it: at the capacity, and not what only an overload fille
   expect(bindingOf(full)).toEqual({
     what: 'kv-memory',
     evidence:
-      'KV cache 99 % full, 3 preemptions, 40 of 64 sequences at once, GPU busy 100 % of the time',
+      'KV cache 99 % full, 3 preemptions, 40 of 64 concurrent sequences, GPU busy 100 % of the time',
   })
   expect(bindingOf(full, 1000).what).not.toBe('kv-memory')
   expect(bindingOf(busy)).toMatchObject({

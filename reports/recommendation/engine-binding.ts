@@ -37,7 +37,7 @@ export function engineBinding(
   if ((usage.prefillUtilization ?? 0) > (usage.decodeUtilization ?? 0))
     return { what: 'compute', evidence, full: false }
   const computes = sequences >= turns
-  const why = `from ${Math.round(turns)} sequences a step on its arithmetic takes longer than reading its weights`
+  const why = `above ${Math.round(turns)} sequences per step, arithmetic takes longer than reading the weights`
   return {
     what: computes ? 'compute' : 'bandwidth',
     evidence: `${evidence}, and ${why}`,
@@ -58,7 +58,7 @@ export function engineWords(usage: Usage, configuration: Configuration): string 
     ...(preemptions > 0
       ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`]
       : []),
-    `${sequences}${most === undefined ? '' : ` of ${most}`} sequences at once`,
+    `${sequences}${most === undefined ? '' : ` of ${most}`} concurrent sequences`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
     ...draftWords(usage, configuration),
     ...poolWords(usage),

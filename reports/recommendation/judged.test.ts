@@ -165,10 +165,10 @@ describe('what serves nothing is infeasible', () => {
         ...nothing,
         outcome: 'server-died',
         capacityCi90Rps: [0, Infinity],
-        detail: 'nothing listens any more',
+        detail: 'it no longer listens',
       }),
       'infeasible',
-      'nothing listens any more',
+      'it no longer listens',
     ],
     [
       'one that was out of memory',

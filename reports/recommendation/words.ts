@@ -51,7 +51,9 @@ export function violatedText(
   { rateRps, sloMs, invalidBelow }: NonNullable<ReturnType<typeof lowestViolation>>,
 ): string {
   const figure = Number.isFinite(sloMs) ? sloFigure(slo, sloMs) : latency(sloMs)
-  const below = invalidBelow ? 'windows at lower rates say nothing' : 'lower rates were not tried'
+  const below = invalidBelow
+    ? 'windows at lower rates are inconclusive'
+    : 'lower rates were not tried'
   return `violated the SLO at ${rate(rateRps)} (${figure}); ${below}`
 }
 

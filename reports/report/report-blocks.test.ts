@@ -217,7 +217,7 @@ describe('the capacity plan in words', () => {
       'per month',
       'with a spare',
       'Growth',
-      'breaks the SLO from month',
+      'violates the SLO from month',
       'price list "spot"',
       'sharing the GPU saves',
       'loss of one of 3 zones',
@@ -225,9 +225,9 @@ describe('the capacity plan in words', () => {
       'reserved, 1 year',
       'Which is cheapest as demand grows',
       'evenly',
-      'SLO minutes lost',
-      'as given',
-      'lose no minute',
+      'minutes of SLO violation',
+      'as configured',
+      'no violations',
     ])
       expect(text).toContain(part)
     expect(text).not.toMatch(/NaN|undefined|Infinity/)
@@ -271,7 +271,7 @@ describe('the capacity plan in words', () => {
       .split('\n')
       .find((line) => line.includes('a spike'))!
     expect(first).not.toContain(money(best!.months[0]!.autoscaledPerMonth))
-    expect(first.includes('when autoscaled so that no minute is lost')).toBe(
+    expect(first.includes('when autoscaled without SLO violations')).toBe(
       plan.scaling.lossless !== undefined,
     )
   })

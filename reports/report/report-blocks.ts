@@ -59,11 +59,11 @@ const drawn = 5
 const ranked = 10
 
 const provenanceText = {
-  measured: 'measured on the hardware that is named',
-  emulated: 'emulated: real servers and real load, GPUs played by a model of them',
-  simulated: 'simulated: servers and load in virtual time, by models',
+  measured: 'measured on the named hardware',
+  emulated: 'emulated: real servers and real load; a model emulates the GPUs',
+  simulated: 'simulated: models of servers and load in virtual time',
   imported:
-    'imported: results of other load testers, in the files that are named; tune measured none of them',
+    'imported: results of other load testers, from the named files; tune measured none of them',
 } as const
 
 /** The document. `chart`: renders chart options to SVG; absent: no charts. */
@@ -100,7 +100,7 @@ export async function reportBlocks(
     { kind: 'details', summary: `All ${input.trials.length} trials`, blocks: trialTable(input) },
     {
       kind: 'details',
-      summary: 'To repeat it',
+      summary: 'How to repeat it',
       blocks: [...list(input.environment), { kind: 'code', text: input.specification }],
     },
   ]
@@ -206,7 +206,7 @@ async function curveBlocks(
 }
 
 const hollowNote =
-  'Filled points are measured windows, the first one request at a time; a hollow one is where the model of the server reaches the SLO.'
+  'Filled points are measured windows; the first is the unloaded latency. A hollow point marks where the model of the server reaches the SLO.'
 
 /** What the streamed answers of the best say. */
 function tokenBlocks({ best, nearest }: Recommendation): Block[] {
@@ -218,7 +218,7 @@ function tokenBlocks({ best, nearest }: Recommendation): Block[] {
     ...(at === undefined ? [] : table([at, 'p50', 'p90', 'p99'], latencyRows(figures), [1, 2, 3])),
     ...list(rateRows(figures).map(([title, value]) => `${title}: ${value}`)),
     paragraph(
-      'Latencies and goodput are of the window nearest to the capacity; tokens and prices are those of the mean request at the capacity. Prices of input, of output and of both each bear the whole cost: none adds to another.',
+      'Latencies and goodput are of the window nearest to the capacity; tokens and prices are those of the mean request at the capacity. The prices of input, output and both each cover the whole cost; do not add them.',
     ),
   ]
 }
@@ -237,10 +237,10 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
   return [
     heading(2, 'Capacity'),
     paragraph(
-      `Replicas of ${best.label}, each carrying ${rate(each)}${headroom > 0 ? ` (${percent(headroom)} kept free)` : ''}.`,
+      `Replicas of ${best.label}, each carrying ${rate(each)}${headroom > 0 ? ` (${percent(headroom)} headroom)` : ''}.`,
     ),
     ...table(
-      ['replicas', 'carry', 'with one lost', 'per hour', 'per month (30 days)'],
+      ['replicas', 'carry', 'after one fails', 'per hour', 'per month (30 days)'],
       rows,
       [0, 1, 2, 3, 4],
     ),
@@ -267,10 +267,10 @@ function qualityBlocks(r: Recommendation): Block[] {
   return [
     heading(2, 'What quality costs'),
     paragraph(
-      'The most throughput per dollar within the SLO, by the least quality that is good enough. Qualities are as the experiment states them.',
+      'Highest throughput per dollar within the SLO, by minimum quality. The experiment file states the qualities.',
     ),
     ...table(
-      ['quality at least', 'configuration', 'its quality', 'capacity', 'per million requests'],
+      ['minimum quality', 'configuration', 'quality', 'capacity', 'per million requests'],
       rows,
       [0, 2, 3, 4],
     ),
@@ -340,18 +340,18 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
   if (r.provenance === 'imported')
     return [
       ...complete.map(({ number, measurement }) => `Trial ${number}: ${measurement.detail}.`),
-      `Capacity is the rate of the load that served most with a ${sloName(r.slo)} within ${latency(r.slo.limitMs)} and at most ${percent(r.slo.maxErrorRate)} of its requests failed, as the tool tells it. Intervals end at the next load that did not.`,
+      `Capacity is the highest load with a ${sloName(r.slo)} within ${latency(r.slo.limitMs)} and at most ${percent(r.slo.maxErrorRate)} failed requests, as the tool reports it. Intervals end at the next higher load that violated these limits.`,
     ]
   return [
-    `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of ${r.slo.classes ? 'the requests of each class, by itself,' : 'all requests'} keep every limit (${sloText(r.slo)}), failed requests counted as missing them` : `the ${sloName(r.slo)}${r.slo.classes ? ', by itself,' : ' of all requests'} stays within ${latency(r.slo.limitMs)}, failed requests counted as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
-    `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (sent on a schedule whatever the answers, so that waiting is not hidden); ${significant(seconds / 60)} minutes in all.`,
+    `Capacity is the highest offered rate at which ${r.slo.limits ? `at least ${Number((r.slo.percentile * 100).toFixed(4))} % of ${r.slo.classes ? 'the requests of each class' : 'all requests'} meet every limit (${sloText(r.slo)}), counting failed requests as violations` : `the ${sloName(r.slo)}${r.slo.classes ? ' of each class' : ' of all requests'} stays within ${latency(r.slo.limitMs)}, counting failed requests as infinitely slow`}, and at most ${percent(r.slo.maxErrorRate)} fail.`,
+    `${requests.toLocaleString('en-US')} requests in ${points.length} load steps, ${open} of them open-loop (requests follow a fixed schedule, independent of responses, so queueing is visible); ${significant(seconds / 60)} minutes in total.`,
     `Intervals: 90 % for capacities, 95 % and distribution-free for percentiles. Searches ended: ${outcomes.join(', ') || 'none'}.`,
     ...(saturated > 0
       ? [
-          `In ${saturated} load steps the generator itself was late: a limit missed by no more than that is not held against the server.`,
+          `In ${saturated} load steps the load generator itself was late; violations no larger than its delay do not count against the server.`,
         ]
       : []),
-    `Throughput per dollar uses the prices given; they are exact, only capacities are uncertain.`,
+    `Throughput per dollar treats the configured prices as exact; only capacities are uncertain.`,
   ]
 }
 
@@ -453,7 +453,7 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       'unloaded p50 / p99',
       'GPU',
       'cores',
-      ...(powered ? ['energy a request'] : []),
+      ...(powered ? ['energy per request'] : []),
       ...metrics,
       'per hour',
       'took',

@@ -37,7 +37,7 @@ export async function replaceAtomically(path: string, text: string): Promise<voi
     const target = await realpath(path)
     file = { target, mode: (await stat(target)).mode & 0o7777 }
   } catch (error) {
-    throw new WriteError(path, 'let it be written to, or print the patch without --write', error)
+    throw new WriteError(path, 'make the file writable, or print the patch without --write', error)
   }
   await writeBeside(file.target, text, file.mode)
 }
@@ -47,7 +47,7 @@ async function writeBeside(path: string, text: string, mode?: number): Promise<v
   try {
     const there = await stat(path).catch(() => undefined)
     // A rename would put a file in the place of a device.
-    if (there !== undefined && !there.isFile()) throw new Error('no regular file stands there')
+    if (there !== undefined && !there.isFile()) throw new Error('it is not a regular file')
     makeFolder(dirname(path))
     const file = await open(temporary, 'wx')
     try {
@@ -63,6 +63,6 @@ async function writeBeside(path: string, text: string, mode?: number): Promise<v
     await rm(temporary, { force: true }).catch(() => {
       // The folder cannot be written at all; that is what the error below says.
     })
-    throw new WriteError(path, 'name another place, or free some space', error)
+    throw new WriteError(path, 'choose another place, or free some space', error)
   }
 }

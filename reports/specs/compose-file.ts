@@ -98,7 +98,7 @@ function composeSpec(serving: Serving, { backend }: SpecOptions): SpecFile[] {
     secretEnv.length > 0
       ? [
           incomplete(
-            `${secretEnv.join(', ')}: secrets that the environment must hold`,
+            `${secretEnv.join(', ')}: secrets that the environment must contain`,
             'Export them before docker compose up.',
           ),
         ]

@@ -310,7 +310,7 @@ function scalingOf(serving: Serving, { variant, prometheus }: KserveOptions): Sc
   const cpu = cpuTarget(serving)
   if ('problem' in cpu)
     return fixedScaling(variant, [
-      `no autoscaler: Standard mode scales on CPU usage alone, and ${cpu.problem}. --variant keda scales on requests`,
+      `no autoscaler: Standard mode scales only on CPU usage, and ${cpu.problem}. --variant keda scales on requests`,
     ])
   return {
     annotations: { 'serving.kserve.io/autoscalerClass': 'hpa' },

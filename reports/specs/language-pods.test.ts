@@ -271,7 +271,7 @@ describe('speculative decoding', () => {
       speculativeModel: 'org/eagle',
     })
     await expect(podIn('kubernetes', serving)).rejects.toThrow(
-      /tgi has no speculativeMethod eagle3/,
+      /tgi does not support speculativeMethod eagle3/,
     )
   })
 })

@@ -58,7 +58,7 @@ export function autoscalingFor(
   const cpu = cpuTarget(serving)
   if ('problem' in cpu)
     return fixed(
-      `no autoscaler: this server exports no request counter that is known here, and ${cpu.problem}. --autoscaler keda scales on requests that Istio counts`,
+      `no autoscaler: this server exports no request counter that tune knows, and ${cpu.problem}. --autoscaler keda scales on requests that Istio counts`,
     )
   return {
     objects: [autoscaler(serving, target, [cpuMetric(cpu.percent)])],
@@ -80,7 +80,7 @@ export function cpuTarget({
   const busyShare = cpuCoresBusy / cpuCores
   if (busyShare < minCpuBusyShare)
     return {
-      problem: `its cores are only ${Math.round(100 * busyShare)} % busy at the capacity, so CPU usage is no measure of load`,
+      problem: `its cores are only ${Math.round(100 * busyShare)} % busy at the capacity, so CPU usage does not reflect the load`,
     }
   return { percent: Math.min(100, Math.max(1, Math.round(100 * busyShare * (1 - headroom)))) }
 }
@@ -100,7 +100,7 @@ export function rangeNote({ minReplicas, maxReplicas, requestedBounds, sized }: 
     value === undefined ? computed : 'requested'
   const min = source(
     requestedBounds.minReplicas,
-    sized ? 'enough for the demand' : 'no demand was given',
+    sized ? 'enough for the demand' : 'no demand is configured',
   )
   const max = source(
     requestedBounds.maxReplicas,
@@ -231,11 +231,11 @@ export function kedaNote(serving: Serving, prometheus?: string): string {
   const { requestsMetric } = serving.container
   const address =
     prometheus === undefined
-      ? `${defaultPrometheus} (assumed; --prometheus names another)`
+      ? `${defaultPrometheus} (assumed; --prometheus sets another)`
       : prometheus
   const counter =
     requestsMetric === undefined
-      ? `has Istio's ${meshMetric}: this server exports no request counter that is known here, so the pods need Istio's sidecar`
+      ? `has Istio's ${meshMetric}: this server exports no request counter that tune knows, so the pods need Istio's sidecar`
       : `scrapes ${requestsMetric} of these pods`
-  return `the autoscaler needs KEDA, and a Prometheus at ${address} that ${counter}. Namespace: ${queriedNamespace(serving)} (--namespace names another)`
+  return `the autoscaler needs KEDA, and a Prometheus at ${address} that ${counter}. Namespace: ${queriedNamespace(serving)} (--namespace sets another)`
 }

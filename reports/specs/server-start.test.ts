@@ -124,7 +124,7 @@ test('an option that would be ignored is refused', async () => {
     [['kserve', serving(), { autoscaler: 'keda' }], /--autoscaler does not apply to KServe/],
     [['kubernetes', serving(), { variant: 'knative' }], /--variant does not apply/],
     [['kubernetes', serving(), { backend: 'python' }], /--triton-backend applies to Triton/],
-    [['kubernetes', serving(), { prometheus: 'http://p' }], /--prometheus applies to KEDA alone/],
+    [['kubernetes', serving(), { prometheus: 'http://p' }], /--prometheus applies only to KEDA/],
     [['compose', serving(), { importPath: 'a:b' }], /--import-path does not apply/],
     [['vllm', serving({ server: 'vllm' }, undefined, { imageNamed: true }), {}], /names no image/],
     [

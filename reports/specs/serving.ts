@@ -358,7 +358,7 @@ function sourcesOf(
       from: options.placed
         ? 'as many as the fleet has room for'
         : demandRps === undefined && candidate.replicas === undefined
-          ? 'one, as no demand was given'
+          ? 'one, because no demand is configured'
           : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (safe capacity x (1 - headroom ${percent(headroom)})), rounded up`,
     },
     ...serving.held.sources,

@@ -246,7 +246,7 @@ describe('kubernetes', () => {
     )
     expect(text).toMatch(/# {3}memory 4096 MiB +tuned/)
     expect(text).toContain(
-      '# Note: needs: the device plugin shares each GPU by time-slicing with 4 replicas',
+      '# Note: needs: the device plugin must share each GPU by time-slicing with 4 replicas',
     )
   })
 
@@ -388,9 +388,9 @@ describe('GPU schemes', () => {
     }
     for (const scheme of ['nvidia', 'gke', 'mig-mixed'] as const)
       expect(() => specGpus(quarter, scheme)).toThrow(SpecError)
-    expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/no name in scheme gke/)
+    expect(() => specGpus({ ...whole, gpu: 'P40' }, 'gke')).toThrow(/scheme gke has no name/)
     expect(() => specGpus({ ...whole, gpu: 'MI300X' }, 'nvidia')).toThrow(
-      /no MI300X, which is of another vendor/,
+      /does not support MI300X, a GPU of another vendor/,
     )
     expect(() => specGpus(whole, 'amd')).toThrow(/another vendor/)
   })
@@ -450,7 +450,7 @@ describe('GPUs by dynamic resource allocation', () => {
   test('a share says what it rests on', async () => {
     const notes = async (options: Partial<ServingOptions>) =>
       textOf(await renderSpec('kubernetes', dra(options, quarter)), 'deployment.yaml')
-    expect(await notes({})).toMatch(/needs: .*MPSSupport.*only pods of one claim share a GPU/)
+    expect(await notes({})).toMatch(/needs: .*MPSSupport.*only pods of the same claim share a GPU/)
     expect(await notes({ dra: { sharing: 'capacity' } })).toContain('--consumable-shares=memory')
     for (const sharing of ['mps', 'time-slicing', 'capacity'] as const)
       expect(checkManifests(await notes({ dra: { sharing } })).problems).toEqual([])

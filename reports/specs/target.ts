@@ -70,7 +70,7 @@ export function checkServing(target: SpecTarget, serving: Serving): void {
   const notLanguage = modelKind !== 'decoder'
   if (isLanguageServer(server) && notLanguage)
     throw new SpecError(
-      `${title} serves language models, and ${serving.model} is ${kinds[modelKind]}`,
+      `${title} serves language models, but ${serving.model} is ${kinds[modelKind]}`,
       'choose --target kubernetes, tfserving or triton',
     )
   if (!target.servers.includes(server)) {
@@ -151,7 +151,7 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     options.variant !== 'keda'
   )
     throw new SpecError(
-      `${flags.prometheus} applies to KEDA alone`,
+      `${flags.prometheus} applies only to KEDA`,
       'add --autoscaler keda, or --variant keda for KServe',
     )
   if (serving.namespace !== undefined && !target.namespaced)

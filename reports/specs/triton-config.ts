@@ -38,7 +38,7 @@ export function tritonConfig(
       ...unusedNote(knobs),
       ...notes,
       ...(backend === undefined
-        ? [`backend ${assumedBackend} is assumed; --triton-backend names another`]
+        ? [`backend ${assumedBackend} is assumed; --triton-backend sets another`]
         : []),
     ],
   }

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { type DriftState, driftAfter, driftView, noDrift } from './drift.ts'
 import { type Days, measured, noises, Production } from './testing/production.ts'
 
-const question = { tolerance: 0.07, quietDays: 365 }
+const question = { tolerance: 0.07, falseAlarmDays: 365 }
 const server = measured(55)
 const production = new Production(server, 555_000, 8)
 

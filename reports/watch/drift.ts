@@ -13,7 +13,7 @@ export interface DriftQuestion {
   /**
    * A server that has not changed is called slow once in so many days on average, or more rarely.
    */
-  readonly quietDays: number
+  readonly falseAlarmDays: number
 }
 
 /**
@@ -199,7 +199,7 @@ function offsetAt(offsets: Readonly<Record<string, number>>, busy: number): numb
 function judged(
   before: DriftState,
   hour: Hour,
-  { tolerance, quietDays }: DriftQuestion,
+  { tolerance, falseAlarmDays }: DriftQuestion,
 ): DriftState {
   const slow = (one: Hour) => one.ln > Math.log1p(tolerance)
   const hours = [...before.hours, hour].slice(-rememberedHours)
@@ -212,7 +212,7 @@ function judged(
   const evidence = afterHour(before.evidence, slow(hour))
   const { risingS: rising, ...rest } = before
   const risingS = hoursOf(evidence) > 2 ? (rising ?? hour.atS) : undefined
-  if (hoursOf(evidence) < quietDays * 24)
+  if (hoursOf(evidence) < falseAlarmDays * 24)
     return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
   const atS = untilS({ fromS: hour.atS, seconds: hourS })
   return { ...rest, evidence, hours, established: { atS, sinceS: risingS ?? hour.atS } }

@@ -17,7 +17,7 @@ const server: MeasuredServer = {
   capacityRps: 100,
   curve: [knot(0, 10), knot(20, 10), knot(100, 10)],
 }
-const question = { tolerance: 0.07, quietDays: 365 }
+const question = { tolerance: 0.07, falseAlarmDays: 365 }
 
 /** Hours of so many windows of five minutes each, two replicas. */
 function hours(

@@ -59,17 +59,17 @@ export function replan({
   if (version)
     return {
       kind: 'tune again',
-      why: `version ${version.seen.join(', ')} serves, and ${version.measured} was measured`,
+      why: `version ${version.seen.join(', ')} is deployed, but version ${version.measured} was measured`,
       newModel: true,
     }
   const slowness = findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1
   if (slowness > mostSlowness)
     return {
       kind: 'tune again',
-      why: `it takes ${slowness.toFixed(2)} times as long as measured: its load curve tells no more`,
+      why: `requests take ${slowness.toFixed(2)} times as long as measured, so the measured load curve no longer applies`,
       newModel: false,
     }
-  if (!(peakRps > 0)) return { kind: 'nothing', why: 'no requests were seen' }
+  if (!(peakRps > 0)) return { kind: 'nothing', why: 'no requests were observed' }
   const fleets = options
     .filter(({ capacityRps }) => capacityRps > 0)
     .map((option): Fleet => {
@@ -86,7 +86,7 @@ export function replan({
   if (!best)
     return {
       kind: 'tune again',
-      why: 'no measured configuration meets the SLO any more',
+      why: 'no measured configuration meets the SLO any longer',
       newModel: false,
     }
   const stays = fleets.find(({ trial }) => trial === deployed.trial)

@@ -16,31 +16,34 @@ const replicas = (n: number): string => `${n} ${n === 1 ? 'replica' : 'replicas'
 /** One line: when, what production does, what is known of drift. */
 export function statusLine(
   { state: { last }, drift, replicas: serving }: Watching,
-  { slo, drift: { quietDays } }: Watched,
+  { slo, drift: { falseAlarmDays } }: Watched,
 ): string {
-  if (!last) return 'nothing was seen yet'
+  if (!last) return 'no production data yet'
   const { sloMs, errorShare, gpuShare } = last
   const parts = [
     `${rate(last.rateRps)}${serving === undefined ? '' : ` on ${replicas(serving)}`}`,
     sloMs === undefined
-      ? `${sloName(slo)} not known`
+      ? `${sloName(slo)} unknown`
       : `${sloName(slo)} ${ms(sloMs)} of ${ms(slo.limitMs)}`,
     ...(errorShare === undefined ? [] : [`errors ${percent(errorShare)}`]),
     ...(gpuShare === undefined ? [] : [`GPU ${percent(gpuShare)}`]),
   ]
-  return `${stamp(last.fromS + last.seconds)}  ${parts.join(', ')}; ${driftText(drift, quietDays)}`
+  return `${stamp(last.fromS + last.seconds)}  ${parts.join(', ')}; ${driftText(drift, falseAlarmDays)}`
 }
 
-function driftText({ state, hours, slowness, evidenceDays }: DriftView, quietDays: number): string {
+function driftText(
+  { state, hours, slowness, evidenceDays }: DriftView,
+  falseAlarmDays: number,
+): string {
   if (state === 'settling')
-    return `drift: ${hours} of ${settlingHours} hours of production that set the load curve right`
-  if (slowness === undefined) return 'drift: no hour judged yet'
+    return `drift: calibrating the load curve, ${hours} of ${settlingHours} hours of production`
+  if (slowness === undefined) return 'drift: no complete hour yet'
   const factor = `${significant(slowness)} times as long as measured`
   if (state === 'drifted') return `drift: ${factor}`
   const chance =
     evidenceDays < 1
       ? 'no evidence'
-      : `seen once in ${Math.floor(evidenceDays)} quiet days, said at ${quietDays}`
+      : `expected by chance every ${Math.floor(evidenceDays)} days, alarm at ${falseAlarmDays}`
   return `drift: none (${factor}; ${chance})`
 }
 
@@ -55,18 +58,18 @@ export function findingText(finding: Finding, { slo, drift }: Watched): string {
           ? [`${percent(finding.errorShare)} of requests fail`]
           : []),
       ]
-      return `THE SLO IS BROKEN NOW: ${missed.join(', ') || 'missed'}, where ${sloText(slo)} with ${percent(slo.maxErrorRate)} of errors is asked; for ${finding.windows} windows in a row, ${significant(finding.minutes)} minutes`
+      return `SLO VIOLATED NOW: ${missed.join(', ') || 'violated'} (SLO ${sloText(slo)}, at most ${percent(slo.maxErrorRate)} errors), for ${finding.windows} consecutive windows, ${significant(finding.minutes)} minutes`
     }
     case 'drift':
-      return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${stamp(finding.sinceS)} (established ${stamp(finding.establishedS)}); a server that has not changed looks so once in ${drift.quietDays} days on average, or more rarely`
+      return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${stamp(finding.sinceS)} (detected ${stamp(finding.establishedS)}); false alarms are at least ${drift.falseAlarmDays} days apart on average`
     case 'traffic-over':
-      return `TRAFFIC OFF THE PLAN: up to ${rate(finding.mostRps)}, where ${replicas(finding.replicas)} carry ${rate(finding.carriesRps)}; ${significant(finding.minutes)} of the last ${significant(finding.ofMinutes)} minutes`
+      return `TRAFFIC ABOVE PLAN: up to ${rate(finding.mostRps)}, but ${replicas(finding.replicas)} carry only ${rate(finding.carriesRps)}; ${significant(finding.minutes)} of the last ${significant(finding.ofMinutes)} minutes`
     case 'traffic-under':
-      return `TRAFFIC OFF THE PLAN: the busiest window of a week had ${rate(finding.peakRps)}, for which ${replicas(finding.needed)} are enough; ${finding.replicas} ran all the time (${money(finding.perHour)} per hour for nothing)`
+      return `TRAFFIC BELOW PLAN: the busiest window of the week had ${rate(finding.peakRps)}, which needs ${replicas(finding.needed)}; ${finding.replicas} ran all the time (${money(finding.perHour)} per hour too much)`
     case 'version':
-      return `NEW MODEL VERSION: ${finding.seen.join(', ')} serves, and ${finding.measured} was measured`
+      return `NEW MODEL VERSION: ${finding.seen.join(', ')} is deployed, but ${finding.measured} was measured`
     case 'price-change':
-      return `PRICE CHANGE: a replica costs ${money(finding.today)} per hour, and ${money(finding.stored)} when it was recommended`
+      return `PRICE CHANGE: a replica costs ${money(finding.today)} per hour, but cost ${money(finding.stored)} when it was recommended`
   }
 }
 
@@ -80,9 +83,9 @@ export function proposalText(proposal: Proposal, command: string): string {
     case 'change': {
       const { to, from } = proposal
       const there = `deploy ${replicas(to.replicas)} of trial ${to.trial} (${to.label}), ${money(to.perHour)} per hour`
-      if (!from) return `${there}: what is deployed no longer meets the SLO at any rate`
-      if (from.trial === to.trial) return `${there}: the same configuration, other replicas`
-      return `${there}; of trial ${from.trial} (${from.label}), which is deployed, it takes ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
+      if (!from) return `${there}: the deployed configuration no longer meets the SLO at any rate`
+      if (from.trial === to.trial) return `${there}: same configuration, new number of replicas`
+      return `${there}; the deployed trial ${from.trial} (${from.label}) would need ${replicas(from.replicas)}, ${money(from.perHour)} per hour`
     }
   }
 }

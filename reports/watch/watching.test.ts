@@ -16,7 +16,7 @@ const watched: Watched = {
   headroom: 0.2,
   replicas: 3,
   pricePerHour: { stored: 1, today: 1 },
-  drift: { tolerance: 0.07, quietDays: 365 },
+  drift: { tolerance: 0.07, falseAlarmDays: 365 },
   detourMs: 0,
 }
 const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWindow => ({
@@ -133,8 +133,10 @@ test('every finding says what was seen, what was expected and how sure it is', (
     ),
     findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
   ]
-  expect(told[0]).toMatch(/1\.15 times as long as measured, since 2026-09-21 .* once in 365 days/)
-  expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 windows in a row, 15 minutes/)
+  expect(told[0]).toMatch(
+    /1\.15 times as long as measured, since 2026-09-21 .* at least 365 days apart/,
+  )
+  expect(told[1]).toMatch(/p99 61 ms, 2 % of requests fail.*3 consecutive windows, 15 minutes/)
 })
 
 test('prices that move by rounding alone have not moved', () => {
@@ -175,10 +177,10 @@ test('the fewest replicas of an hour count when a fleet is judged too large', ()
 test('one line says what production does and what is known of drift', () => {
   const line = (n: number, about: Partial<ProductionWindow> = {}) =>
     statusLine(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
-  expect(line(0)).toBe('nothing was seen yet')
+  expect(line(0)).toBe('no production data yet')
   expect(line(13, { gpuShare: 0.4 })).toMatch(
-    / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: 1 of 72 hours/,
+    / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: calibrating the load curve, 1 of 72 hours/,
   )
-  expect(line(72 * 12 + 1)).toContain('drift: no hour judged yet')
+  expect(line(72 * 12 + 1)).toContain('drift: no complete hour yet')
   expect(line(75 * 12)).toContain('drift: none (1 times as long as measured; no evidence)')
 })

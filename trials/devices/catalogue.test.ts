@@ -54,13 +54,16 @@ test('a part of a board, or another board of nearly its name, is not that board'
 })
 
 test.each([
-  ['NVIDIA GeForce RTX 4090 Laptop GPU', /of a laptop, .* --gpu-catalogue FILE/],
-  ['NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition', /slower than the card of its name/],
+  ['NVIDIA GeForce RTX 4090 Laptop GPU', /a laptop or Max-Q GPU .* --gpu-catalogue FILE/],
+  [
+    'NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition',
+    /slower than the desktop card of the same name/,
+  ],
   ['GRID T4-16Q', /a virtual GPU is a part of a board/],
   ['NVIDIA A10-24Q', /a virtual GPU is a part of a board/],
   ['NVIDIA-A100-SXM4-80GB-MIG-1g.10gb', /slice of the A100-80GB: .* migProfile: \[1g\.10gb\]$/],
   ['NVIDIA A100-SXM4-80GB MIG 3g.40gb', /slice of the A100-80GB: .* migProfile: \[3g\.40gb\]$/],
-  ['NVIDIA-L4-SHARED', /^several pods share this L4: give L4$/],
+  ['NVIDIA-L4-SHARED', /^several pods share this L4: write L4$/],
   ['NVIDIA H100 80GB HBM3e', /^did you mean H100/],
 ])('a name that stands for less than a board, or for another: %s', (name, hint) => {
   let told = ''

@@ -438,7 +438,7 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
   )
   throw new DeviceModelError(
     `unknown GPU '${name}'`,
-    `${near}${near.endsWith('?') ? '' : ';'} one of your own is described with --gpu-catalogue FILE`,
+    `${near}${near.endsWith('?') ? '' : ';'} describe your own GPU with --gpu-catalogue FILE`,
     'no-such-gpu',
   )
 }
@@ -447,17 +447,17 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
 function describePart(name: string, own: readonly Gpu[]): string | undefined {
   const describe = 'describe it with --gpu-catalogue FILE, and price it with --prices FILE'
   if (/\b(laptop|mobile|max-?q)\b/i.test(name))
-    return `a GPU of a laptop, or of less power (Max-Q), is slower than the card of its name: ${describe}`
+    return `a laptop or Max-Q GPU is slower than the desktop card of the same name: ${describe}`
   if (/\bgrid\b|-\d+[abcq]$/i.test(name))
-    return `a virtual GPU is a part of a board, of a size that its host sets: ${describe}`
+    return `a virtual GPU is a part of a board, and the host sets its size: ${describe}`
   const [, board = name, profile] =
     /^(.*?)[- ]MIG[- ](\d+g\.\d+gb\S*?)(?:-SHARED)?$/i.exec(name) ?? []
   const whole = profile === undefined ? name.replace(/-SHARED$/i, '') : board
   if (whole === name) return undefined
   const { name: gpu } = findGpu(whole, own)
   return profile === undefined
-    ? `several pods share this ${gpu}: give ${gpu}`
-    : `it is a slice of the ${gpu}: give ${gpu}, and tune migProfile: [${profile}]`
+    ? `several pods share this ${gpu}: write ${gpu}`
+    : `it is a slice of the ${gpu}: write ${gpu}, and tune migProfile: [${profile}]`
 }
 
 /**

@@ -133,7 +133,7 @@ test('a mixture of experts: Mixtral by its names, Qwen by its own; what a token 
   expect([qwen.intermediate, qwen.experts]).toEqual([768, { count: 128, active: 8 }])
   expect(parameterCount(architectureOf('qwen3-30b-a3b')) / 1e9).toBeCloseTo(30.5, 1)
   expect(() => read({ intermediate_size: 14336, num_local_experts: 8 })).toThrow(
-    /num_experts_per_tok: expected how many of the 8 experts/,
+    /num_experts_per_tok: expected the number of experts per token, at most 8/,
   )
   expect(() => read({ intermediate_size: 14336, kv_lora_rank: 512 })).toThrow(
     /config\.json:\d+.*MLA/,
@@ -204,7 +204,7 @@ test('a model of texts and images is read by its language model; layers of other
     /config\.json:2: text_config\.vocab_size/,
   )
   expect(() => read({ text_config: { ...language, max_position_embeddings: null } })).toThrow(
-    /max_position_embeddings: expected how many/,
+    /max_position_embeddings: expected the maximum number/,
   )
   const quantization_config = { quant_method: 'awq', bits: 4 }
   expect(
@@ -456,5 +456,5 @@ test('a missing dimension is named', () => {
   expect(parse).toThrow(/config.json:1: vocab_size: expected a whole number/)
   expect(() =>
     parseArchitecture(JSON.stringify({ ...base, num_attention_heads: 7 }), 'c.json', 'm'),
-  ).toThrow(/give head_dim/)
+  ).toThrow(/add head_dim/)
 })

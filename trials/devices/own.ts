@@ -163,14 +163,14 @@ const architectureSchema = z
       context.addIssue({
         code: 'custom',
         path: ['hidden_size'],
-        message: `is no multiple of num_attention_heads (${config.num_attention_heads}); give head_dim`,
+        message: `is not a multiple of num_attention_heads (${config.num_attention_heads}); add head_dim`,
         input: config.hidden_size,
       })
     if (config.max_position_embeddings === undefined && generates(config))
       context.addIssue({
         code: 'custom',
         path: ['max_position_embeddings'],
-        message: 'expected how many tokens it takes',
+        message: 'expected the maximum number of tokens',
         input: undefined,
       })
     const experts = expertsOf(config)
@@ -178,7 +178,7 @@ const architectureSchema = z
       context.addIssue({
         code: 'custom',
         path: ['num_experts_per_tok'],
-        message: `expected how many of the ${experts} experts a token goes through`,
+        message: `expected the number of experts per token, at most ${experts}`,
         input: config.num_experts_per_tok,
       })
     for (const path of ['kv_lora_rank', 'compress_ratios'] as const)
@@ -199,7 +199,7 @@ const architectureSchema = z
 const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
   [
     /^(full_attention_interval|linear_(attn_config|conv_.*|(key|value|num)_.*))$/,
-    'layers of linear attention',
+    'linear attention layers',
   ],
   [
     /^(attn_type_list|full_attn_idxs|attn_layer_(period|offset|indices))$/,
@@ -217,7 +217,7 @@ const unmodelledKeys: readonly (readonly [key: RegExp, layers: string])[] = [
     /^(block_configs|num_key_value_heads_per_layer|num_query_heads_per_layer)$/,
     'layers of different sizes',
   ],
-  [/^num_kv_shared_layers$/, 'layers that share the cache of another'],
+  [/^num_kv_shared_layers$/, 'layers that share the cache of another layer'],
   [/^cross_attention_layers$/, 'layers that attend to images'],
   [/^is_encoder_decoder$/, 'an encoder and a decoder in one model'],
 ]
@@ -254,8 +254,7 @@ const modelledSchema = z.looseObject({}).superRefine((config, context) => {
     context.addIssue({
       code: 'custom',
       path: ['peft_type'],
-      message:
-        'an adapter has no dimensions of its own: give the config.json of the model that it is for',
+      message: 'an adapter has no dimensions of its own: use the config.json of its base model',
       input: config.peft_type,
     })
   for (const { key, layers } of unmodelledLayers(config))

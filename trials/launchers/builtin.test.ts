@@ -141,7 +141,7 @@ describe('which engine auto comes to', () => {
     const withDriver = (driver: string) =>
       missingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
     expect(withDriver('470.223.02')).toEqual({
-      what: 'the CUDA of onnxruntime-node needs driver 525 or later, and 470.223.02 is here',
+      what: 'the CUDA release of onnxruntime-node needs driver 525 or later, but this machine has 470.223.02',
       install: 'update the NVIDIA driver',
     })
     expect(withDriver('525.60.13')).toBeUndefined()

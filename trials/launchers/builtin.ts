@@ -90,15 +90,15 @@ export const missingGpuDriver = (
   const { name, install, leastDriver = 0 } = gpuPackages[engine]
   if (engine !== 'gguf' && gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
     return {
-      what: `${name} uses NVIDIA GPUs alone`,
-      install: 'a server built for ROCm is a command of yours',
+      what: `${name} supports only NVIDIA GPUs`,
+      install: 'start a server built for ROCm with --command',
     }
   const old = gpus.find(
     (gpu) => gpu.vendor === 'nvidia' && Number.parseInt(gpu.driver, 10) < leastDriver,
   )
   if (old !== undefined)
     return {
-      what: `the CUDA of ${name} needs driver ${leastDriver} or later, and ${old.driver} is here`,
+      what: `the CUDA release of ${name} needs driver ${leastDriver} or later, but this machine has ${old.driver}`,
       install: 'update the NVIDIA driver',
     }
   const driver = packages.find((one) => one.name === name)

@@ -81,12 +81,15 @@ export const diagnose = (
   const meant = known[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory)
-    return { kind: 'out-of-memory', evidence: `${how}: the kernel ended it for want of memory` }
+    return {
+      kind: 'out-of-memory',
+      evidence: `${how}: the kernel killed it because memory ran out`,
+    }
   const outOfMemory = find(outOfMemoryLines)
   if (outOfMemory !== undefined) return { kind: 'out-of-memory', evidence: outOfMemory }
   // A kernel that does not count its kills: most kills that nobody here sent are for memory.
   if (killed && killedForMemory === undefined)
-    return { kind: 'out-of-memory', evidence: `${how}, which nobody here sent` }
+    return { kind: 'out-of-memory', evidence: `${how}, which tune did not send` }
   const noGpu = find(noGpuLines)
   if (noGpu !== undefined) return { kind: 'no-gpu', evidence: noGpu }
   if (exit === undefined) return { kind: 'crashed', evidence: how }
@@ -97,7 +100,7 @@ export const diagnose = (
   if (missing !== undefined || exit.code === 127 || exit.code === 126)
     return { kind: 'missing', evidence: missing ?? how }
   if (killed || exit.signal === 'SIGTERM')
-    return { kind: 'killed', evidence: `${how}, from outside` }
+    return { kind: 'killed', evidence: `${how}, sent by another program` }
   return { kind: 'crashed', evidence: how }
 }
 

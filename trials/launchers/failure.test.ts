@@ -28,7 +28,7 @@ test('what a known server lacks is answered with what installs it', () => {
     final: 'experiment',
   })
   expect(hintOf()).toMatchObject({
-    hint: expect.stringContaining('install what the predictor needs'),
+    hint: expect.stringContaining('install the dependencies of the predictor'),
   })
 })
 

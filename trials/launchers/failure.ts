@@ -27,10 +27,10 @@ export type CauseHints = Readonly<
 >
 
 const hints: CauseHints = {
-  'port-taken': 'another server listens on its port',
-  missing: 'install what the predictor needs in the environment that it is started in',
-  misconfigured: 'correct the predictor of the experiment',
-  killed: 'something else on this machine ends processes',
+  'port-taken': 'another server uses its port',
+  missing: 'install the dependencies of the predictor in the environment that starts it',
+  misconfigured: 'correct the predictor section of the experiment',
+  killed: 'another program on this machine kills processes',
 }
 
 /**
@@ -102,13 +102,13 @@ export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorL
     )
   if (saysPortTaken(log.tail(200)))
     return new LaunchError(
-      `${error.message}; it wanted a port that is taken${lastLines(log)}`,
+      `${error.message}; its port is in use${lastLines(log)}`,
       portHint,
       log.path,
     )
   return new InfeasibleError(
     'never-ready',
-    `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`,
+    `${error.message}; raise readyTimeout if it only needs more time${lastLines(log)}`,
     log.path,
   )
 }
@@ -120,7 +120,7 @@ export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | Launc
   const hint =
     'hint' in error && typeof error.hint === 'string'
       ? error.hint
-      : 'does the payload fit the model, and the protocol the server?'
+      : 'check that the payload fits the model and the protocol fits the server'
   const message = `the predictor responds, but not as expected: ${error.message}${lastLines(log)}`
   return new LaunchError(message, hint, log.path, finalityOf(error))
 }

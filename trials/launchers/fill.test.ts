@@ -98,7 +98,7 @@ describe('what is wrong with a template is found before any trial', () => {
   })
   test('a server parameter that reaches nothing', () => {
     expect(templateProblems(template(), parameters)).toEqual([
-      expect.stringContaining('parameter threads (server) reaches the predictor nowhere'),
+      expect.stringContaining('parameter threads (server) never reaches the predictor'),
     ])
   })
   test('files outside the trial’s folder', () => {

@@ -98,7 +98,7 @@ const checkFilled = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<strin
   if (missing.size > 0)
     throw new LaunchError(
       `${step}: no value for ${names([...missing])}`,
-      `pin it, or leave it out of \`${step}\``,
+      `pin it, or remove it from \`${step}\``,
     )
 }
 
@@ -262,7 +262,7 @@ function tuningOf(...given: Parameters<typeof serverTuning>): ReturnType<typeof 
     throw new LaunchError(error.message, settingsHint, undefined, 'experiment')
   }
 }
-const settingsHint = 'correct the file, or leave it out of the command'
+const settingsHint = 'correct the file, or remove it from the command'
 
 /**
  * Everything wrong with a command template before any trial: unknown placeholders, `server`
@@ -322,7 +322,7 @@ export const templateProblems = (
     .filter(({ name, category }) => category === 'server' && !used.has(name))
     .map(
       ({ name }) =>
-        `parameter ${name} (server) reaches the predictor nowhere: put \${${name}} into command, env, a file or reconfigure`,
+        `parameter ${name} (server) never reaches the predictor: put \${${name}} into command, env, a file or reconfigure`,
     )
   const ofServer =
     template.server && isLanguageServer(template.server.kind) ? template.server.kind : undefined
@@ -337,7 +337,7 @@ export const templateProblems = (
     )
     .map(
       ({ name }) =>
-        `parameter ${name}: ${ofServer} reads no variable ${environmentName(name)}; category: args makes a flag of it, and a variable's name is written in capitals`,
+        `parameter ${name}: ${ofServer} does not read a variable ${environmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
     )
   const outside = (template.files ?? [])
     .filter(leavesFolder)
@@ -405,7 +405,7 @@ function fixedFlags(
     return fixed === undefined
       ? []
       : [
-          `command: ${fixed.replace(/=.*$/s, '')} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+          `command: it fixes ${fixed.replace(/=.*$/s, '')}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
         ]
   })
 }
@@ -450,7 +450,7 @@ const reconfigureProblems = (
     )
   if (reconfigurable(template, parameters).size > 0) return []
   return [
-    'reconfigure: sets no parameter of category server that the server is not told at its start; put one into it as ${name}, and nowhere else',
+    'reconfigure: must set a parameter of category server that is set nowhere else: put its ${name} only into reconfigure',
   ]
 }
 
@@ -464,7 +464,7 @@ const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] 
     if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
     return (launcherPlaceholders as readonly string[]).includes(name)
       ? [
-          `prepare: \${${name}} is another one in every trial; what is prepared is kept for all of them: leave it out`,
+          `prepare: \${${name}} differs in every trial, but all trials share what is prepared: remove it`,
         ]
       : [
           `prepare: unknown placeholder \${${name}}; known: ${names([...tuned, ...preparePlaceholders, preparedName])}`,

@@ -59,8 +59,8 @@ export class GoldenStore {
       renameSync(`${this.path}.new`, this.path)
     } catch (error) {
       throw new LaunchError(
-        `cannot keep the golden answers: ${(error as Error).message}`,
-        'is the disk full or read-only?',
+        `cannot save the golden answers: ${(error as Error).message}`,
+        'check that the disk is neither full nor read-only',
       )
     }
   }
@@ -70,13 +70,13 @@ function stored(path: string): [string, GoldenAnswers][] {
   try {
     const entries: unknown = JSON.parse(readText(path, 'data'))
     if (!Array.isArray(entries) || !entries.every(isEntry))
-      throw new Error('no list of golden answers')
+      throw new Error('not a list of golden answers')
     return entries
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
     throw new LaunchError(
       `the golden answers in ${path} cannot be read: ${(error as Error).message}`,
-      'remove the file: the next configuration gives new ones',
+      'delete the file: the next configuration records new answers',
       undefined,
       'experiment',
     )

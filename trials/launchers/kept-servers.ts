@@ -30,7 +30,7 @@ export interface KeptServer<Known> {
 interface Changing<Known> {
   /** Names of the parameters that it takes so. */
   readonly names: ReadonlySet<string>
-  /** How the reused server was changed: 'reconfigured', 'its model reloaded'. */
+  /** How the reused server was changed: 'reconfigured', 'model reloaded'. */
   readonly done: string
   /** A server that refuses values is as it was before: the next trial may use it. */
   readonly keepsRefused?: boolean
@@ -84,7 +84,10 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
     try {
       if (predictor.target.kind !== 'http')
-        throw new LaunchError('a server that is kept is tuned over HTTP', 'use another protocol')
+        throw new LaunchError(
+          'a server that trials reuse must be reached over HTTP',
+          'use an HTTP protocol',
+        )
       const { url } = predictor.target
       const ending = new AbortController()
       const server: Kept = {

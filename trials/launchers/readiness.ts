@@ -35,7 +35,7 @@ export const within = async <T>(
     until.throwIfAborted()
     if (!deadline.aborted) throw error
     throw new NeverReadyError(
-      `the predictor did not say which port it serves on within ${formatSeconds(timeoutMs)}`,
+      `the predictor did not report its port within ${formatSeconds(timeoutMs)}`,
     )
   } finally {
     either.removeEventListener('abort', giveUp)

@@ -36,10 +36,10 @@ function checkPort(script: string, why: string): void {
   const fixed = /(?:[:=]|-b ?|-p ?|port[ =])["']?(\d{2,5})\b(?![.:])/i.exec(script)?.[1]
   if (fixed === undefined || /\$\{?PORT\b|\$\{port\}/.test(script)) return
   throw new ShellError(
-    `the command has ${why}, which is left to a shell, and the port ${fixed}, which trials cannot share`,
+    `the command needs a shell because of ${why}, and fixes port ${fixed}, which trials cannot share`,
     why === 'a redirection'
-      ? 'leave the redirection out: what it prints is kept with its trial'
-      : `write ${'${port}'} in place of ${fixed}, or the server's own command alone`,
+      ? 'remove the redirection: tune saves the output with the trial'
+      : `write ${'${port}'} instead of ${fixed}, or only the command of the server itself`,
   )
 }
 
@@ -59,8 +59,8 @@ function readScript(
   const words = commands.at(-1)!
   if (operators.includes('&'))
     throw new ShellError(
-      'the command starts its server in the background (&), where it is not seen to end',
-      'leave the & out, and what follows it',
+      'the command starts its server in the background (&), where tune cannot tell when it ends',
+      'remove the & and everything after it',
     )
   const [first = []] = commands
   const isPlain =
@@ -90,7 +90,7 @@ function expandFrom(
     if (name === 'HOST') return '${host}'
     if (text.startsWith('${')) return text
     throw new ShellError(
-      `the command uses $${name}, which is not set here`,
+      `the command uses $${name}, which is not set`,
       `export ${name}=..., or write its value`,
     )
   }

@@ -98,15 +98,15 @@ describe('what is said of a GPU', () => {
   test('is that its memory failed', () => {
     expect(gpuWarnings(gpu({ eccErrors: 0 }), false)).toEqual([])
     expect(gpuWarnings(gpu({ eccErrors: 2 }), false)).toEqual([
-      'NVIDIA A100-SXM4-40GB (GPU 1): 2 uncorrected memory errors since its driver was loaded: processes on it may end, and answers be wrong (nvidia-smi -i 1 -q -d ECC,ROW_REMAPPER)',
+      'NVIDIA A100-SXM4-40GB (GPU 1): 2 uncorrected memory errors since its driver was loaded: processes on it may crash or return wrong results (nvidia-smi -i 1 -q -d ECC,ROW_REMAPPER)',
     ])
   })
 
   test('is who has it beside us, and whether one process alone may', () => {
     const found = gpuWarnings(gpu({ usedMemoryMiB: 9000, computeMode: 'Exclusive_Process' }), false)
     expect(found).toEqual([
-      expect.stringContaining("9000 of 40960 MiB are others' at the start"),
-      expect.stringContaining('is in exclusive mode: one process at a time'),
+      expect.stringContaining('9000 of 40960 MiB are in use by other processes'),
+      expect.stringContaining('is in exclusive mode: a server with several processes fails'),
     ])
   })
 })

@@ -70,22 +70,22 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
   return [
     ...(gpu.migEnabled && gpu.migDevices.length === 0
       ? [
-          `${which} is in MIG mode without a slice: nothing can run on it (nvidia-smi mig -i ${gpu.index} -cgi ${smallestProfile(gpu)} -C makes one, nvidia-smi mig -i ${gpu.index} -cci of GPU instances that are there, nvidia-smi -i ${gpu.index} -mig 0 gives it back whole)`,
+          `${which} is in MIG mode without a slice: nothing can run on it (create a slice: nvidia-smi mig -i ${gpu.index} -cgi ${smallestProfile(gpu)} -C; on existing GPU instances: nvidia-smi mig -i ${gpu.index} -cci; or leave MIG mode: nvidia-smi -i ${gpu.index} -mig 0)`,
         ]
       : []),
     ...(held > 0
       ? [
-          `${which}: ${held} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are others' at the start: what is measured on it is measured beside them (${smiOf(gpu)} shows who)`,
+          `${which}: ${held} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are in use by other processes, which may distort measurements on it (${smiOf(gpu)} lists them)`,
         ]
       : []),
     ...(gpu.eccErrors !== undefined && gpu.eccErrors > 0
       ? [
-          `${which}: ${gpu.eccErrors} uncorrected memory error${gpu.eccErrors === 1 ? '' : 's'} since its driver was loaded: processes on it may end, and answers be wrong (nvidia-smi -i ${gpu.index} -q -d ECC,ROW_REMAPPER)`,
+          `${which}: ${gpu.eccErrors} uncorrected memory error${gpu.eccErrors === 1 ? '' : 's'} since its driver was loaded: processes on it may crash or return wrong results (nvidia-smi -i ${gpu.index} -q -d ECC,ROW_REMAPPER)`,
         ]
       : []),
     ...(isExclusive(gpu) && !mps
       ? [
-          `${which} is in exclusive mode: one process at a time, a server of several fails (nvidia-smi -i ${gpu.index} -c DEFAULT lets more in)`,
+          `${which} is in exclusive mode: a server with several processes fails on it (allow more: nvidia-smi -i ${gpu.index} -c DEFAULT)`,
         ]
       : []),
   ]

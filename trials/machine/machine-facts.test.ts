@@ -49,11 +49,11 @@ describe('cards on the bus that no tool tells of', () => {
     device('0000:01:00.0', '0x10de', '0x030200')
     device('0000:02:00.0', '0x10de', '0x030000')
     expect(cardsWithoutTool(root)).toBe(
-      'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver',
+      'an NVIDIA card is installed, but nvidia-smi does not report it: install the NVIDIA driver',
     )
     device('0000:04:00.0', '0x1002', '0x120000')
     expect(cardsWithoutTool(root)).toContain(
-      '; an AMD card is there, and no rocm-smi tells of it: install ROCm',
+      '; an AMD card is installed, but rocm-smi does not report it: install ROCm',
     )
     expect(cardsWithoutTool(join(root, 'absent'))).toBeUndefined()
   })

@@ -142,11 +142,12 @@ const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly m
   {
     '0x10de': {
       classes: /^0x(03|12)/,
-      missing: 'an NVIDIA card is there, and no nvidia-smi tells of it: install the NVIDIA driver',
+      missing:
+        'an NVIDIA card is installed, but nvidia-smi does not report it: install the NVIDIA driver',
     },
     '0x1002': {
       classes: /^0x(0380|12)/,
-      missing: 'an AMD card is there, and no rocm-smi tells of it: install ROCm',
+      missing: 'an AMD card is installed, but rocm-smi does not report it: install ROCm',
     },
   }
 

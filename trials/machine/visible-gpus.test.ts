@@ -31,17 +31,17 @@ describe('CUDA_VISIBLE_DEVICES', () => {
     [
       '0,2,-1,1',
       [0, 2],
-      "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; there is no '-1' here, and what follows is hidden too",
+      "CUDA_VISIBLE_DEVICES='0,2,-1,1' leaves 2 of 4 GPUs; this machine has no '-1', and every GPU listed after it is hidden too",
     ],
     [
       'GPU-',
       [],
-      "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; there is no 'GPU-' here, and what follows is hidden too",
+      "CUDA_VISIBLE_DEVICES='GPU-' leaves 0 of 4 GPUs; this machine has no 'GPU-', and every GPU listed after it is hidden too",
     ],
     [
       'NoDevFiles',
       [],
-      "CUDA_VISIBLE_DEVICES='NoDevFiles' leaves 0 of 4 GPUs; there is no 'NoDevFiles' here, and what follows is hidden too",
+      "CUDA_VISIBLE_DEVICES='NoDevFiles' leaves 0 of 4 GPUs; this machine has no 'NoDevFiles', and every GPU listed after it is hidden too",
     ],
   ])("'%s'", (value, indices, problem) => {
     expect(left(four, { CUDA_VISIBLE_DEVICES: value })).toEqual({ indices, problem })
@@ -74,7 +74,7 @@ describe('CUDA_VISIBLE_DEVICES', () => {
   test('a place among several models is not CUDA’s, unless it is told to count so', () => {
     const mixed = [gpu(0), gpu(1, { name: 'NVIDIA A100-SXM4-40GB' })]
     expect(left(mixed, { CUDA_VISIBLE_DEVICES: '1' }).problem).toMatch(
-      /leaves 1 of 2 GPUs; counted as nvidia-smi does, for CUDA counts the fastest first/,
+      /leaves 1 of 2 GPUs; GPUs are numbered as in nvidia-smi; CUDA numbers the fastest first/,
     )
     expect(
       left(mixed, { CUDA_VISIBLE_DEVICES: '1', CUDA_DEVICE_ORDER: 'PCI_BUS_ID' }).problem,
@@ -101,7 +101,7 @@ test('AMD’s by UUID, as its runtimes write it, in either case; the dies of one
   expect(left(cards, { ROCR_VISIBLE_DEVICES: 'gpu-0000,0' }).indices).toEqual([1, 0])
   expect(left(cards, { HIP_VISIBLE_DEVICES: 'GPU-719d' }).indices).toEqual([0])
   expect(left(cards, { ROCR_VISIBLE_DEVICES: 'GPU-5d9b00' }).problem).toContain(
-    "there is no 'GPU-5d9b00' here",
+    "this machine has no 'GPU-5d9b00'",
   )
   const dies = [0, 1].map((index) =>
     gpu(index, { vendor: 'amd', uuid: `AMD-${index}`, runtimeUuid: 'GPU-719d230578348e8c' }),

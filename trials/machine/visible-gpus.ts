@@ -57,10 +57,12 @@ function leftBy(
     )
   }
   const remarks = [
-    ...(none < 0 ? [] : [`there is no '${names[none]}' here, and what follows is hidden too`]),
+    ...(none < 0
+      ? []
+      : [`this machine has no '${names[none]}', and every GPU listed after it is hidden too`]),
     ...(countsDifferently(variable, names, gpus, environment)
       ? [
-          'counted as nvidia-smi does, for CUDA counts the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID',
+          'GPUs are numbered as in nvidia-smi; CUDA numbers the fastest first unless CUDA_DEVICE_ORDER=PCI_BUS_ID',
         ]
       : []),
   ]

@@ -42,7 +42,11 @@ describe('bad requests get a protocol error that says what is wrong', () => {
     ['one dimension', { inputs: [ids([4])] }, /must be \[items, 1 to 16\], not \[4\]/],
     ['too many tokens', { inputs: [ids([1, 17])] }, /must be \[items, 1 to 16\], not \[1,17\]/],
     ['no items', { inputs: [ids([0, 4])] }, /at least one item/],
-    ['more items than the queue holds', { inputs: [ids([51, 1])] }, /may carry 50 items, not 51/],
+    [
+      'more items than the queue holds',
+      { inputs: [ids([51, 1])] },
+      /may contain at most 50 items, not 51/,
+    ],
     [
       'uneven inputs',
       { inputs: [ids([2, 4]), ids([3, 4], 'INT64', 'attention_mask')] },
@@ -53,7 +57,7 @@ describe('bad requests get a protocol error that says what is wrong', () => {
       { inputs: [ids([2, 4]), ids([2, 5], 'INT64', 'attention_mask')] },
       /'attention_mask' is \[2,5\]/,
     ],
-    ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' is given twice/],
+    ['an input twice', { inputs: [ids([1, 4]), ids([1, 4])] }, /'input_ids' appears twice/],
     [
       'sentence pairs',
       { inputs: [ids([1, 4]), ids([1, 4], 'INT64', 'token_type_ids')] },
@@ -64,7 +68,7 @@ describe('bad requests get a protocol error that says what is wrong', () => {
       { inputs: [{ name: 'text', shape: [1, 2], datatype: 'BYTES', data: ['a', 'b'] }] },
       /\[items\] or \[items,1\]/,
     ],
-    ['a negative token', { inputs: [{ ...ids([1, 1]), data: [-3] }] }, /-3, which is no token/],
+    ['a negative token', { inputs: [{ ...ids([1, 1]), data: [-3] }] }, /-3, which is not a token/],
   ])('%s', async (_what, body, message) => {
     const { status, json } = await post(infer, body)
     expect(json.error).toMatch(message)

@@ -143,7 +143,7 @@ function connectProcess(): Channel {
         signal === null
           ? listener(`engine process ended with code ${code}`, false)
           : listener(
-              `engine process was killed by ${signal}${signal === 'SIGKILL' ? ', as for want of memory' : ''}`,
+              `engine process was killed by ${signal}${signal === 'SIGKILL' ? ', probably because memory ran out' : ''}`,
               signal === 'SIGKILL',
             ),
       )

@@ -51,7 +51,7 @@ export class GrpcDeadline {
     const late = setTimeout(() => {
       call.sendStatus({
         code: status.DEADLINE_EXCEEDED,
-        details: `the request did not come within ${this.timeoutS} s`,
+        details: `the request did not arrive within ${this.timeoutS} s`,
       })
       setTimeout(() => connection?.socket.destroy(), lastWordsMs)
     }, this.timeoutS * 1000)

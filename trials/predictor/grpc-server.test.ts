@@ -155,7 +155,7 @@ describe('Open Inference Protocol', () => {
         ],
       ),
       status.INVALID_ARGUMENT,
-      /may carry 50 items/,
+      /may contain at most 50 items/,
     ],
   ])('refuses %s with its reason', async (_, request, code, details) => {
     await expect(oip('ModelInfer', request)).rejects.toMatchObject({

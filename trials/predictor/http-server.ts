@@ -144,7 +144,7 @@ function parametersOf(body: unknown): Readonly<Record<string, string>> {
   if (!isRecord(parameters))
     throw new RequestError(
       400,
-      'parameters: settings by their names, e.g. {"parameters": {"BATCH_SIZE": 8}}',
+      'parameters: pass settings by name, e.g. {"parameters": {"BATCH_SIZE": 8}}',
     )
   return Object.fromEntries(
     Object.entries(parameters).map(([name, value]) => [name, String(value)]),
@@ -155,7 +155,7 @@ const parsed = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw new RequestError(400, `the body is no JSON: ${(error as Error).message}`)
+    throw new RequestError(400, `the body is not JSON: ${(error as Error).message}`)
   }
 }
 
@@ -184,7 +184,7 @@ function tfServingRoutes(app: FastifyInstance, repository: ModelRepository): voi
   app.post('/v1/models/*', (request, reply) => {
     const { model, version, metadata, verb } = parse(request)
     if (metadata || verb !== 'predict')
-      throw new RequestError(404, `POST ${request.url} is not served; there is :predict`)
+      throw new RequestError(404, `POST ${request.url} is not supported; use :predict`)
     return infer(repository, 'tfserving', { model, version }, request, reply)
   })
 }
@@ -200,7 +200,10 @@ async function infer(
   const served = repository.find(model, version)
   const encoding = request.headers['content-encoding']
   if (encoding !== undefined && encoding !== 'identity')
-    throw new RequestError(415, `content-encoding '${encoding}' is not supported; send it plain`)
+    throw new RequestError(
+      415,
+      `content-encoding '${encoding}' is not supported; send the body uncompressed`,
+    )
   const bytes = request.body as Buffer | undefined
   if (bytes === undefined) throw new RequestError(400, 'the request has no body')
   // Text travels cheaply to a worker; bytes are copied out of the buffer that the socket may share.

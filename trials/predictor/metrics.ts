@@ -36,7 +36,7 @@ export class PredictorMetrics {
   )
   readonly #latency = this.#histogram(
     'predictor_request_seconds',
-    'From the whole request read to its reply written',
+    'Time from the fully read request to the written reply',
     seconds,
   )
   readonly #preprocess = this.#histogram(
@@ -46,12 +46,12 @@ export class PredictorMetrics {
   )
   readonly #queue = this.#histogram(
     'predictor_queue_seconds',
-    'Wait of a request in the batcher',
+    'Time that a request waits in the batcher',
     seconds,
   )
   readonly #compute = this.#histogram(
     'predictor_compute_seconds',
-    'Time of a batch on its engine',
+    'Compute time of a batch on its engine',
     seconds,
   )
   readonly #batch = this.#histogram('predictor_batch_items', 'Realised batch sizes', batchSizes)
@@ -60,7 +60,7 @@ export class PredictorMetrics {
     const registers = [this.registry]
     new Counter({
       name: 'process_cpu_seconds_total',
-      help: 'CPU time of the predictor process, its threads included; engine processes are apart',
+      help: 'CPU time of the predictor process and its threads, without engine processes',
       registers,
       collect() {
         const { user, system } = process.cpuUsage()
@@ -121,7 +121,7 @@ export class PredictorMetrics {
     const since = performance.now()
     new Counter({
       name: 'predictor_device_busy_seconds_total',
-      help: 'Time the devices computed; its rate over predictor_devices is the utilisation',
+      help: 'Busy time of the devices; its rate divided by predictor_devices is the utilisation',
       registers,
       collect() {
         this.reset()
@@ -130,7 +130,7 @@ export class PredictorMetrics {
     })
     new Gauge({
       name: 'predictor_device_memory_bytes',
-      help: 'Device memory held',
+      help: 'Device memory in use',
       registers,
       collect() {
         this.set((utilization()?.memoryMiB ?? 0) * 2 ** 20)
@@ -154,7 +154,7 @@ export class PredictorMetrics {
   watchQueue(items: () => number): void {
     new Gauge({
       name: 'predictor_queue_items',
-      help: 'Items that wait for a batch',
+      help: 'Items waiting for a batch',
       registers: [this.registry],
       collect() {
         this.set(items())

@@ -147,7 +147,7 @@ export class ServedModel {
   #full(): RequestError {
     return new RequestError(
       429,
-      `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items wait`,
+      `the queue is full: ${this.waiting} of ${this.#policy.queueLimit} items are waiting`,
     )
   }
 

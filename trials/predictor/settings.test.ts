@@ -47,7 +47,7 @@ describe('settings', () => {
       256,
     )
     expect(faultsOf(['--max-num-seqs', '257', '--engine', 'gguf'])).toEqual([
-      '--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes 256 sequences at most',
+      '--max-num-seqs (MAX_NUM_SEQS): llama.cpp supports at most 256 sequences',
     ])
     expect(readSettings(['--max-num-seqs', '257'], {})?.llm.maxSequences).toBe(257)
   })

@@ -65,15 +65,15 @@ interface Setting {
 /** Key: environment variable; its flag is the kebab form (BATCH_SIZE, --batch-size). */
 const table = {
   MODEL: {
-    help: 'name of the model; the served name',
-    schema: word.regex(/^[^/:\s]+$/, 'must hold no slash, colon or space').default('bert'),
+    help: 'name under which the model is served',
+    schema: word.regex(/^[^/:\s]+$/, 'must not contain a slash, colon or space').default('bert'),
   },
   ENGINE: {
-    help: `what runs it: ${engineNames.join(', ')}`,
+    help: `inference engine: ${engineNames.join(', ')}`,
     schema: z.enum(engineNames).default('tfjs'),
   },
   MODEL_PATH: {
-    help: "a user's own model, or a folder of version folders 1, 2, ...",
+    help: 'path of your own model, or a folder of version folders 1, 2, ...',
     schema: word.optional(),
   },
   MODEL_VERSION_POLICY: {
@@ -87,9 +87,9 @@ const table = {
       .default('latest'),
   },
   HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
-  PORT: { help: 'port to listen on; 0: any free one', schema: whole(0, 65535).default(8000) },
+  PORT: { help: 'port to listen on; 0: any free port', schema: whole(0, 65535).default(8000) },
   GRPC_PORT: {
-    help: 'port for gRPC, of both protocols; 0: any free one; default: no gRPC',
+    help: 'port for gRPC, for both protocols; 0: any free port; default: no gRPC',
     schema: whole(0, 65535).optional(),
   },
   CPU_CORES: {
@@ -97,26 +97,26 @@ const table = {
     unit: 'threads',
     schema: whole(1, 256).default(1),
   },
-  BATCH_SIZE: { help: 'largest batch', unit: 'items', schema: whole(1, 4096).default(1) },
+  BATCH_SIZE: { help: 'maximum batch size', unit: 'items', schema: whole(1, 4096).default(1) },
   MAX_DELAY_MS: {
-    help: 'longest wait of a request for company while an engine is free',
+    help: 'maximum time that a request waits for a batch to fill while an engine is free',
     unit: 'ms',
     schema: real(0, 60_000).default(2),
   },
   QUEUE_LIMIT: {
-    help: 'items that may wait; beyond it requests get 429',
+    help: 'maximum waiting items; further requests get status 429',
     unit: 'items',
     schema: whole(1, 1_000_000).default(1000),
   },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
-  GPU_CATALOGUE: { help: 'emulated: file of GPUs of your own, YAML', schema: word.optional() },
+  GPU_CATALOGUE: { help: 'emulated: YAML file of your own GPUs', schema: word.optional() },
   ARCHITECTURE_FILE: {
-    help: "emulated: the model's dimensions, a Hugging Face config.json or YAML",
+    help: 'emulated: dimensions of the model, a Hugging Face config.json or YAML',
     schema: word.optional(),
   },
   GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
   GPU_SHARING: {
-    help: `what the share bounds: ${sharings.join(', ')}`,
+    help: `how the GPU is shared: ${sharings.join(', ')}`,
     schema: z.enum(sharings).default('time-slice'),
   },
   MIG_PROFILE: {
@@ -133,113 +133,113 @@ const table = {
     schema: whole(1, 256).optional(),
   },
   MAX_NUM_SEQS: {
-    help: `language models: sequences under way at once; default: ${llmDefaults.maxNumSeqs}, of gguf ${ggufSequences}`,
+    help: `language models: maximum concurrent sequences; default: ${llmDefaults.maxNumSeqs}, for gguf ${ggufSequences}`,
     schema: whole(1, 4096).optional(),
   },
   MAX_NUM_BATCHED_TOKENS: {
-    help: 'language models: tokens of one step',
+    help: 'language models: maximum tokens per step',
     unit: 'tokens',
     schema: whole(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
   },
   MAX_MODEL_LEN: {
-    help: 'language models: longest sequence, prompt and answer',
+    help: 'language models: maximum length of a sequence, prompt and answer together',
     unit: 'tokens',
     schema: whole(32, 1_048_576).default(llmDefaults.maxModelLen),
   },
   GPU_MEMORY_UTILIZATION: {
-    help: "language models: share of each GPU's memory to use",
+    help: 'language models: share of the memory of each GPU to use',
     schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
   },
   TENSOR_PARALLEL_SIZE: {
-    help: 'language models: GPUs that share every layer',
+    help: 'language models: GPUs over which every layer is split',
     unit: 'GPUs',
     schema: whole(1, 16).default(1),
   },
   QUANTIZATION: {
-    help: `language models: weights in fewer bits, ${quantizations.join(', ')}`,
+    help: `language models: quantization of the weights: ${quantizations.join(', ')}`,
     schema: z.enum(quantizations).default(llmDefaults.quantization),
   },
   KV_CACHE_DTYPE: {
-    help: `language models: numbers of the cache of keys and values, ${kvCacheDtypes.join(', ')}`,
+    help: `language models: number format of the KV cache: ${kvCacheDtypes.join(', ')}`,
     schema: z.enum(kvCacheDtypes).default(llmDefaults.kvCacheDtype),
   },
   SPECULATIVE_TOKENS: {
-    help: 'language models: tokens of each answer that are drafted for a step; 0: none',
+    help: 'language models: draft tokens per sequence and step; 0: none',
     unit: 'tokens',
     schema: whole(0, 64).default(llmDefaults.speculativeTokens),
   },
   SPECULATIVE_METHOD: {
-    help: `language models: what drafts, ${speculativeMethods.join(', ')}`,
+    help: `language models: speculative decoding method: ${speculativeMethods.join(', ')}`,
     schema: z.enum(speculativeMethods).default(llmDefaults.speculativeMethod),
   },
   SPECULATIVE_MODEL: {
-    help: 'language models: draft model of method draft, e.g. llama-3.2-1b',
+    help: 'language models: draft model for method draft, e.g. llama-3.2-1b',
     schema: word.optional(),
   },
   SPECULATIVE_ACCEPTANCE: {
-    help: 'language models: probability that a draft token is accepted, 0-1; default: assumed by method',
+    help: 'language models: probability that a draft token is accepted, 0-1; default: depends on the method',
     schema: real(0, 1).optional(),
   },
   EMULATED_SERVER: {
-    help: `language models: whose schedule and host are emulated, ${llmEngineNames.join(', ')}`,
+    help: `language models: server whose scheduler and host overhead are emulated: ${llmEngineNames.join(', ')}`,
     schema: z.enum(llmEngineNames).default(llmDefaults.engine),
   },
   ENABLE_PREFIX_CACHING: {
-    help: 'language models: beginnings seen before are not computed again',
+    help: 'language models: reuse the KV cache of prompt prefixes seen before',
     schema: flag.default(true),
   },
   KV_CACHE_TYPE: {
-    help: `gguf: numbers of the cache of keys and values, ${kvCacheTypes.join(', ')}`,
+    help: `gguf: number format of the KV cache: ${kvCacheTypes.join(', ')}`,
     schema: z.enum(kvCacheTypes).default('f16'),
   },
   FLASH_ATTENTION: {
-    help: `gguf: ${flashAttentions.join(', ')}`,
+    help: `gguf: flash attention: ${flashAttentions.join(', ')}`,
     schema: z.enum(flashAttentions).default('auto'),
   },
   GPU_LAYERS: {
-    help: 'gguf: layers on the GPU; default: all with --gpu; none without',
+    help: 'gguf: layers on the GPU; default: all with --gpu, else none',
     unit: 'layers',
     schema: whole(0, 1000).optional(),
   },
   SEQUENCE_LENGTH: {
-    help: 'tokens a text is cut or padded to',
+    help: 'length in tokens to which a text is truncated or padded',
     unit: 'tokens',
     schema: whole(2, 131_072).default(128),
   },
   PRECISION: {
-    help: 'number format of the engine; default: fp32, of language models fp16',
+    help: 'number format of the engine; default: fp32, for language models fp16',
     schema: z.enum(precisions).optional(),
   },
   MODEL_CONTROL: {
-    help: 'emulated: explicit takes other values while it serves, POST /v2/repository/models/MODEL/load {"parameters": {"BATCH_SIZE": 8}}; none, explicit',
+    help: 'emulated: none, or explicit to change settings while it serves: POST /v2/repository/models/MODEL/load {"parameters": {"BATCH_SIZE": 8}}',
     schema: z.enum(['none', 'explicit']).default('none'),
   },
   WARM_UP_BATCH: {
-    help: 'items of the batch run before ready; 0: none; default: BATCH_SIZE',
+    help: 'size of the warm-up batch before ready; 0: none; default: BATCH_SIZE',
     unit: 'items',
     schema: whole(0, 4096).optional(),
   },
   SEED: {
-    help: "seed of weights that nobody gave and of an emulated engine's outputs",
+    help: 'seed of random weights and of the outputs of the emulated engine',
     schema: whole(0, 2 ** 31 - 1).default(0),
   },
   MAX_BODY_MIB: {
-    help: 'largest request body',
+    help: 'maximum size of a request body',
     unit: 'MiB',
     schema: real(0.001, 1024).default(64),
   },
   REQUEST_TIMEOUT_S: {
-    help: 'time in which a request, head and body, must have come; its connection is closed then',
+    help: 'maximum time to receive a request, headers and body; then its connection is closed',
     unit: 's',
     schema: real(0.1, 3600).default(30),
   },
   DRAIN_TIMEOUT_MS: {
-    help: 'time given to requests in flight on SIGTERM',
+    help: 'maximum time to finish requests in flight after SIGTERM',
     unit: 'ms',
     schema: whole(0, 3_600_000).default(10_000),
   },
   EXIT_WITH_PARENT: {
-    help: 'stop when standard input ends, so that a killed parent leaves nothing',
+    help: 'stop when standard input ends, so that no process survives a killed parent',
     schema: flag.default(false),
   },
 } as const satisfies Readonly<Record<string, Setting>>
@@ -351,10 +351,12 @@ export function readSettings(
   for (const [i, token] of tokens.entries()) {
     const afterUnknown = unknownFlag(tokens[i - 1])
     if (token.kind === 'positional' && !afterUnknown)
-      faults.push(`unexpected argument '${token.value}'; settings are flags, e.g. --model bert`)
+      faults.push(
+        `unexpected argument '${token.value}'; write settings as flags, e.g. --model bert`,
+      )
     if (token.kind !== 'option') continue
     const key = keyOf(token.name)
-    if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all`)
+    if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all flags`)
     else if (token.value === undefined && key !== 'EXIT_WITH_PARENT')
       faults.push(`--${token.name} needs a value`)
     else raw[key] = token.value ?? true
@@ -371,7 +373,7 @@ export function readSettings(
     checked.data.MODEL_CONTROL === 'explicit'
   )
     faults.push(
-      '--model-control (MODEL_CONTROL): the emulated engine alone takes other values while it serves',
+      '--model-control (MODEL_CONTROL): only the emulated engine can change settings while it serves',
     )
   if (
     checked.success &&
@@ -379,11 +381,11 @@ export function readSettings(
     (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences
   )
     faults.push(
-      `--max-num-seqs (MAX_NUM_SEQS): llama.cpp takes ${mostGgufSequences} sequences at most`,
+      `--max-num-seqs (MAX_NUM_SEQS): llama.cpp supports at most ${mostGgufSequences} sequences`,
     )
   if (checked.success && checked.data.MODEL_PATH === weightsToFill)
     faults.push(
-      `--model-path (MODEL_PATH): ${weightsToFill} stands where the weights belong: the spec was written without --model-uri, and weights are not made up for a deployment; name their folder or file`,
+      `--model-path (MODEL_PATH): ${weightsToFill} is a placeholder: the spec was written without --model-uri, so it has no weights; set the path of their folder or file`,
     )
   if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
   return named(checked.data)
@@ -482,6 +484,6 @@ export function settingsHelp(): string {
     '',
     ...lines,
     '',
-    'Exit codes: 0 drained, 1 failure, 2 wrong settings, 12 out of device memory, 98 port taken.',
+    'Exit codes: 0 drained, 1 failure, 2 wrong settings, 12 out of device memory, 98 port in use.',
   ].join('\n')
 }

@@ -96,7 +96,7 @@ export function soldAs(
   for (const { name, gpu, gpus: held, perHour, source } of instances) {
     const each = perHour / held
     if (each < (gpus[gpu]?.perHour ?? Number.POSITIVE_INFINITY))
-      gpus[gpu] = { perHour: each, source: `${name}, ${source}, cores and memory included` }
+      gpus[gpu] = { perHour: each, source: `${name}, ${source}, including cores and memory` }
   }
   return { ...rates, gpus, instances }
 }
@@ -140,7 +140,7 @@ export const unpricedHint = (
 ): string => {
   const others =
     elsewhere.length === 0 ? '' : `; --provider ${elsewhere.join(' or ')} has the ${gpu}`
-  return `it has ${Object.keys(gpus).join(', ')}${others}; give one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
+  return `it has ${Object.keys(gpus).join(', ')}${others}; add one with --prices FILE:  ${instances ? instanceLine(gpu) : `gpus: { ${gpu}: 1.20 }`}`
 }
 
 const instanceLine = (gpu: string) =>
@@ -154,11 +154,11 @@ function noInstance(
     .filter((i) => i.gpu === gpu)
     .map((i) => {
       const { vcpus, memoryGiB } = leftOf(i)
-      const node = i.kept === undefined ? '' : ' left by its node'
+      const node = i.kept === undefined ? '' : ' left for pods'
       return `${i.name} (${i.gpus} x ${gpu}, ${Number(vcpus.toFixed(2))} cores, ${Number(memoryGiB.toFixed(1))} GiB${node})`
     })
   throw new PriceError(
-    `no instance of '${name}' holds ${gpus} x ${gpu} with ${cpuCores} cores and ${Number((memoryMiB / 1024).toFixed(1))} GiB`,
-    `it sells ${shapes.join(', ') || `none with a ${gpu}`}; ask for less, or give your own with --prices FILE:  ${instanceLine(String(gpu))}`,
+    `no instance of '${name}' has ${gpus} x ${gpu} with ${cpuCores} cores and ${Number((memoryMiB / 1024).toFixed(1))} GiB`,
+    `it sells ${shapes.join(', ') || `none with a ${gpu}`}; reduce the requirement, or add your own instances with --prices FILE:  ${instanceLine(String(gpu))}`,
   )
 }

@@ -59,7 +59,7 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
             context.addIssue({
               code: 'custom',
               path: [name],
-              message: `'${before}' is the same GPU (${gpu}): give one price`,
+              message: `'${before}' is the same GPU (${gpu}): write one price`,
               input: undefined,
             })
           written.set(gpu, name)
@@ -124,14 +124,14 @@ export function parsePriceBook(
         code: 'custom',
         path: ['gpus'],
         message:
-          'GPUs are sold as instances here: give the price of the instance, or leave the instances out',
+          'this book sells GPUs as instances: write the price of the instance, or leave the instances out',
         input: undefined,
       })
     if (!sold && book.nodeKeeps !== undefined)
       context.addIssue({
         code: 'custom',
         path: ['nodeKeeps'],
-        message: "only of instances: give `instances`, or say 'extends: gcp-instances'",
+        message: "applies only to instances: add `instances`, or write 'extends: gcp-instances'",
         input: undefined,
       })
     if (book.extends !== 'nothing') {
@@ -139,7 +139,7 @@ export function parsePriceBook(
         context.addIssue({
           code: 'custom',
           path: ['currency'],
-          message: `list prices are in ${defaultPriceBook.currency}; say 'extends: nothing' to give all prices in another currency`,
+          message: `list prices are in ${defaultPriceBook.currency}; write 'extends: nothing' to set all prices in another currency`,
           input: book.currency,
         })
       return

@@ -68,7 +68,7 @@ test('a book of the user adds to or replaces the list prices', () => {
 test('one GPU under two names has one price, not the last', () =>
   expect(() =>
     parsePriceBook('gpus:\n  T4: 0.35\n  L4: 0.7\n  Tesla T4: 0.53\n', 'mine.yaml'),
-  ).toThrow("mine.yaml:4: gpus.Tesla T4: 'T4' is the same GPU (T4): give one price"))
+  ).toThrow("mine.yaml:4: gpus.Tesla T4: 'T4' is the same GPU (T4): write one price"))
 
 test('what a book leaves out keeps the list price; what it gives has its name and source', () => {
   const memory = parsePriceBook('memoryGiB: 0.01\nname: ours\nsource: contract 7\n', 'mine.yaml')
@@ -85,7 +85,7 @@ test('what a book leaves out keeps the list price; what it gives has its name an
 
 test('prices in another currency stand beside no list prices', () => {
   expect(() => parsePriceBook('currency: EUR\nvcpu: 0.02\n', 'p.yaml')).toThrow(
-    /p.yaml:1: currency: list prices are in USD; say 'extends: nothing'/,
+    /p.yaml:1: currency: list prices are in USD; write 'extends: nothing'/,
   )
   expect(parsePriceBook('currency: USD\nvcpu: 0.02\n', 'p.yaml').currency).toBe('USD')
 })
@@ -199,9 +199,11 @@ test('a book may start from a provider’s', () => {
 
 test('prices that nobody lists are asked of the user, by the provider that the file may start from', () => {
   expect(unknownRatesHint('gcp-spot')).toMatch(
-    /no spot prices of gcp: they move by the hour; give yours with --prices FILE: {2}extends: gcp, source/,
+    /no spot prices of gcp: they change hourly; add your own with --prices FILE: {2}extends: gcp, source/,
   )
-  expect(unknownRatesHint('azure-committed')).toMatch(/no committed prices of azure: no dated list/)
+  expect(unknownRatesHint('azure-committed')).toMatch(
+    /no committed prices of azure: tune has no dated list/,
+  )
   for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml'])
     expect(unknownRatesHint(name)).toBeUndefined()
 })
@@ -371,12 +373,12 @@ test('what nodes keep is no replica’s: a book that says so sells larger instan
   expect(pricePerHour(t4(4), box('{vcpus: 0, memoryGiB: 0}'))).toBe(0.5)
   expect(pricePerHour(t4(4), box('{vcpus: 0.5, memoryGiB: 0}'))).toBeCloseTo(2 / 3, 9)
   expect(() => pricePerHour(t4(4), box('{vcpus: 13, memoryGiB: 1}'))).toThrow(
-    'box (4 x T4, 3 cores, 63 GiB left by its node)',
+    'box (4 x T4, 3 cores, 63 GiB left for pods)',
   )
   expect(() => box('{vcpus: 20, memoryGiB: 1}')).not.toThrow()
   expect(() => pricePerHour(t4(1), box('{vcpus: 20, memoryGiB: 1}'))).toThrow('no instance of')
   expect(() => parsePriceBook('nodeKeeps: eks\n', 'p.yaml')).toThrow(
-    /p.yaml:1: nodeKeeps: only of instances/,
+    /p.yaml:1: nodeKeeps: applies only to instances/,
   )
   expect(() => parsePriceBook('extends: aws-instances\nnodeKeeps: k3s\n', 'p.yaml')).toThrow(
     /p.yaml:2: nodeKeeps: expected gke, eks, aks or/,
@@ -386,7 +388,7 @@ test('what nodes keep is no replica’s: a book that says so sells larger instan
 test('what no instance holds is said with those that are sold', () => {
   const big = resourcesOf({ gpu: 'T4', cpuCores: 200 })
   expect(() => pricePerHour(big, providerBook('aws-instances')!)).toThrow(
-    /holds 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
+    /has 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
   )
   // A part of each of two GPUs is paid as two.
   expect(
@@ -402,7 +404,7 @@ test('a file sells instances of its own, alone or beside a provider’s', () => 
   const own = parsePriceBook(box, 'mine.yaml')
   expect(pricePerHour(resourcesOf({ gpu: 'T4', cpuCores: 8, memoryMiB: 1024 }), own)).toBe(0.25)
   expect(own.gpus).toEqual({
-    T4: { perHour: 0.25, source: 'box, mine.yaml, cores and memory included' },
+    T4: { perHour: 0.25, source: 'box, mine.yaml, including cores and memory' },
   })
   const beside = parsePriceBook(`extends: aws-instances\n${box}`, 'mine.yaml')
   expect(Object.keys(beside.gpus)).toContain('H100')
@@ -424,5 +426,5 @@ test('a file sells instances of its own, alone or beside a provider’s', () => 
   )
   expect(() =>
     parsePriceBook(wrong.replace('vcpus: 0', 'vcpus: 1').replace('T5', 'T4'), 'p.yaml'),
-  ).toThrow(/p.yaml:2: gpus: GPUs are sold as instances here/)
+  ).toThrow(/p.yaml:2: gpus: this book sells GPUs as instances/)
 })

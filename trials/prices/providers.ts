@@ -198,7 +198,7 @@ export function unknownRatesHint(name: string): string | undefined {
   if (provider === undefined || providerBook(name) !== undefined) return undefined
   const why =
     kind === 'spot' || kind === 'preemptible'
-      ? 'they move by the hour'
-      : 'no dated list of them is known here'
-  return `there are no ${kind} prices of ${provider}: ${why}; give yours with --prices FILE:  extends: ${provider}, source: where and when, gpus: { T4: 0.16 }, vcpu: 0.01, memoryGiB: 0.001`
+      ? 'they change hourly'
+      : 'tune has no dated list of them'
+  return `there are no ${kind} prices of ${provider}: ${why}; add your own with --prices FILE:  extends: ${provider}, source: where and when, gpus: { T4: 0.16 }, vcpu: 0.01, memoryGiB: 0.001`
 }

@@ -132,7 +132,7 @@ describe('notes and tags', () => {
     expect(damage).toEqual([
       {
         where: 'the annotation of experiment bert-1',
-        what: expect.stringContaining('not what was written'),
+        what: expect.stringContaining('changed since it was written'),
       },
     ])
     expect((await checkStore(path)).damage).toEqual(damage)

@@ -59,7 +59,7 @@ function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | unde
   const read = documentOf(
     { where: nameAnnotation({ ...row }), text, digest, parts: partsOf(row) },
     onDamage,
-    (document) => (isAnnotation(document) ? undefined : 'it is no annotation'),
+    (document) => (isAnnotation(document) ? undefined : 'it is not an annotation'),
   )
   return read?.document as Annotation | undefined
 }
@@ -105,16 +105,16 @@ export function changedAnnotation(
   const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
     ...added.flatMap(tagProblem),
-    ...(tags.length > mostTags ? [`${tags.length} tags are more than ${mostTags}`] : []),
+    ...(tags.length > mostTags ? [`${tags.length} tags exceed the maximum of ${mostTags}`] : []),
     ...(note !== undefined && note.length > mostNote
-      ? [`a note of ${note.length} characters is longer than ${mostNote}`]
+      ? [`a note of ${note.length} characters exceeds the maximum of ${mostNote}`]
       : []),
   ]
   if (problems.length > 0)
     throw new StoreError(
       'not-kept',
       problems.join('; '),
-      `a tag is one word or a few, of at most ${mostTag} characters, without commas`,
+      `write a tag of one or a few words, at most ${mostTag} characters, without commas`,
     )
   const newNote = note === undefined ? before?.note : note.trim() || undefined
   const archivedAt =
@@ -130,7 +130,7 @@ function tagProblem(tag: string): string[] {
   if (tag === '') return ['a tag is empty']
   if (tag.length > mostTag) return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]
   return /[\p{Cc}\p{Cf},]/u.test(tag)
-    ? [`the tag ${JSON.stringify(tag)} has a comma or a character that cannot be seen`]
+    ? [`the tag ${JSON.stringify(tag)} contains a comma or an invisible character`]
     : []
 }
 
@@ -184,6 +184,6 @@ async function needPlace(sql: Transaction, id: string, trial: number): Promise<v
     throw new StoreError(
       'unknown-experiment',
       `experiment ${id} has no trial ${trial}`,
-      '`tune show --json` has the numbers of its trials',
+      '`tune show --json` lists the trial numbers',
     )
 }

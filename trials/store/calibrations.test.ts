@@ -79,10 +79,10 @@ test('a damaged one is named, left out, and not copied; the others stay', async 
   const damage: Damage[] = []
   expect(await readCalibrations(path, (one) => damage.push(one))).toEqual([calibration('d')])
   expect(damage.map(({ where, what }) => `${where}: ${what}`)).toEqual([
-    expect.stringMatching(/^calibration a: its text is no JSON/),
-    expect.stringMatching(/^calibration b: it is not what was written/),
-    'calibration c: a point of it is unreadable',
-    'calibration c2: what many requests at once came to is unreadable',
+    expect.stringMatching(/^calibration a: its text is not JSON/),
+    expect.stringMatching(/^calibration b: it has changed since it was written/),
+    'calibration c: one of its points is unreadable',
+    'calibration c2: its saturation measurement is unreadable',
   ])
   expect((await checkStore(path)).damage).toEqual(damage)
   const copy = `${path}.copy`

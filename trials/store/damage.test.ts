@@ -98,22 +98,22 @@ describe.each(ways)('a row that is damaged, in a store that is %s', (_, open) =>
     [
       'a trial whose text is no JSON',
       `UPDATE trials SET trial = substr(trial, 1, 40) WHERE experiment_id = 'a' AND number = 2`,
-      /its text is no JSON/,
+      /its text is not JSON/,
     ],
     [
       'a trial with a figure changed',
       `UPDATE trials SET trial = replace(trial, '"capacityRps":200', '"capacityRps":900') WHERE experiment_id = 'a' AND number = 2`,
-      /not what was written/,
+      /changed since it was written/,
     ],
     [
       'a load point with a figure changed',
       `UPDATE load_points SET point = replace(point, '"offeredRps":100', '"offeredRps":101') WHERE experiment_id = 'a' AND trial_number = 2`,
-      /not what was written/,
+      /changed since it was written/,
     ],
     [
       'a load point that is lost',
       `DELETE FROM load_points WHERE experiment_id = 'a' AND trial_number = 2 AND position = 1`,
-      /not what was written/,
+      /changed since it was written/,
     ],
     [
       'a trial without a digest that lost its state',
@@ -264,7 +264,7 @@ test('a damaged window of an interrupted confirmation is named and left out, wit
   await third.close()
   expect(damage.map(({ where }) => where)).toEqual([
     'window 2 of trial 9 of experiment a',
-    'trial 9 of experiment a, which was under way',
+    'trial 9 of experiment a, which was running',
   ])
 })
 
@@ -526,7 +526,7 @@ describe('care of a store', () => {
     expect((await reader.load('d'))?.trials[0]).toEqual(completeTrial(1))
     await reader.close()
     await expect(backupStore(path, to)).rejects.toMatchObject({
-      message: expect.stringContaining('there already'),
+      message: expect.stringContaining('already exists'),
     })
   })
 })

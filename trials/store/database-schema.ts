@@ -196,8 +196,7 @@ export async function versionOf(
   const damaged = (problem: string) =>
     new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
   const actual = known.findIndex(isSame)
-  if (actual > 0)
-    throw damaged(`its header does not say that it is a store of version ${actual}, as it is`)
+  if (actual > 0) throw damaged(`its header does not have the version of its tables, ${actual}`)
   const names = Object.keys(tables)
   if (!isOurs && !names.some((name) => name in known.at(-1)!))
     throw new StoreError(
@@ -208,10 +207,10 @@ export async function versionOf(
   if (isOurs && stated > steps.length)
     throw new StoreError(
       'newer-version',
-      `the trial store ${path} has version ${stated}, and this program knows versions up to ${steps.length}`,
+      `the trial store ${path} has version ${stated}, but this version of tune supports versions up to ${steps.length}`,
       'update tune, or use another file with --db',
     )
-  throw damaged('its tables are not defined as they were made')
+  throw damaged('the definitions of its tables have changed')
 }
 
 async function headerNumber(

@@ -21,9 +21,8 @@ export function trialProblem(
   number: number,
   points: readonly unknown[],
 ): string | undefined {
-  if (!isRecord(document)) return 'it is no object'
-  if (document.number !== number)
-    return `it says that it is trial ${String(document.number).slice(0, 20)}`
+  if (!isRecord(document)) return 'it is not an object'
+  if (document.number !== number) return `its number is ${String(document.number).slice(0, 20)}`
   if (!isConfiguration(document.configuration)) return 'its configuration is unreadable'
   const missing = missingIn(document, { why: isText, startedAt: isText, seconds: isNumber })
   if (missing) return missing
@@ -70,7 +69,7 @@ function measurementProblem(measurement: unknown, points: readonly unknown[]): s
     saturationRps: isNumber,
     caveats: Array.isArray,
   })
-  if (missing) return `of its measurement, ${missing}`
+  if (missing) return `in its measurement, ${missing}`
   const broken = points.findIndex(
     (point) =>
       !isRecord(point) ||
@@ -90,7 +89,7 @@ function measurementProblem(measurement: unknown, points: readonly unknown[]): s
  * can be used.
  */
 export function experimentProblem(row: object, spec: unknown): string | undefined {
-  if (!isRecord(spec)) return 'its specification is no object'
+  if (!isRecord(spec)) return 'its specification is not an object'
   const wrong = missingIn(
     { ...row },
     {
@@ -103,9 +102,8 @@ export function experimentProblem(row: object, spec: unknown): string | undefine
 
 /** What is wrong with a calibration's document, in words; undefined for one that can be used. */
 export function calibrationProblem(document: unknown, name: unknown): string | undefined {
-  if (!isRecord(document)) return 'it is no object'
-  if (document.name !== name)
-    return `it says that it is ${JSON.stringify(document.name)?.slice(0, 80)}`
+  if (!isRecord(document)) return 'it is not an object'
+  if (document.name !== name) return `its name is ${JSON.stringify(document.name)?.slice(0, 80)}`
   const missing = missingIn(document, {
     ...{ name: isText, server: isText, model: isText, device: isText, measuredAt: isText },
     ...{ configuration: isConfiguration, points: Array.isArray, memory: Array.isArray },
@@ -124,17 +122,17 @@ export function calibrationProblem(document: unknown, name: unknown): string | u
         !missingIn(point, { batch: positive, latencyMs: positive, processes: positive }),
     )
   )
-    return 'a point of it is unreadable'
+    return 'one of its points is unreadable'
   if (
     saturation !== undefined &&
     !(isRecord(saturation) && !missingIn(saturation, { connections: positive, rps: positive }))
   )
-    return 'what many requests at once came to is unreadable'
+    return 'its saturation measurement is unreadable'
   return memory.every(
     (one) => isRecord(one) && !missingIn(one, { batch: positive, gpuMemoryMiB: positive }),
   )
     ? undefined
-    : 'a reading of memory in it is unreadable'
+    : 'one of its memory measurements is unreadable'
 }
 
 type Check = (value: unknown) => boolean

@@ -34,14 +34,14 @@ export function memoryStore(): TrialStore {
     if (found.record.state !== 'running')
       throw new StoreError(
         'owned-elsewhere',
-        `experiment ${id} cannot be written by this process: it is ${found.record.state}`,
+        `this process cannot write experiment ${id}: it is ${found.record.state}`,
         'resume it first',
       )
     return found
   }
   const answer = async <T>(work: () => T): Promise<T> => {
     if (!open)
-      throw new StoreError('closed', 'the trial store is closed already', 'open the store again')
+      throw new StoreError('closed', 'the trial store is already closed', 'open the store again')
     return work()
   }
   const copy = <T>(data: T): T => decode(encode(data)) as T
@@ -52,7 +52,7 @@ export function memoryStore(): TrialStore {
         if (experiments.has(experiment.id)) {
           throw new StoreError(
             'duplicate',
-            `experiment ${experiment.id} is in the store already`,
+            `experiment ${experiment.id} is already in the store`,
             'resume it, or choose another id',
           )
         }
@@ -116,8 +116,8 @@ export function memoryStore(): TrialStore {
         if (trials.has(trial.number)) {
           throw new StoreError(
             'duplicate',
-            `trial ${trial.number} of experiment ${id} is in the store already`,
-            'a finished trial is never rewritten',
+            `trial ${trial.number} of experiment ${id} is already in the store`,
+            'tune never rewrites a finished trial',
           )
         }
         trials.set(trial.number, encode(trial))

@@ -15,7 +15,7 @@ export async function openSound(file: string, depth?: CheckDepth): Promise<Conne
     if ((await checkIntegrity(connection, depth)) === 0)
       throw new StoreError(
         'not-a-store',
-        `${file} is no trial store`,
+        `${file} is not a trial store`,
         'check the path, or use another file with --db',
       )
   }

@@ -9,11 +9,11 @@ export const ownedElsewhere = (
   state === 'unknown'
     ? new StoreError(
         'owned-elsewhere',
-        `experiment ${id} was started on ${owner.host} (process ${owner.pid}), and whether it still runs cannot be seen from here`,
+        `experiment ${id} was started on ${owner.host} (process ${owner.pid}); this machine cannot tell whether it still runs`,
         `finish or interrupt it on ${owner.host}`,
       )
     : new StoreError(
         'owned-elsewhere',
-        `experiment ${id} is being run by process ${owner.pid}`,
+        `process ${owner.pid} is running experiment ${id}`,
         `wait for it, or stop it (kill ${owner.pid}) and try again`,
       )

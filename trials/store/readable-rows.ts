@@ -165,12 +165,12 @@ async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<Ex
   for (const id of named)
     onDamage({
       where: `experiment ${shown(id)}`,
-      what: 'its own row cannot be read; its trials are left out with it',
+      what: 'its own row cannot be read; its trials are left out too',
     })
   if (found.unreadable.length > named.size)
     onDamage({
       where: 'experiments',
-      what: `rows that cannot be read and whose names are lost: ${found.unreadable.length - named.size}${found.isOpenEnded ? ' or more' : ''}`,
+      what: `unreadable rows whose names are lost: ${found.unreadable.length - named.size}${found.isOpenEnded ? ' or more' : ''}`,
     })
   return [...rows.values()].filter((row) => experimentOf(row, onDamage) !== undefined)
 }
@@ -203,7 +203,7 @@ async function readTrials(
     if (points === unreadable)
       onDamage({
         where: `trial ${row.number} of ${where}`,
-        what: 'its load curve lies on a damaged page',
+        what: 'its load curve is on a damaged page',
       })
     else {
       const texts = points.map(({ point }) => point)
@@ -218,7 +218,7 @@ async function readTrials(
   if (areGapsDamage && found.absent.length > 0)
     onDamage({
       where: `trials of ${where}`,
-      what: `not there, lost or never finished: ${listNumbers(found.absent)}`,
+      what: `missing, lost or never finished: ${listNumbers(found.absent)}`,
     })
   return trials
 }

@@ -38,7 +38,7 @@ export async function readIntoMemory(
   if (countRows(rows) === 0)
     throw isDamage(error) && error.fault === 'corrupt' ? nothingReadable(file) : error
   if (isDamage(error))
-    onDamage({ where: file, what: `${error.message}; what can be read of it is used` })
+    onDamage({ where: file, what: `${error.message}; tune uses what it can read` })
   for (const one of damage) onDamage(one)
   return storeOfRows(rows)
 }

@@ -26,9 +26,9 @@ export async function progressOf(
   )
   const running: InterruptedTrial[] = []
   for (const { number, trial: text, digest } of rows) {
-    const where = `trial ${number} of experiment ${shown(id)}, which was under way`
+    const where = `trial ${number} of experiment ${shown(id)}, which was running`
     const read = documentOf({ where, text, digest, parts: [id, number, text] }, onDamage, (one) =>
-      isRunningTrial(one, number) ? undefined : 'it is no trial that is under way',
+      isRunningTrial(one, number) ? undefined : 'it is not a running trial',
     )
     if (read)
       running.push({
@@ -55,7 +55,7 @@ async function windowsOf(
     const where = `window ${position + 1} of trial ${number} of experiment ${shown(id)}`
     const parts = [id, number, position, run]
     const read = documentOf({ where, text: run, digest, parts }, onDamage, (one) =>
-      isWindow(one) ? undefined : 'it is no window',
+      isWindow(one) ? undefined : 'it is not a window',
     )
     if (!read) break
     windows.push(windowOf(read.document))

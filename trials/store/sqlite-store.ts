@@ -82,7 +82,7 @@ async function create(
   if (await find(sql, id))
     throw new StoreError(
       'duplicate',
-      `experiment ${id} is in the store already`,
+      `experiment ${id} is already in the store`,
       'resume it, or choose another id',
     )
   await sql.run(
@@ -137,8 +137,8 @@ async function append(sql: Transaction, id: string, trial: FinishedTrial): Promi
   if (present)
     throw new StoreError(
       'duplicate',
-      `trial ${number} of experiment ${id} is in the store already`,
-      'a finished trial is never rewritten',
+      `trial ${number} of experiment ${id} is already in the store`,
+      'tune never rewrites a finished trial',
     )
   await endTrials(sql, id, number)
   const { document, points } = split(trial)
@@ -185,7 +185,7 @@ function notOurs(
   const holder = owner ? `process ${owner.pid} on ${owner.host} runs it` : `it is ${state}`
   return new StoreError(
     'owned-elsewhere',
-    `experiment ${id} cannot be written by this process: ${holder}`,
+    `this process cannot write experiment ${id}: ${holder}`,
     'resume it first',
   )
 }

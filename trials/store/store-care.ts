@@ -52,7 +52,7 @@ export async function checkStore(path: string): Promise<StoreCheck> {
 export async function backupStore(path: string, to: string): Promise<StoreCheck> {
   const target = resolve(to)
   if (existsSync(target))
-    throw new StoreError('cannot-open', `${target} is there already`, 'name a file that is not')
+    throw new StoreError('cannot-open', `${target} already exists`, 'choose another file name')
   const unfinished = `${target}.${process.pid}`
   const lost: Damage[] = []
   const tell = onceEach((one) => lost.push(one))
@@ -69,7 +69,7 @@ export async function backupStore(path: string, to: string): Promise<StoreCheck>
     throw new StoreError(
       'cannot-open',
       `cannot write the copy ${target}: ${(error as Error).message}`,
-      'name another file',
+      'choose another file',
       { cause: error },
     )
   } finally {

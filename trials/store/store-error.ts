@@ -32,20 +32,20 @@ export const unknownExperiment = (id: string): StoreError =>
   new StoreError(
     'unknown-experiment',
     `there is no experiment ${id} in the store`,
-    'see `tune list --all` for those there are',
+    '`tune list --all` lists all experiments',
   )
 
 export const readOnlyHint =
-  'give yourself write permission on the file and its folder (the -wal and -shm files stand beside it), or use another file with --db'
+  'grant yourself write permission on the file and its folder (with the -wal and -shm files), or use another file with --db'
 
 export const corruptHint =
-  '`tune store check --db FILE` names the damage, `tune store backup NEW --db FILE` copies all that can be read: go on with --db NEW'
+  '`tune store check --db FILE` lists the damage; `tune store backup NEW --db FILE` copies everything readable; then continue with --db NEW'
 
 /** Of a file whose damage left nothing whole. */
 export const nothingReadable = (path: string): StoreError =>
   new StoreError(
     'corrupt',
-    `${path} is damaged or no trial store: no row of it can be read`,
+    `${path} is damaged or not a trial store: none of its rows can be read`,
     'check the path, restore a backup, or use another file with --db',
   )
 
@@ -68,7 +68,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
   SQLITE_FULL: {
     fault: 'disk-full',
     what: 'cannot grow: the disk is full',
-    hint: 'free some space; finished trials are kept and the experiment can be resumed',
+    hint: 'free some space, then resume the experiment: finished trials are safe',
   },
   SQLITE_CORRUPT: {
     fault: 'corrupt',
@@ -78,7 +78,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
   SQLITE_NOTADB: {
     fault: 'no-database',
     what: 'is not a SQLite database, or its header is damaged',
-    hint: 'check the path; of a damaged store, tune store backup NEW --db FILE copies what can be read; or use another file with --db',
+    hint: 'check the path, or use another file with --db; tune store backup NEW --db FILE copies what can be read of a damaged store',
   },
   SQLITE_CANTOPEN: {
     fault: 'cannot-open',
@@ -91,7 +91,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
       (code) => [code, { fault: 'corrupt', what: 'cannot be used', hint: corruptHint } as const],
     ),
   ),
-  SQLITE_MISUSE: { fault: 'closed', what: 'is closed already', hint: 'open the store again' },
+  SQLITE_MISUSE: { fault: 'closed', what: 'is already closed', hint: 'open the store again' },
 }
 
 /**
@@ -124,5 +124,5 @@ const otherFault = {
 const ioError = {
   fault: 'disk-full',
   what: 'cannot be written: the disk is full or failing',
-  hint: 'free some space or use a file on another disk with --db; finished trials are kept and the experiment can be resumed',
+  hint: 'free some space, or use a file on another disk with --db; finished trials are safe, and the experiment can be resumed',
 } as const

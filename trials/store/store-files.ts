@@ -23,7 +23,7 @@ export function makeStoreFile(file: string): void {
   } catch (error) {
     throw new StoreError(
       'cannot-open',
-      `cannot make the folder of the trial store ${file}: ${(error as Error).message}`,
+      `cannot create the folder of the trial store ${file}: ${(error as Error).message}`,
       'use another file with --db',
       { cause: error },
     )
@@ -45,8 +45,8 @@ export function mustBeFile(file: string): void {
   if (found && !found.isFile())
     throw new StoreError(
       'cannot-open',
-      `${file} is no file but a ${kindOf(found)}`,
-      'name the trial store with --db',
+      `${file} is not a file but a ${kindOf(found)}`,
+      'set the path of the trial store with --db',
     )
 }
 

@@ -165,7 +165,7 @@ export async function experimentsOf(
   for (const { id, trials } of orphans)
     onDamage({
       where: `experiment ${shown(id)}`,
-      what: `its own row is not there, and ${trials} of its trials are`,
+      what: `its own row is missing, but ${trials} of its trials exist`,
     })
   return rows.flatMap((row) => {
     const record = experimentOf(row, onDamage)
@@ -286,16 +286,16 @@ export function documentOf(
 
 const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', 'failed'])
 
-const changedSince = 'it is not what was written: its digest disagrees'
+const changedSince = 'it has changed since it was written: its digest does not match'
 
 /** Keys may be what is damaged. */
 export const shown = (id: unknown): string => JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 
 function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
-  if (typeof text !== 'string') return { problem: 'it is no text' }
+  if (typeof text !== 'string') return { problem: 'it is not text' }
   try {
     return { document: decode(text) }
   } catch (error) {
-    return { problem: `its text is no JSON: ${(error as Error).message.slice(0, 120)}` }
+    return { problem: `its text is not JSON: ${(error as Error).message.slice(0, 120)}` }
   }
 }

@@ -132,8 +132,8 @@ export async function openBackend(
   const { predictor } = experiment
   if (predictor.kind === 'imported')
     throw new UserError(
-      `nothing can be run of ${predictor.from.join('; ')}: these are results of another tool`,
-      'name what serves with --url or --server, or a command behind --',
+      `cannot run trials of ${predictor.from.join('; ')}: these are results of another tool`,
+      'set the server with --url, --server or --command',
       exitCodes.usage,
     )
   switch (experiment.backend) {

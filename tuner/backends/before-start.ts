@@ -33,11 +33,11 @@ export async function checkBeforeStart(
 }
 
 function checkResultsFolder(outDir: string): void {
-  const hint = 'name a folder that can be written to with --out'
+  const hint = 'choose a writable folder with --out'
   const wrong = (what: string) =>
     new UserError(`results cannot be written to ${outDir}: ${what}`, hint, exitCodes.usage)
   const there = nearest(outDir)
-  if (!statSync(there).isDirectory()) throw wrong(`${there} is no folder`)
+  if (!statSync(there).isDirectory()) throw wrong(`${there} is not a folder`)
   try {
     probeFolder(outDir)
   } catch (error) {
@@ -46,7 +46,7 @@ function checkResultsFolder(outDir: string): void {
   const folder = [...resultNames, specName].find((name) =>
     statSync(join(outDir, name), { throwIfNoEntry: false })?.isDirectory(),
   )
-  if (folder !== undefined) throw wrong(`${folder} is a folder there`)
+  if (folder !== undefined) throw wrong(`its entry ${folder} is a folder, not a file`)
 }
 
 function checkSpace(path: string): void {
@@ -55,12 +55,13 @@ function checkSpace(path: string): void {
   const freeMiB = (bavail * bsize) / MiB
   // File systems without a size of their own say 0 of everything.
   const full =
-    blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB of space are left` : undefined
-  const what = full ?? (files > 0 && ffree < 100 ? `${ffree} files may still be made` : undefined)
+    blocks > 0 && freeMiB < leastFreeMiB ? `${freeMiB.toFixed(1)} MiB are left` : undefined
+  const what =
+    full ?? (files > 0 && ffree < 100 ? `only ${ffree} more files can be created` : undefined)
   if (what !== undefined)
     throw new UserError(
-      `the disk at ${there} is full: ${what}, and a run needs ${leastFreeMiB} MiB`,
-      'make room, or name other places with --out and --db',
+      `the disk at ${there} is full: ${what}, but a run needs ${leastFreeMiB} MiB`,
+      'free some space, or choose other places with --out and --db',
     )
 }
 

@@ -42,8 +42,8 @@ export async function withCalibration(
     throw new UserError(
       `no calibration '${named}' in ${dbPath}`,
       known.length > 0
-        ? `there are: ${known.map(({ name }) => name).join(', ')}`
-        : 'measure one: tune calibrate',
+        ? `the store has: ${known.map(({ name }) => name).join(', ')}`
+        : 'run tune calibrate to measure one',
       exitCodes.usage,
     )
   }

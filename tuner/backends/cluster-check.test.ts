@@ -57,7 +57,7 @@ test('every kind of object is tried by the server, and nothing is made', async (
     fake.objects.jobs.size,
     fake.objects.configmaps.size,
   ]).toEqual([0, 0, 0, 0])
-  expect(cluster.notices).toContainEqual(expect.stringContaining('stay unknown'))
+  expect(cluster.notices).toContainEqual(expect.stringContaining('will be unknown'))
   await cluster.close()
 })
 
@@ -123,7 +123,7 @@ describe('what can never be placed is said before the first trial, once:', () =>
     await expect(open({ space })).rejects.toMatchObject({
       name: 'LaunchError',
       message: expect.stringContaining(
-        'quota q allows requests.cpu 2400m, and a predictor and its load generator together ask for 2500m',
+        'quota q allows requests.cpu 2400m, and a predictor and its load generator together request 2500m',
       ),
     })
     listed('resourcequotas', [

@@ -122,8 +122,8 @@ async function refuseUnplaceable(
   }
   if (reason !== undefined)
     throw new LaunchError(
-      `no trial can be placed, not even the smallest: ${reason}`,
-      'correct the space, kubernetes.pod or the quota; kubernetes.scaleUpTimeout waits for nodes of an autoscaler that says nothing',
+      `the cluster cannot place any trial, not even the smallest: ${reason}`,
+      'correct the search space, kubernetes.pod or the quota; if an autoscaler adds nodes without reporting it, set kubernetes.scaleUpTimeout',
     )
 }
 
@@ -162,7 +162,7 @@ async function tryPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
       ? refusal.error
       : new LaunchError(
           refusal.what,
-          'the quota of the namespace is used up: free some, or raise it',
+          'the quota of the namespace is used up: free some of it, or raise it',
         )
   }
 }

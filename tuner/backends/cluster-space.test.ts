@@ -64,8 +64,8 @@ test('several schemes in one cluster: the space holds what any of them has, and 
   expect(gpusOf(fitted)).toEqual(['T4', 'L4'])
   expect(fitted).toMatchObject({ draVersion: 'v1beta1' })
   expect(fitted.notices).toEqual([
-    'GPU schemes as the nodes are set up: nvidia (L4), dra (T4); each trial goes by the one that gives its share best',
-    expect.stringContaining('left out of the search: H100'),
+    'GPU schemes, from the setup of the nodes: nvidia (L4), dra (T4); each trial uses the scheme that fits its share best',
+    expect.stringContaining('cluster does not have them: H100'),
   ])
 })
 

@@ -62,7 +62,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
   const there = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
   if (values.length === 0) {
     const hint =
-      'tune doctor --backend kubernetes shows them; a gpuScheme of your own keeps the space as written'
+      'tune doctor --backend kubernetes lists them; set gpuScheme to keep the search space as written'
     throw new UserError(
       `the cluster has none of ${gpu.values.join(', ')}: it has ${there}`,
       hint,
@@ -86,7 +86,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
       ...(facts.migFaults ?? []),
       ...(missing.length > 0
         ? [
-            `Not in the cluster, and left out of the search: ${missing.join(', ')} (it has ${there})`,
+            `Left out of the search, because the cluster does not have them: ${missing.join(', ')} (it has ${there})`,
           ]
         : []),
     ],
@@ -97,7 +97,7 @@ async function neededDra(api: Api): Promise<DraVersion> {
   const version = await draVersionOf(api)
   if (version) return version
   const hint =
-    'it needs Kubernetes 1.32 or later with dynamic resource allocation on, and a driver; tune doctor --backend kubernetes shows what is there'
+    'it needs Kubernetes 1.32 or later with dynamic resource allocation, and a driver; tune doctor --backend kubernetes shows what the cluster has'
   throw new UserError(
     'gpuScheme dra: the cluster does not serve resource.k8s.io',
     hint,
@@ -108,10 +108,10 @@ async function neededDra(api: Api): Promise<DraVersion> {
 /** 'GPU scheme nvidia, as the nodes are set up', or which model goes by which. */
 function schemesNotice(offers: ClusterFacts['gpus']): string {
   const schemes = [...new Set(offers.map(({ scheme }) => scheme))]
-  if (schemes.length === 1) return `GPU scheme ${schemes[0]}, as the nodes are set up`
+  if (schemes.length === 1) return `GPU scheme ${schemes[0]}, from the setup of the nodes`
   const models = schemes.map(
     (scheme) =>
       `${scheme} (${[...new Set(offers.filter((o) => o.scheme === scheme).map((o) => o.gpu ?? o.product))].join(', ')})`,
   )
-  return `GPU schemes as the nodes are set up: ${models.join(', ')}; each trial goes by the one that gives its share best`
+  return `GPU schemes, from the setup of the nodes: ${models.join(', ')}; each trial uses the scheme that fits its share best`
 }

@@ -128,7 +128,7 @@ describe('tune on a cluster', () => {
     const args = experiment({ budget: { maxTrials: 1 } }, { through: 'service' })
     const { code, stdout, stderr } = await box.run([...args, '--events'])
     expect(code, stderr).toBe(0)
-    expect(stdout + stderr).toContain('through a Service of each trial')
+    expect(stdout + stderr).toContain('through one Service per trial')
     expect(eventsOf(stdout).flatMap(({ trial }) => trial?.state ?? [])).toEqual(['complete'])
   })
 

@@ -54,15 +54,15 @@ export interface EstimateTable {
 export function estimateAll(experiment: Experiment, problem: Problem): EstimateTable {
   if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
     throw new UserError(
-      `a ${experiment.predictor.kind} predictor cannot be estimated: what it does is not known`,
-      'measure it first: tune calibrate, with the same flags; or run trials, or estimate the built-in predictor',
+      `cannot estimate a ${experiment.predictor.kind} predictor: its behaviour is unknown`,
+      'measure it first (tune calibrate, with the same flags), run trials, or estimate the built-in predictor',
       exitCodes.usage,
     )
   const of = estimatorsOf(experiment)
   if (of === undefined)
     throw new UserError(
-      'a model of your own cannot be estimated: its architecture is not known',
-      'name the nearest: architecture: bert-base',
+      'cannot estimate your own model: its architecture is unknown',
+      'set the most similar one: architecture: bert-base',
       exitCodes.usage,
     )
   const { configurations, complete } = findCandidates(
@@ -135,7 +135,7 @@ function calibratedAlone(experiment: Experiment): string {
   const values = names.map(
     (name) => `${name} other than ${experiment.calibrated?.configuration[name]}`,
   )
-  return `What ${values.join(', ')} changes is not known: there the error is a factor of two. `
+  return `The effect of ${values.join(', ')} is unknown: the error there is a factor of two. `
 }
 
 /** What is behind the figures: language models have a model of their own. */
@@ -150,7 +150,7 @@ const caveatOf = (experiment: Experiment): string => {
       [model.architecture, ...variants.flatMap(({ architecture }) => architecture ?? [])],
       own,
     ).some(({ kind }) => kind === 'decoder')
-      ? 'ESTIMATED by a closed form of continuous batching over a model of the server, fitted to whole servers that others measured: nothing was launched or measured'
+      ? 'ESTIMATED by a closed-form model of continuous batching, fitted to published measurements of whole servers: nothing was launched or measured'
       : 'ESTIMATED by a device model calibrated on published tables: nothing was launched or measured')
   )
 }
@@ -193,8 +193,8 @@ export function refuseWhatNeverServes(experiment: Experiment, problem: Problem):
     return
   const [nearest] = estimateAll(experiment, problem).reasons
   throw new UserError(
-    `no configuration of the space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest, ${nearest}`}`,
-    'add a larger GPU (--gpus), a larger share, a smaller batch, a narrower precision or a longer maxModelLen to the space',
+    `no configuration of the search space can serve ${experiment.model.name}${nearest === undefined ? '' : `; the nearest is ${nearest}`}`,
+    'add a larger GPU (--gpus), a larger share, a smaller batch, a lower precision or a longer maxModelLen to the search space',
     exitCodes.sloUnmet,
   )
 }

@@ -184,7 +184,7 @@ describe('load', () => {
     )
     await expect(reading({ name: 'served_total', from: ':1/metrics' })).rejects.toMatchObject({
       message: expect.stringMatching(/^metrics: http:.*:1\/metrics cannot be read/),
-      hint: expect.stringContaining('say where they are'),
+      hint: expect.stringContaining('set their place'),
       final: 'experiment',
     })
     expect(left()).toEqual([])

@@ -97,7 +97,7 @@ export async function openKubernetes(
     notices: [
       ...notices,
       ...(usageSource ? [] : [usageUnknown]),
-      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${kubernetes.through === 'service' ? ', through a Service of each trial' : ''}`,
+      `Cluster: ${api.server}, namespace ${api.namespace}; ${loadWords[loadFrom]}${kubernetes.through === 'service' ? ', through one Service per trial' : ''}`,
     ],
     ...(here ??
       loadFromInside(experiment, launcher, { job: job!, files, deadlineS: loadDeadlineS })),
@@ -109,14 +109,14 @@ export async function openKubernetes(
 function podTemplateOf({ predictor, kubernetes }: Experiment): BuiltinTemplate | CommandTemplate {
   if (!isStarted(predictor))
     throw new UserError(
-      'a url predictor runs already: no pod can be made of it',
+      'a url predictor is already running: tune cannot start it in a pod',
       'use --backend local',
       exitCodes.usage,
     )
   if (predictor.kind === 'command' && !isOwnPredictor(kubernetes?.pod))
     throw new UserError(
-      'on Kubernetes a predictor comes from an image',
-      'say kubernetes: {pod: {spec: {containers: [...]}}}',
+      'on Kubernetes, a predictor needs an image',
+      'set kubernetes: {pod: {spec: {containers: [...]}}}',
       exitCodes.usage,
     )
   return predictor
@@ -176,8 +176,8 @@ function imagesOf(
   const [what, from] =
     engine === 'gguf' ? ['llama.cpp', 'node-llama-cpp'] : ['ONNX Runtime', 'onnxruntime-node']
   throw new UserError(
-    `no image of ours has ${what} for GPUs`,
-    `build one with CUDA and ${from}, and say kubernetes: {image: ...}`,
+    `the images of tune do not include ${what} for GPUs`,
+    `build an image with CUDA and ${from}, and set kubernetes: {image: ...}`,
     exitCodes.usage,
   )
 }
@@ -186,11 +186,11 @@ const pullSecretsOf = ({ kubernetes }: Experiment): unknown =>
   (kubernetes?.pod?.spec as { imagePullSecrets?: unknown } | undefined)?.imagePullSecrets
 
 const usageUnknown =
-  'CPU and memory that trials use stay unknown: the cluster has no metrics.k8s.io, and nodes/proxy is not allowed'
+  'CPU and memory use of trials will be unknown: the cluster has no metrics.k8s.io, and access to nodes/proxy is denied'
 
 const loadWords: Readonly<Record<LoadOrigin, string>> = {
   cluster: 'load from a Job inside the cluster',
   'port-forward':
-    'load from here through the API server: latencies hold its detour, and rates its limits',
-  here: 'load from here to the pods’ addresses',
+    'load from this machine through the API server, which adds latency and limits rates',
+  here: 'load from this machine to the pod addresses',
 }

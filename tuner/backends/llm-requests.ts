@@ -46,7 +46,7 @@ function fromFile(path: string): Asked[] {
     } catch (error) {
       throw new UserError(
         `${path}:${i + 1}: ${(error as Error).message}`,
-        'one JSON body with messages or prompt a line',
+        'write one JSON body with messages or prompt per line',
       )
     }
   })

@@ -170,7 +170,7 @@ function watchNeighbours(launcher: KubernetesLauncher, { pod }: PodPredictor, nu
     end,
     noteIn: (measurement: Measurement): Measurement => {
       if (seen.size === 0) return measurement
-      const shared = `trial ${[...seen].sort((a, b) => a - b).join(', ')} ran on the same node meanwhile`
+      const shared = `trial ${[...seen].sort((a, b) => a - b).join(', ')} ran on the same node at the same time`
       return { ...measurement, caveats: [...measurement.caveats, shared] }
     },
   }

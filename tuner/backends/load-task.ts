@@ -63,7 +63,7 @@ const serviceReadyMs = 60_000
 function serviceUnreached(error: unknown): unknown {
   if (!(error instanceof Error) || error.name === 'AbortError') return error
   return new LaunchError(
-    `the predictor is not reached through the Service, though its pod serves: ${error.message}`,
+    `the Service does not reach the predictor, although its pod serves: ${error.message}`,
   )
 }
 

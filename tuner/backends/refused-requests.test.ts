@@ -45,7 +45,7 @@ test('the first window that is refused whole ends the measurement, with the stat
   )
   await expect(measured).rejects.toMatchObject({
     name: 'LaunchError',
-    message: 'after good answers the server answered 401 to 60 of 60 requests',
+    message: 'the server first served correctly, then answered 401 to 60 of 60 requests',
     hint: expect.stringContaining('--header'),
     logPath: 'log',
     final: 'experiment',

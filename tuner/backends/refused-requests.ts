@@ -13,11 +13,11 @@ import type { MeasureOptions } from './backend.ts'
  * others.
  */
 const hints: Readonly<Record<string, string>> = {
-  401: `${headerHint}, one that lasts; a token of a few minutes ends with them`,
-  403: `${headerHint}; or is there a quota that the load used up?`,
-  404: 'did its model or its path go away under load? Its own log may say',
-  405: 'did another server take its place?',
-  410: 'did its model or its path go away under load? Its own log may say',
+  401: `${headerHint} that stays valid for the whole run; a short-lived token expires`,
+  403: `${headerHint}, or check whether the load used up a quota`,
+  404: 'check the log of the server: its model or path may have gone away under load',
+  405: 'check whether another server took its place',
+  410: 'check the log of the server: its model or path may have gone away under load',
 }
 /** Requests of a window that are enough to tell, and the share of them that must be refused so. */
 const fewestRequests = 20
@@ -56,7 +56,7 @@ export async function unlessRefused<T>(
     onStep(point, phase)
     const found = refusalIn(point)
     if (found === undefined) return
-    const what = `after good answers the server answered ${found.status} to ${found.count} of ${found.of} requests`
+    const what = `the server first served correctly, then answered ${found.status} to ${found.count} of ${found.of} requests`
     refused.abort(new LaunchError(what, hints[found.status], logPath, final))
   }
   return work(look, AbortSignal.any([signal, refused.signal]))

@@ -118,7 +118,7 @@ test('a quota without room for the load generator beside its predictor is told a
     const { code, stdout, stderr } = await run()
     expect([code, stdout], stderr).toEqual([1, ''])
     expect(stderr).toContain(
-      'quota small allows requests.cpu 700m, and a predictor and its load generator together ask for 800m',
+      'quota small allows requests.cpu 700m, and a predictor and its load generator together request 800m',
     )
     expect(performance.now() - startedMs).toBeLessThan(60_000)
   } finally {

@@ -78,7 +78,7 @@ test.each([
   [
     { name: 'depth', labels: { m: 'b' }, from: '/metrics' },
     /no depth\{m="b"\}/,
-    /not with those labels/,
+    /none with these labels/,
   ],
   [{ name: 'depth', from: '/metric' }, /\/metric answers 404/, /from: \/metrics/],
 ])('what is not there is named, with what there is: %o', async (asked, message, hint) => {
@@ -200,6 +200,6 @@ test('what the server did not report is over no bound, and a caveat says that it
     metrics: [{ name: 'b', max: 0.9, value: Number.NaN }],
   }
   expect(heldToBounds(unknown, 'trial', undefined).caveats).toEqual([
-    'b is not known: the server did not report it under load, so its bound of 0.9 was not checked',
+    'b is unknown: the server did not report it under load, so its bound of 0.9 was not checked',
   ])
 })

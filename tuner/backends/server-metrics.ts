@@ -156,7 +156,7 @@ export function heldToBounds(
         ...measured.caveats,
         ...unknown.map(
           (one) =>
-            `${metricText(one)} is not known: the server did not report it under load, so its bound of ${one.max} was not checked`,
+            `${metricText(one)} is unknown: the server did not report it under load, so its bound of ${one.max} was not checked`,
         ),
       ],
     }
@@ -213,7 +213,7 @@ function serversAt(target: HttpTarget, from: string): Place[] {
 
 async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scrape> {
   const hint =
-    "say where they are: metrics: {name: ..., from: /metrics}, or ':8002/metrics' of another port"
+    "set their place: metrics: {name: ..., from: /metrics}, or from: ':8002/metrics' for another port"
   try {
     const { status, text } = await get(url, access, signal)
     if (status !== 200)
@@ -247,7 +247,7 @@ function absent(
   const names = pages[at]!
   const near = closest(asked.name, names)
   const hint = has(names)
-    ? 'nothing was observed of it under load, or not with those labels'
+    ? 'the server reported no values of it under load, or none with these labels'
     : near.length > 0
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`

@@ -48,7 +48,9 @@ test('requests that were refused under load are sent once more, together, for th
     never,
   )
   expect(detail).toMatch(/^requests fail from 3\.0 per second on; .*answered 400: .*lengths differ/)
-  expect(caveats).toEqual([expect.stringMatching(/own words: .* answered 400: .*lengths differ/)])
+  expect(caveats).toEqual([
+    expect.stringMatching(/the server reported: .* answered 400: .*lengths differ/),
+  ])
 })
 
 test('errors that come within streams of status 200 are asked for likewise', async () => {
@@ -59,7 +61,9 @@ test('errors that come within streams of status 200 are asked for likewise', asy
   } as const
   const { caveats } = await addServerWords(measured({ 'error in stream': 100 }), target, never)
   expect(caveats).toEqual([
-    expect.stringMatching(/own words: .* answered 200: with an error in its stream: slow down/),
+    expect.stringMatching(
+      /the server reported: .* answered 200: with an error in its stream: slow down/,
+    ),
   ])
 })
 

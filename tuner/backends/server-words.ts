@@ -49,6 +49,6 @@ export async function addServerWords(
   return {
     ...measurement,
     ...(detail !== undefined && { detail: `${detail}; ${words.message}` }),
-    caveats: [...caveats, `the server's own words: ${words.message}`],
+    caveats: [...caveats, `the server reported: ${words.message}`],
   }
 }

@@ -90,7 +90,7 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
     })
     return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
   }
-  const refused = /4 of 4 are longer than max-model-len 4096, the longest 5020 tokens/
+  const refused = /4 of 4 are longer than max-model-len 4096; the longest has 5020 tokens/
   expect(long('simulated')).toMatch(refused)
   expect(long('local')).not.toMatch(refused)
 })
@@ -98,7 +98,7 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
   expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(
-    /a model of the server, fitted to whole servers that others measured: nothing was launched/,
+    /continuous batching, fitted to published measurements of whole servers: nothing was launched/,
   )
   const stated = (server?: string, gpus = 'H100,L4') => {
     const text = noticesOf(

@@ -51,7 +51,7 @@ async function tryJob(
   if (code === undefined || code === 0) return
   throw new LaunchError(
     `the load generator's pod ended with exit code ${code}: ${tellingLine(said) ?? 'it printed nothing'}`,
-    `is tune the entry point of ${job.image}, and may user 1000 read it there? Another user: kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
+    `check that tune is the entry point of ${job.image} and that user 1000 can read it; set another user with kubernetes: {job: {spec: {securityContext: {runAsUser: N}}}}`,
     undefined,
     'experiment',
   )

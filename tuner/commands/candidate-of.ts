@@ -13,7 +13,7 @@ export function candidateOf(recommendation: Recommendation, trial: string | unde
     if (best) return best
     throw new UserError(
       `experiment ${experimentId}: ${conclusions[conclusion]}`,
-      'name a trial with --trial, or show it under another SLO: tune show --slo',
+      'choose a trial with --trial, or rank by another SLO: tune show --slo',
       exitCodeOf(recommendation),
     )
   }
@@ -23,7 +23,7 @@ export function candidateOf(recommendation: Recommendation, trial: string | unde
   const known = [best, ...alternatives].flatMap((c) => (c?.feasible ? [c.trial] : []))
   throw new UserError(
     `experiment ${experimentId} has no trial ${number} that serves`,
-    `those that do: ${known.join(', ') || 'none'}`,
+    `trials that serve: ${known.join(', ') || 'none'}`,
     exitCodes.usage,
   )
 }

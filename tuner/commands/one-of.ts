@@ -5,8 +5,8 @@ export function oneOf<T extends string>(value: string, allowed: readonly T[], fl
   const found = allowed.find((a) => a === value)
   if (found === undefined)
     throw new UserError(
-      `${flag} ${value} is not known`,
-      `one of ${allowed.join(', ')}`,
+      `${flag}: unknown value ${value}`,
+      `use one of ${allowed.join(', ')}`,
       exitCodes.usage,
     )
   return found

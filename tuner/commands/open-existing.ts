@@ -14,7 +14,7 @@ export function existingStore(path: string): void {
   if (existsSync(path)) return
   throw new UserError(
     `no trial store at ${path}`,
-    'name the store with --db, or run an experiment first: tune --model bert --slo 50ms',
+    'set the path of the store with --db, or run an experiment first: tune --model bert --slo 50ms',
     exitCodes.usage,
   )
 }
@@ -59,11 +59,11 @@ export function noSuchExperiment(
   const ids = known.slice(0, 5).map((e) => e.id)
   const hint =
     ids.length > 0
-      ? `there are: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}`
+      ? `the store has: ${ids.join(', ')}${known.length > 5 ? ', ... (tune list)' : ''}`
       : 'the store is empty'
   return new UserError(
     wanted === undefined
-      ? 'the store holds no experiment'
+      ? 'the store has no experiments'
       : `no experiment "${wanted}" in the store`,
     hint,
     exitCodes.usage,

@@ -26,19 +26,19 @@ export async function recommended(
   const wrong = (what: string) =>
     new UserError(
       `${idOrFile}: ${what}`,
-      'a recommendation.json as tune writes it, or --json prints it',
+      'use a recommendation.json of tune, or the output of --json',
       exitCodes.usage,
     )
   let json: unknown
   try {
     json = JSON.parse(text)
   } catch (error) {
-    throw wrong(`no JSON: ${(error as Error).message}`)
+    throw wrong(`is not JSON: ${(error as Error).message}`)
   }
   const read = recommendationDocument.safeParse(json)
   if (read.success) return read.data
   const faults = read.error.issues
     .slice(0, 5)
     .map(({ path, message }) => `${path.join('.') || 'document'}: ${message}`)
-  throw wrong(`is no recommendation: ${faults.join('; ')}`)
+  throw wrong(`is not a recommendation: ${faults.join('; ')}`)
 }

@@ -206,7 +206,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
   test('draws every configuration across its parameters, and the capacity around the best over the two parameters that are chosen', async () => {
     const figure = (named: RegExp) => its.page.getByRole('group', { name: named })
     await its.page.locator('#matters summary').click()
-    await figure(/configurations that served, a line each.*recommended: .*batch 32/).waitFor()
+    await figure(/configurations that served, one line each.*recommended: .*batch 32/).waitFor()
     await figure(/^Capacity along batchSize: 1: /).waitFor({ timeout: 60_000 })
     for (const [i, name] of ['cpuCores', 'batchSize'].entries()) {
       await its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).selectOption(name)
@@ -215,9 +215,9 @@ describeInChromium('the dashboard in Chromium', (its) => {
         .toBe(name)
     }
     await figure(/^Capacity over cpuCores and batchSize: most at /).waitFor({ timeout: 60_000 })
-    await figure(/configurations that served, a line each/).scrollIntoViewIfNeeded()
+    await figure(/configurations that served, one line each/).scrollIntoViewIfNeeded()
     const { x, y, width, height } = (await figure(
-      /configurations that served, a line each/,
+      /configurations that served, one line each/,
     ).boundingBox())!
     // Half way between the last two axes, on the recommended line.
     const opened = its.page.locator('dialog .outcome')
@@ -243,7 +243,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
       .getByText('Measured in both, this one and older-0001: 7 configurations')
       .waitFor()
     expect(await its.page.locator('#compare').textContent()).toContain(
-      'overlap: no certain difference',
+      'overlap: difference not certain',
     )
   })
 

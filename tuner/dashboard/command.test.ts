@@ -20,7 +20,7 @@ describe('tune dashboard', () => {
   test('says where it is, writes nothing, and ends with Ctrl-C', async () => {
     const before = statSync(sample.path).mtimeMs
     const { child, result, said } = box.start(['dashboard', '--db', sample.path, '--port', '0'])
-    await said('Ctrl-C ends it')
+    await said('Press Ctrl-C to stop')
     child.kill('SIGINT')
     const { code, stdout } = await result
     const url = stdout.trim()
@@ -57,6 +57,6 @@ describe('tune dashboard', () => {
     ])
     other.close()
     expect(code).toBe(1)
-    expect(stderr).toContain(`port ${port} is taken`)
+    expect(stderr).toContain(`port ${port} is in use`)
   })
 })

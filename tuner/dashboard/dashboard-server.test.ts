@@ -217,7 +217,7 @@ describe('what it serves', () => {
     expect((await get(`${path}/trials/4/log`)).body).toMatch(/^ready\n/)
     expect((await get(`${path}/trials/4/log`)).headers['content-type']).toMatch('text/plain')
     expect((await get(`${path}/trials/5/log`)).body).toContain('no log of a predictor')
-    expect((await get(`${path}/trials/1/log`)).body).toContain('kept no log')
+    expect((await get(`${path}/trials/1/log`)).body).toContain('has no log')
   })
 
   test.each([

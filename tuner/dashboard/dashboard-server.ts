@@ -106,7 +106,7 @@ export async function createDashboard(
       const make = Object.hasOwn(exported, params.file) ? exported[params.file] : undefined
       if (!make)
         throw new UserError(
-          `there is no "${params.file}" to take away: ${Object.keys(exported).join(', ')}`,
+          `there is no export "${params.file}": use ${Object.keys(exported).join(', ')}`,
         )
       const current = await watcher.current(params.id)
       const { type, text } = await make(current, questionOf(query.view, current.described), assets)

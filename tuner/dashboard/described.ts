@@ -91,5 +91,5 @@ function loadOf({ load: { arrivals, trialSeconds } }: Experiment): string {
     arrivals.kind === 'gamma'
       ? `gamma arrivals (CV ${arrivals.cv})`
       : `${arrivals.kind === 'poisson' ? 'Poisson' : arrivals.kind} arrivals`
-  return `${shape}, up to ${trialSeconds} s of load a trial`
+  return `${shape}, up to ${trialSeconds} s of load per trial`
 }

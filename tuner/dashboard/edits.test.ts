@@ -155,7 +155,7 @@ describe('what is written', () => {
     const running = await remove(sample.id)
     expect([running.statusCode, running.body]).toEqual([
       422,
-      expect.stringContaining('is being run by process'),
+      expect.stringContaining('is running experiment'),
     ])
     expect((await remove('older-0001')).statusCode).toBe(204)
     expect((await entries()).experiments.map(({ id }) => id)).toEqual([sample.id])

@@ -42,7 +42,7 @@ describeInChromium('the list of experiments, notes and tags', (its) => {
     expect(new URL(page.url()).searchParams.get('words')).toBe('older done')
 
     await page.getByRole('button', { name: 'Archive older-0001' }).click()
-    await page.getByText('None of the experiments is so.').waitFor()
+    await page.getByText('No experiment matches the filter.').waitFor()
     await page.getByLabel('show archived').check()
     await page.getByRole('button', { name: 'Restore older-0001' }).waitFor()
     const again = await its.newPage()

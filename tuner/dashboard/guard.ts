@@ -55,19 +55,19 @@ export function guard(server: FastifyInstance, token?: string): void {
       )
     const site = request.headers['sec-fetch-site']
     if (site !== undefined && site !== 'same-origin' && site !== 'none')
-      return refuse(reply, 403, 'other sites may not ask this server')
+      return refuse(reply, 403, 'requests from other sites are not allowed')
     const { origin } = request.headers
     if (origin !== undefined && origin !== `http://${request.headers.host}`)
-      return refuse(reply, 403, 'other sites may not ask this server')
+      return refuse(reply, 403, 'requests from other sites are not allowed')
     if (reads.has(request.method)) return
     if (token === undefined || !writes.has(request.method))
-      return refuse(reply, 405, 'the dashboard only reads')
-    if (origin === undefined) return refuse(reply, 403, 'writing must come from the page')
+      return refuse(reply, 405, 'the dashboard is read-only')
+    if (origin === undefined) return refuse(reply, 403, 'changes must come from the page')
     if (!mayWrite(request, token))
       return refuse(
         reply,
         403,
-        'this page was opened without the right to write: open the address that `tune dashboard` printed',
+        'this page may not make changes: open the address that `tune dashboard` printed',
       )
   })
 }

@@ -54,7 +54,7 @@ const question = z.object({
  */
 export function questionOf(text: unknown, { dashboard }: Described): WhatIf {
   if (text === undefined) return asMeasured(dashboard)
-  if (typeof text !== 'string') throw new MalformedRequest('view stands there more than once')
+  if (typeof text !== 'string') throw new MalformedRequest('view appears more than once')
   let data: unknown
   try {
     data = JSON.parse(text)

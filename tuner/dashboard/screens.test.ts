@@ -72,7 +72,7 @@ describeInChromium('the dashboard on screens, on paper and at its addresses', (i
   test('is readable in the dark', async () => {
     const ground = () => its.page.evaluate('getComputedStyle(document.body).backgroundColor')
     const light = await ground()
-    await its.page.getByRole('button', { name: 'Dark or light' }).click()
+    await its.page.getByRole('button', { name: 'Switch between dark and light' }).click()
     expect(await ground()).not.toBe(light)
   })
 

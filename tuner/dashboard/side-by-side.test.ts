@@ -7,8 +7,7 @@ import { document } from './samples.contract.ts'
 
 describeInChromium('side by side', (its) => {
   test('puts trials side by side: their load curves in one chart, what differs in bold, at an address', async () => {
-    const pick = (number: number) =>
-      its.page.getByLabel(`Put trial ${number} side by side with others`)
+    const pick = (number: number) => its.page.getByLabel(`Compare trial ${number} with others`)
     expect(await its.page.locator('#compare-trials').isHidden()).toBe(true)
     for (const number of [2, 3, 5]) await pick(number).check()
     const compared = its.page.locator('#compare-trials')
@@ -24,7 +23,7 @@ describeInChromium('side by side', (its) => {
     expect(await other.locator('#compare-trials thead').textContent()).toBe('trial 2trial 3trial 5')
     await other.close()
     await pick(3).uncheck()
-    await compared.getByRole('button', { name: 'Pick none' }).click()
+    await compared.getByRole('button', { name: 'Clear selection' }).click()
     await expect.poll(() => compared.isHidden()).toBe(true)
   })
 
@@ -60,13 +59,13 @@ describeInChromium('side by side', (its) => {
     await expect
       .poll(() => new URL(its.page.url()).searchParams.getAll('compare'))
       .toEqual(['older-0001', 'third-0001'])
-    await its.page.getByRole('button', { name: 'Compare no longer with older-0001' }).click()
+    await its.page.getByRole('button', { name: 'Remove older-0001 from the comparison' }).click()
     await its.page
       .locator('#compare thead', { hasText: /bert-7f3athird-0001/ })
       .first()
       .waitFor()
     expect(await its.page.locator('#compare').textContent()).not.toContain('older-0001: ')
-    await its.page.getByLabel('Put trial 2 side by side with others').check()
+    await its.page.getByLabel('Compare trial 2 with others').check()
     expect(await violationsOf(its.page)).toEqual([])
     await its.page.emulateMedia({ colorScheme: 'dark' })
     expect(await violationsOf(its.page), 'in the dark').toEqual([])

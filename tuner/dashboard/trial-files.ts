@@ -15,7 +15,7 @@ export function trialFiles(server: FastifyInstance, watcher: StoreWatcher): void
     async ({ params }, reply) => {
       const { trials } = await watcher.current(params.id)
       const trial = trials.find((t) => String(t.number) === params.number)
-      if (!trial?.logPath) throw new UserError(`trial ${params.number} kept no log`)
+      if (!trial?.logPath) throw new UserError(`trial ${params.number} has no log`)
       return reply.type('text/plain; charset=utf-8').send(await tailOf(trial.logPath))
     },
   )
@@ -48,9 +48,9 @@ const openFlags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLO
  */
 async function tailOf(path: string): Promise<string> {
   if (!/^predictor(-\d+)?\.log$/.test(basename(path)))
-    throw new UserError(`${basename(path)} is no log of a predictor`)
+    throw new UserError(`${basename(path)} is not a log of a predictor`)
   const handle = await open(path, openFlags).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ELOOP') throw new UserError(`${path} is a link, and links are not followed`)
+    if (error.code === 'ELOOP') throw new UserError(`${path} is a link, which tune does not follow`)
     throw new UserError(
       error.code === 'ENOENT'
         ? `the log is gone: ${path}`
@@ -59,7 +59,7 @@ async function tailOf(path: string): Promise<string> {
   })
   try {
     const about = await handle.stat()
-    if (!about.isFile()) throw new UserError(`${path} is no file`)
+    if (!about.isFile()) throw new UserError(`${path} is not a file`)
     const { size } = about
     const from = Math.max(0, size - logBytes)
     const { buffer, bytesRead } = await handle.read(

@@ -185,7 +185,7 @@ export class StoreWatcher {
       if (!record)
         throw new UserError(
           `there is no experiment ${feed.id} in the store`,
-          'see `tune list` for those there are',
+          '`tune list` lists all experiments',
         )
       if (
         feed.record?.state !== record.state ||

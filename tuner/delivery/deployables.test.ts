@@ -265,7 +265,7 @@ test.each([
   ['TensorFlow Serving', ':tensorflow:serving:request_count'],
   ['encoder on CPU', 'predictor_requests_total'],
   ['language model on vLLM', 'vllm:request_success_total'],
-  ['own command', 'no autoscaler: this server exports no request counter that is known here'],
+  ['own command', 'no autoscaler: this server exports no request counter that tune knows'],
   ['runs already', 'no autoscaler: the capacity of this server was not measured'],
 ] as const)('%s scales on %s', async (kind, signal) => {
   const { files } = await filesOf(kind, 'kubernetes', {})
@@ -522,7 +522,7 @@ test('the built-in predictor is deployed onto the GPU that it is given, in the p
   })
   expect(env).not.toHaveProperty('PRECISION')
   expect(text).toContain(
-    '# Note: precision = fp16 was tuned but is not set: ENGINE=tfjs computes in the precision of the model',
+    '# Note: precision = fp16 was tuned but is not set: ENGINE=tfjs uses the precision of the model',
   )
   expect((await envOf({ devices: 'cpu' }, { cpuCores: 2, batchSize: 8 })).env).not.toHaveProperty(
     'GPU',

@@ -226,7 +226,7 @@ export function containerOf(
           ? {}
           : {
               notes: [
-                `precision = ${precision} was tuned but is not set: ENGINE=${engine} computes in the precision of the model`,
+                `precision = ${precision} was tuned but is not set: ENGINE=${engine} uses the precision of the model`,
               ],
             }),
         tunedEnv: Object.keys(configuration).map(environmentName),

@@ -31,10 +31,10 @@ test('a certificate of its own is shown with its key, from the file as from flag
     expect.stringMatching(/key without its certificate/),
   ])
   expect(problemLines(() => loadFile(of('tls: {cert: client.pem, key: empty.pem}')))).toEqual([
-    expect.stringMatching(/empty\.pem holds no key/),
+    expect.stringMatching(/empty\.pem contains no key/),
   ])
   expect(problemLines(() => loadFile(of('ca: client.pem, tls: {ca: client.pem}')))).toEqual([
-    expect.stringMatching(/ca stands twice/),
+    expect.stringMatching(/ca appears twice/),
   ])
 })
 
@@ -44,7 +44,7 @@ test.each([
   ['unix:/run/x.sock', 'grpc-v2', undefined],
   ['http://gw/ml/prod', 'tfserving', undefined],
   ['grpc://gw/ml/prod', 'grpc-v2', "--url 'grpc://gw/ml/prod' has the path /ml/prod"],
-  ['unix:', 'oip-v2', "--url 'unix:' is no http URL"],
+  ['unix:', 'oip-v2', "--url 'unix:' is not an http URL"],
 ])('a server at %s, asked by %s', (url, protocol, problem) => {
   const read = () => load({ model: 'm', slo: '50ms', url, protocol, path: '/predict' })
   if (problem === undefined) expect(read().predictor).toMatchObject({ url })

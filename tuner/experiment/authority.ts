@@ -17,9 +17,9 @@ function readPem(path: string, what: string, kind: 'CERTIFICATE' | 'PRIVATE KEY'
     throw new Error(`${what} cannot be read: ${(error as Error).message}`)
   }
   if (!new RegExp(`-----BEGIN [A-Z ]*${kind}-----`).test(pem))
-    throw new Error(`${path} holds no ${kind.toLowerCase().replace('private ', '')}`)
+    throw new Error(`${path} contains no ${kind.toLowerCase().replace('private ', '')}`)
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem))
-    throw new Error(`${path} is encrypted: openssl pkey -in ${path} -out plain.key`)
+    throw new Error(`${path} is encrypted: decrypt it with openssl pkey -in ${path} -out plain.key`)
   return pem
 }
 
@@ -37,14 +37,13 @@ export function readClientPair(
   try {
     createSecureContext({ cert, key })
   } catch (error) {
-    throw new Error(
-      `${certPath} and ${keyPath} do not belong together: ${(error as Error).message}`,
-    )
+    throw new Error(`${certPath} and ${keyPath} do not match: ${(error as Error).message}`)
   }
   return { cert, key }
 }
 
-export const pairHint = 'name both, PEM: tls: {cert: client.pem, key: client.key} (--cert, --key)'
+export const pairHint =
+  'set both PEM files: tls: {cert: client.pem, key: client.key} (--cert, --key)'
 
 /**
  * What is wrong with saying how certificates are checked, for a URL that shows none; undefined for
@@ -56,8 +55,8 @@ export const noCertificate = (
   /^(https|grpcs):/i.test(url ?? '')
     ? undefined
     : {
-        what: `${url} has no certificate to check`,
-        hint: 'TLS is https://, for a gRPC protocol grpcs:// too',
+        what: `${url} uses no TLS, so there is no certificate to check`,
+        hint: 'use https://, or grpcs:// for a gRPC protocol',
       }
 
 /** Of a server that runs already. */
@@ -85,7 +84,7 @@ export function resolveTls({
   const plain = noCertificate(url)
   if (plain !== undefined) report(given, plain.what, plain.hint)
   if (tls.ca !== undefined && entries.predictor?.ca !== undefined)
-    report(caKey, 'ca stands twice', 'keep one of ca and tls.ca')
+    report(caKey, 'ca appears twice', 'use only one of ca and tls.ca')
   if ((cert === undefined) !== (key === undefined))
     report(
       ['predictor', 'tls', cert === undefined ? 'key' : 'cert'],
@@ -106,7 +105,7 @@ export function resolveTls({
   return {
     insecureSkipVerify,
     ...(caPath !== undefined && {
-      ca: read(caKey, 'a file of certificates, PEM', () => readAuthority(caPath)),
+      ca: read(caKey, 'a PEM file of certificates', () => readAuthority(caPath)),
       caPath,
     }),
     ...(certPath !== undefined &&

@@ -55,8 +55,8 @@ describe('what holds', () => {
 describe('what is refused, and where', () => {
   test.each([
     ['', 0, 'the condition is empty'],
-    ['batchSize <=', 12, 'the condition ends too early'],
-    ['batchSize <= qeueLimit', 13, "'qeueLimit' is no parameter"],
+    ['batchSize <=', 12, 'the condition is incomplete'],
+    ['batchSize <= qeueLimit', 13, "'qeueLimit' is not a parameter"],
     ['batchSize <= queueLimit queueLimit', 24, "unexpected 'queueLimit'"],
     ['batchSize', 0, 'expected a comparison, found a number'],
     ['gpu > 3', 4, "'>' compares a string with a number"],
@@ -69,7 +69,7 @@ describe('what is refused, and where', () => {
     ['gpu not T4', 4, "'not' without 'in'"],
     ['gpu in []', 8, "unexpected ']'"],
     ['batchSize ** 2 > 1', 11, "unexpected '*'"],
-    ["constructor == 'x'", 0, "'constructor' is no parameter"],
+    ["constructor == 'x'", 0, "'constructor' is not a parameter"],
   ])('%j', (text, offset, message) => {
     const error = failure(text)
     expect(error.message).toBe(message)

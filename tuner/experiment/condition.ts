@@ -59,10 +59,14 @@ function tokens(text: string): Token[] {
     throw new ConditionError(
       `a condition of ${end} characters`,
       0,
-      `up to ${mostLetters} are read; several conditions may be given, and all must hold`,
+      `use at most ${mostLetters}; write several conditions instead, which must all hold`,
     )
   if (end === 0)
-    throw new ConditionError('the condition is empty', 0, "write e.g. 'batchSize <= queueSize'")
+    throw new ConditionError(
+      'the condition is empty',
+      0,
+      "write, for example, 'batchSize <= queueSize'",
+    )
   let at = 0
   while (at < end) {
     tokenPattern.lastIndex = at
@@ -136,7 +140,7 @@ class ConditionParser {
         rest.at,
         "join conditions with 'and' or 'or'",
       )
-    return this.need(expression, 'boolean', "a condition compares, e.g. 'batchSize <= 32'")
+    return this.need(expression, 'boolean', "write a comparison, such as 'batchSize <= 32'")
   }
 
   private peek = () => this.tokens[this.position]!
@@ -176,7 +180,7 @@ class ConditionParser {
     const sign = this.take('not', '!')
     if (!sign) return this.chain()
     const inner = this.nested(sign.at, () =>
-      this.need(this.not(), 'boolean', "'not' stands before a comparison in parentheses"),
+      this.need(this.not(), 'boolean', "write 'not' before a comparison in parentheses"),
     )
     return { type: 'boolean', at: sign.at, of: (c) => !inner.of(c) }
   }
@@ -222,7 +226,7 @@ class ConditionParser {
       throw new ConditionError(
         `'${sign.text}' needs numbers`,
         sign.at,
-        'texts are compared with == and !=',
+        'compare texts with == or !=',
       )
   }
   private membership(first: Expression, negated: boolean): Expression {
@@ -279,9 +283,9 @@ class ConditionParser {
     if (token.kind === 'string') return { type: 'string', at: token.at, of: () => token.text }
     if (token.kind === 'name') return this.named(token)
     throw new ConditionError(
-      token.kind === 'end' ? 'the condition ends too early' : `unexpected '${token.text}'`,
+      token.kind === 'end' ? 'the condition is incomplete' : `unexpected '${token.text}'`,
       token.at,
-      'a number, a name or a text belongs here',
+      'write a number, a name or a text here',
     )
   }
   private named(token: Token): Expression {
@@ -297,7 +301,7 @@ class ConditionParser {
     )
     if (isValue) return { type: 'string', at: token.at, of: () => token.text }
     throw new ConditionError(
-      `'${token.text}' is no parameter`,
+      `'${token.text}' is not a parameter`,
       token.at,
       namesNear(token.text, [...this.names.keys()]),
       'no-parameter',
@@ -316,7 +320,7 @@ class ConditionParser {
   }
   private nested<T>(at: number, inner: () => T): T {
     if (++this.depth > maxDepth)
-      throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'write it flatter')
+      throw new ConditionError(`nested more than ${maxDepth} deep`, at, 'use fewer parentheses')
     const result = inner()
     this.depth--
     return result

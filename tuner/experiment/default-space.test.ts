@@ -72,7 +72,7 @@ describe('the space', () => {
           '  depth: {values: 1..4, category: env, when: mode == 1}\n  mode: {values: 1..2, category: env}',
         ),
       ),
-    ).toEqual(["e.yaml:4:46 'mode == 1': 'mode' is no parameter (character 1)"])
+    ).toEqual(["e.yaml:4:46 'mode == 1': 'mode' is not a parameter (character 1)"])
   })
 
   test('with and without a GPU in one space, the share depends on there being one', () => {
@@ -85,30 +85,36 @@ describe('the space', () => {
   test('a large space that no configuration fits is found empty, one that few fit is not', () => {
     const large = '  a: {kind: float, min: 0, max: 1, category: env}\nconstraints:\n'
     expect(problemLines(() => space(`${large}  - a > 2`))).toEqual([
-      "e.yaml:6:3 the space is empty: none of 20000 configurations drawn from it keeps 'a > 2'",
+      "e.yaml:6:3 the space is empty: none of 20000 sampled configurations satisfies 'a > 2'",
     ])
     expect(space(`${large}  - a > 0.9`).space.constraints).toHaveLength(1)
   })
 
   test.each([
-    ['{sequenceLength: 64..1024}', 'sequenceLength: 1024 tokens, but bert-base takes 512'],
-    ['{imageSize: [224]}', 'imageSize means nothing for bert-base'],
+    [
+      '{sequenceLength: 64..1024}',
+      'sequenceLength: 1024 tokens, but bert-base supports at most 512',
+    ],
+    ['{imageSize: [224]}', 'imageSize has no effect on bert-base'],
     [
       '{gpu: [A100-40GB, T4], migProfile: [1g.5gb, 9g.1gb]}',
       'migProfile: none of A100-40GB, T4 has the profile 9g.1gb',
     ],
     ['{precision: [fp16, fp7]}', "precision: unknown precision 'fp7'"],
-    ['{gpuMemoryPercent: [50]}\ndevices: cpu', 'gpuMemoryPercent means nothing without a GPU'],
+    ['{gpuMemoryPercent: [50]}\ndevices: cpu', 'gpuMemoryPercent has no effect without a GPU'],
     ['{workers: {kind: int, values: [1, x], category: env}}', "workers: 'x' is not a number"],
-    ['{workers: {min: 0, max: 4, scale: log, category: env}}', 'workers: a log scale from 0'],
+    [
+      '{workers: {min: 0, max: 4, scale: log, category: env}}',
+      'workers: a log scale that starts at 0',
+    ],
     ['{workers: {min: 4, max: 1, category: env}}', 'workers: min 4 is above max 1'],
-    ['{workers: {values: [1], max: 1, category: env}}', "workers: 'max' beside 'values'"],
+    ['{workers: {values: [1], max: 1, category: env}}', "workers: both 'max' and 'values'"],
     ['{batchSize: 1.5..4}', 'batchSize: 1.5 is not a whole number'],
     ['{gpu: 1..4}', 'gpu: a range of names'],
-    ['{1st: [1, 2]}', "'1st' is no name of a parameter"],
+    ['{1st: [1, 2]}', "'1st' is not a valid parameter name"],
     [
       '{mode: {values: [a, b], category: env, features: {a: [1]}}}',
-      'mode: no features for b, or not as many as for the others',
+      'mode: no features for b, or a different number than for the others',
     ],
   ])('%s is refused', (text, problem) => {
     expect(
@@ -141,7 +147,7 @@ describe('the space', () => {
     const text = 'model: bert\nslo: 50ms\npredictor: {url: http://127.0.0.1:8000}\n'
     expect(loadFile(`${text}pin: {cpuCores: 2, gpu: T4}`).pins).toEqual({ cpuCores: 2, gpu: 'T4' })
     expect(problemLines(() => loadFile(`${text}space: {batchSize: 1..4}`))).toEqual([
-      'e.yaml:4:20 batchSize: a server that runs already cannot be given values',
+      'e.yaml:4:20 batchSize: tune cannot set parameters of a running server',
     ])
   })
 
@@ -149,7 +155,7 @@ describe('the space', () => {
     const text =
       'model: bert\nslo: 50ms\npredictor: {command: "serve --port ${port} --b ${batch}"}\n'
     expect(problemLines(() => loadFile(`${text}space: {workers: 1..4, batchSize: 1..4}`))).toEqual([
-      expect.stringContaining('parameter batchSize (server) reaches the predictor nowhere'),
+      expect.stringContaining('parameter batchSize (server) never reaches the predictor'),
       'e.yaml:3:22 predictor.command: unknown placeholder ${batch}',
     ])
   })

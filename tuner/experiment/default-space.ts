@@ -144,8 +144,8 @@ export function buildSpace(
   if (tooMany)
     report(
       ['space'],
-      `${all.length} parameters: a search is of at most ${mostParameters}`,
-      'leave out those that matter least; what is fixed goes into the predictor itself',
+      `${all.length} parameters exceed the maximum of ${mostParameters}`,
+      'remove the least important ones, and put fixed values into the predictor',
     )
   // The rest are not looked at: there may be thousands.
   const names = all.slice(0, mostParameters)
@@ -251,14 +251,18 @@ function checkName(
     ]),
   ]
   if (!/^[A-Za-z_][\w.-]*$/.test(name)) {
-    report(at, `'${name}' is no name of a parameter`, 'letters, digits, _ . - and no digit first')
+    report(
+      at,
+      `'${name}' is not a valid parameter name`,
+      'use letters, digits, _ . and -, and do not start with a digit',
+    )
     return false
   }
   if (setting.predictor === 'url' && declared) {
     report(
       at,
-      `${name}: a server that runs already cannot be given values`,
-      'pin what it runs on (pin: {cpuCores: 2, gpu: T4}), or give a command that starts it',
+      `${name}: tune cannot set parameters of a running server`,
+      'pin the resources it runs on (pin: {cpuCores: 2, gpu: T4}), or set a command that starts it',
     )
     return false
   }
@@ -268,7 +272,7 @@ function checkName(
     report(
       at,
       `'${name}' looks like ${meant}`,
-      `write ${meant}, or say category: env if ${name} is a parameter of your own`,
+      `write ${meant}, or add category: env if ${name} is your own parameter`,
     )
   if (knownParameter(name) || own) return meant === undefined
   if (!declared) report(at, `no parameter is called '${name}'`, namesNear(name, candidates))
@@ -276,7 +280,7 @@ function checkName(
     report(
       at,
       `the built-in predictor has no parameter '${name}'`,
-      `${namesNear(name, candidates).replace(/\?$/, '')}; or say category: env to hand it over as an environment variable`,
+      `${namesNear(name, candidates).replace(/\?$/, '')}; or add category: env to pass it as an environment variable`,
     )
   return false
 }
@@ -368,7 +372,7 @@ function checkCores(parameter: Parameter, cpuCores: number, at: Path, report: Re
     report(
       at,
       `cpuCores: ${highest} cores, but this machine has ${cpuCores}`,
-      'ask for fewer, or use --backend simulated or kubernetes',
+      'use fewer, or use --backend simulated or kubernetes',
     )
 }
 
@@ -504,8 +508,8 @@ function checkNotEmpty(space: SearchSpace, report: Report): void {
       )
   if (sample.some((configuration) => satisfiesConstraints(space, configuration))) return
   const which = whole
-    ? `none of its ${sample.length} configurations keeps`
-    : `none of ${drawn} configurations drawn from it keeps`
+    ? `none of its ${sample.length} configurations satisfies`
+    : `none of ${drawn} sampled configurations satisfies`
   const alone = space.constraints.filter(
     (constraint) => !sample.some((configuration) => constraint.holds(configuration)),
   )

@@ -38,8 +38,8 @@ export function checkNoSecretChoices({ entries, report }: Context, space: Search
     const at = Object.hasOwn(entries.pin ?? {}, parameter.name) ? 'pin' : 'space'
     report(
       [at, parameter.name],
-      `${parameter.name} has a secret among its values`,
-      'a secret is not tuned: put it into predictor.env',
+      `the values of ${parameter.name} contain a secret`,
+      'a secret cannot be tuned: put it into predictor.env',
     )
   }
 }
@@ -58,8 +58,8 @@ export function checkGpus(
     for (const name of said('gpu') ? [] : ofGpus.filter(said))
       report(
         Object.hasOwn(entries.space ?? {}, name) ? ['space', name] : ['pin', name],
-        `${name} means nothing without a GPU`,
-        'say which GPU: --gpus T4, or leave it out',
+        `${name} has no effect without a GPU`,
+        'set the GPU, as in --gpus T4, or leave the parameter out',
       )
     return
   }
@@ -71,7 +71,7 @@ export function checkGpus(
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')
   if (devicesUsed === 'cpu' && names.length > 0 && entries.devices === 'cpu')
-    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'leave one of the two out')
+    report(at, `GPUs (${names.join(', ')}) with devices: cpu`, 'remove one of them')
   checkMigProfiles(report, space, names, own.gpus)
   for (const name of names) {
     if (!book.gpus[name]) reportUnpriced(report, at, name, names, book)
@@ -81,7 +81,7 @@ export function checkGpus(
       report(
         at,
         `this machine has no GPU ${name}`,
-        `it has ${here.map((offer) => offer.name).join(', ')}; --devices emulated emulates others`,
+        `it has ${here.map((offer) => offer.name).join(', ')}; use --devices emulated to emulate others`,
       )
   }
   if (held && !around.stored) checkCount(report, space, here)
@@ -96,7 +96,7 @@ function reportUnpriced(
 ): void {
   const others = names.filter((other) => book.gpus[other])
   const hint = unpricedHint(name, book, providersWith(name, book))
-  const without = others.length === 0 ? '' : `; or leave it out: --gpus ${others.join(',')}`
+  const without = others.length === 0 ? '' : `; or leave the GPU out: --gpus ${others.join(',')}`
   report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
 
@@ -141,8 +141,8 @@ function checkCount(report: Report, space: SearchSpace, here: readonly GpuOffer[
   if (asked > most)
     report(
       ['space', 'gpus'],
-      `gpus: ${asked} GPUs of a replica, but this machine has ${most}`,
-      'ask for fewer',
+      `gpus: ${asked} GPUs per replica, but this machine has ${most}`,
+      'use fewer',
     )
 }
 
@@ -165,8 +165,8 @@ export function checkSequences(
   const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
   report(
     [at, 'maxNumSeqs'],
-    `maxNumSeqs: ${asked} sequences, but llama.cpp takes ${mostGgufSequences}`,
-    'ask for fewer',
+    `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${mostGgufSequences}`,
+    'use fewer',
   )
 }
 
@@ -191,7 +191,7 @@ function checkMigProfiles(
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
       known.length > 0
         ? namesNear(profile, [...new Set(known)])
-        : 'MIG is on A30, A100, H100 and later',
+        : 'only A30, A100, H100 and later GPUs support MIG',
     )
 }
 
@@ -211,7 +211,7 @@ export function checkArchitecture(
     report(
       ['model', 'version'],
       'a version of a model without files',
-      'give the path of the folder with its version folders',
+      'set the path of the folder with the version folders',
     )
   // A server of one's own that is told the name in the body may have it of any form:
   // meta-llama/Llama-3.1-8B, llama3:8b.
@@ -222,15 +222,15 @@ export function checkArchitecture(
   if (inUrl && !/^[^/:\s]+$/.test(model.name))
     report(
       ['model', 'name'],
-      `'${model.name}' cannot be a name in a URL`,
-      'no slash, colon or space',
+      `'${model.name}' cannot be used in a URL`,
+      'remove slashes, colons and spaces',
     )
   if (predictor.kind !== 'builtin' || (model.path !== undefined && devicesUsed !== 'emulated'))
     return
   const nearest =
     model.path === undefined
       ? ''
-      : '; emulating your own model needs the architecture nearest to it: architecture: bert-base'
+      : '; to emulate your own model, set the most similar architecture: architecture: bert-base'
   try {
     const architecture = architectureOf(model.architecture, own.architectures)
     checkInputs(report, architecture, space)
@@ -239,8 +239,8 @@ export function checkArchitecture(
       return
     report(
       ['model'],
-      `the built-in predictor cannot run '${model.architecture}' for real`,
-      `it can emulate it (--devices emulated), and runs ${modelNames.join(', ')}, or a model by its path`,
+      `the built-in predictor cannot run '${model.architecture}' on real hardware`,
+      `emulate it (--devices emulated), or use ${modelNames.join(', ')} or the path of a model`,
     )
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error
@@ -249,19 +249,19 @@ export function checkArchitecture(
       report(
         ['model', 'path'],
         unread.message,
-        'or name the architecture nearest to it: architecture: bert-base',
+        'or set the most similar architecture: architecture: bert-base',
       )
     else if (onHub)
       report(
         ['model'],
-        `'${model.name}' is a name on the Hub: what the built-in predictor models goes by its architecture`,
-        `${error.hint ?? ''} Others by their config.json: --model FOLDER/config.json. tune spec --model-uri ${model.name} deploys its weights`,
+        `'${model.name}' is a name on the Hub, but the built-in predictor needs an architecture`,
+        `${error.hint ?? ''} For other architectures, use --model FOLDER/config.json. tune spec --model-uri ${model.name} deploys the weights`,
       )
     else
       report(
         ['model'],
         `unknown model '${model.architecture}'`,
-        `${error.hint ?? ''}${nearest || '; any other transformer by its config.json: --model FOLDER/config.json'}`,
+        `${error.hint ?? ''}${nearest || '; for any other transformer, use its config.json: --model FOLDER/config.json'}`,
       )
   }
 }
@@ -280,10 +280,10 @@ function checkWeights(
     return
   report(
     ['model'],
-    `its config.json says that the weights are quantised (${quantizedBy}), and nothing here does: they would be taken for 16 bits`,
+    `its config.json declares quantised weights (${quantizedBy}), but the experiment sets no quantization, so tune would assume 16 bits`,
     (quantizations as readonly string[]).includes(quantizedBy)
-      ? `--pin quantization=${quantizedBy}`
-      : 'no such weights are modelled; near to them may be --pin quantization=awq (4.25 bits a weight) or fp8 (8 bits), and quantization=none takes them for 16 bits',
+      ? `add --pin quantization=${quantizedBy}`
+      : 'such weights are not modelled; the closest may be --pin quantization=awq (4.25 bits per weight) or fp8 (8 bits); quantization=none assumes 16 bits',
   )
 }
 
@@ -328,19 +328,19 @@ function checkInputs(report: Report, architecture: Architecture, space: SearchSp
     if ((generates ? tensorParameters : languageParameters).has(name))
       report(
         ['space', name],
-        `${name} means nothing for ${architecture.name}`,
+        `${name} has no effect on ${architecture.name}`,
         generates
-          ? `a language model has ${[...languageParameters].join(', ')}`
-          : 'it is for language models; batchSize is what batches here',
+          ? `parameters of language models are ${[...languageParameters].join(', ')}`
+          : 'it applies to language models; use batchSize for this model',
       )
     const sized = { imageSize: 'image', sequenceLength: 'text' }[name]
     if (sized !== undefined && (sized !== takes || fixed !== undefined))
       report(
         ['space', name],
-        `${name} means nothing for ${architecture.name}`,
+        `${name} has no effect on ${architecture.name}`,
         sized === takes
-          ? `its file fixes it at ${fixed}; export it with that axis open`
-          : `it takes ${{ text: 'text: sequenceLength', image: 'images: imageSize', tensor: 'tensors of its own' }[takes]}`,
+          ? `the model file fixes it at ${fixed}; export the model with a dynamic axis`
+          : `its input is ${{ text: 'text: use sequenceLength', image: 'images: use imageSize', tensor: 'tensors of fixed size' }[takes]}`,
       )
     if (
       architecture.kind === 'convnet' ||
@@ -353,8 +353,8 @@ function checkInputs(report: Report, architecture: Architecture, space: SearchSp
     if (longest > architecture.maxSequenceLength)
       report(
         ['space', name],
-        `sequenceLength: ${longest} tokens, but ${architecture.name} takes ${architecture.maxSequenceLength}`,
-        'ask for fewer',
+        `sequenceLength: ${longest} tokens, but ${architecture.name} supports at most ${architecture.maxSequenceLength}`,
+        'use fewer',
       )
   }
 }

@@ -300,7 +300,7 @@ export function originsOf(
   const reasons: Record<string, string | undefined> = {
     name: 'the model',
     'model.architecture': 'the name',
-    objective: entries.demand === undefined ? 'no demand' : 'a demand is given',
+    objective: entries.demand === undefined ? 'no demand' : 'there is a demand',
     'load.timeout': '10 times the SLO, at least 2s',
     'predictor.engine': devicesUsed === 'emulated' ? 'no GPU is used' : undefined,
     'space.cpuCores': document.backend === 'local' ? 'cores of this machine' : undefined,

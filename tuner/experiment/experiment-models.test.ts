@@ -57,7 +57,7 @@ test('limits of a stream ask by the protocol that streams where none is said', (
 
 test.each([
   ['berd', "unknown model 'berd'"],
-  ['a b', "'a b' cannot be a name in a URL"],
+  ['a b', "'a b' cannot be used in a URL"],
 ])('%s is none', (model, what) =>
   expect(problemLines(() => load({ ...bert, model }))[0]).toContain(what),
 )
@@ -101,12 +101,12 @@ test('weights that a config.json says are quantised are not taken for 16 bits, u
   }
   expect(problemsOf(() => loaded('awq'))).toMatchObject([
     {
-      what: expect.stringContaining('the weights are quantised (awq)'),
-      hint: '--pin quantization=awq',
+      what: expect.stringContaining('declares quantised weights (awq)'),
+      hint: 'add --pin quantization=awq',
     },
   ])
   expect(problemsOf(() => loaded('mxfp4'))).toMatchObject([
-    { hint: expect.stringContaining('no such weights are modelled') },
+    { hint: expect.stringContaining('such weights are not modelled') },
   ])
   expect(loaded('awq', { pin: ['quantization=awq'] }).pins).toMatchObject({ quantization: 'awq' })
 })
@@ -114,6 +114,6 @@ test('weights that a config.json says are quantised are not taken for 16 bits, u
 test('what only emulation knows is not run for real', () => {
   expect(load({ ...bert, model: 'llama-3.1-8b' }).devicesUsed).toBe('emulated')
   expect(problemLines(() => load({ ...bert, model: 'llama-3.1-8b', devices: 'cpu' }))).toEqual([
-    "--model the built-in predictor cannot run 'llama-3.1-8b' for real",
+    "--model the built-in predictor cannot run 'llama-3.1-8b' on real hardware",
   ])
 })

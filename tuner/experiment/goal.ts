@@ -25,13 +25,13 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
   const limits = limitsOf(entry)
   const ofClasses = classLimits(context, limits.length > 0)
   if (limits.length === 0 && ofClasses.length === 0 && !broken.has('slo'))
-    report(['slo'], 'no SLO', 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file')
+    report(['slo'], 'no SLO', 'set a latency limit: --slo 50ms, or `slo: 50ms` in the file')
   const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
   if (maxErrorRate >= 1)
     report(
       ['slo', 'errorRate'],
-      'an error rate of 100 % lets every request fail',
-      `write e.g. ${defaults.errorRate}`,
+      'an error rate of 100 % allows every request to fail',
+      `write, for example, ${defaults.errorRate}`,
     )
   for (const { metric } of limits)
     if (latencyMetrics[metric].streamed && !streams)
@@ -43,7 +43,7 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
   // A request could keep the one and miss the other of two limits of one latency.
   const metric = entry.metric ?? 'e2e'
   if (limit !== undefined && entry[metric] !== undefined)
-    report(['slo', 'limit'], `two limits of ${metric}`, 'keep the stricter one')
+    report(['slo', 'limit'], `two limits for ${metric}`, 'use only the stricter one')
   const written = [...limits, ...ofClasses]
   const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
   const classes = Object.keys(entries.load?.payload?.classes ?? {})
@@ -59,7 +59,7 @@ export function resolveHeadroom({ entries, report }: Context): number {
     report(
       ['headroom'],
       'a headroom of 100 % leaves no capacity',
-      `write less, e.g. ${defaults.headroom}`,
+      `write less, for example ${defaults.headroom}`,
     )
   return headroom
 }
@@ -77,31 +77,31 @@ export function resolveObjective(
   if (demand !== undefined && asks !== 'demand')
     report(
       ['demand'],
-      `a demand does nothing for the objective ${kind}`,
+      `the objective ${kind} does not use a demand`,
       `leave the demand out, or use objective ${listKindsRequiring('demand').join(' or ')}`,
     )
   if (maxPricePerHour !== undefined && asks !== 'price bound')
     report(
       ['maxPricePerHour'],
-      `a price bound does nothing for the objective ${kind}`,
+      `the objective ${kind} does not use a price bound`,
       `use it with --objective ${bounded}`,
     )
   if (asks === 'demand' && demand === undefined && !broken.has('demand'))
     report(
       ['objective'],
       `${kind} needs a demand`,
-      'say how many requests per second: --rps 500, or `demand: 500 rps`',
+      'set the requests per second: --rps 500, or `demand: 500 rps`',
     )
   if (asks === 'price bound' && maxPricePerHour === undefined && !broken.has('maxPricePerHour'))
     report(
       ['objective'],
-      `${kind} needs a bound of the price`,
-      'say how much: --max-price $2, or `maxPricePerHour: $2`',
+      `${kind} needs a price bound`,
+      'set it: --max-price $2, or `maxPricePerHour: $2`',
     )
   if (objectiveMetric !== undefined && asks !== 'metric')
     report(
       ['objectiveMetric'],
-      `a metric does nothing for the objective ${kind}`,
+      `the objective ${kind} does not use a metric`,
       `use it with objective ${listKindsRequiring('metric').join(' or ')}`,
     )
   const metric = asks === 'metric' ? rankedMetric({ entries, report, broken }) : undefined
@@ -135,22 +135,22 @@ function rankedMetric({
       ['objective'],
       `${objective} needs a metric`,
       texts.length === 0
-        ? 'say which of the server is read: `metrics: queue_depth`'
-        : `say which: \`objectiveMetric: ...\`, or --objective-metric: ${texts.join(', ')}`,
+        ? 'set a metric of the server: `metrics: queue_depth`'
+        : `choose one with \`objectiveMetric: ...\` or --objective-metric: ${texts.join(', ')}`,
     )
   else if (only === undefined)
     report(
       ['objectiveMetric'],
-      `no ${objectiveMetric} among metrics`,
+      `metrics do not include ${objectiveMetric}`,
       texts.length === 0
         ? `add it: \`metrics: ${objectiveMetric}\``
-        : `there are ${texts.join(', ')}: name one of them, or add it to metrics`,
+        : `choose one of ${texts.join(', ')}, or add it to metrics`,
     )
   else
     report(
       ['objectiveMetric'],
-      `several of metrics are called ${objectiveMetric}`,
-      `name one with its labels: ${texts.join(', ')}`,
+      `several metrics have the name ${objectiveMetric}`,
+      `choose one with its labels: ${texts.join(', ')}`,
     )
   return objectiveMetric ?? ''
 }

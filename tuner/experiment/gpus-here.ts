@@ -97,8 +97,8 @@ export function checkVisibility(report: Report, env: Readonly<Record<string, str
   for (const name of visibilityVariables.filter((variable) => Object.hasOwn(env, variable)))
     report(
       ['predictor', 'env', name],
-      `${name}: a trial is given its GPU, and this would name another`,
-      `to leave tune some of the GPUs, set it around tune itself: ${name}=${env[name]} tune ...; --devices cpu leaves it none`,
+      `${name}: tune assigns the GPU of each trial, and this would select another`,
+      `to limit the GPUs that tune uses, set it for tune itself: ${name}=${env[name]} tune ...; to use none, add --devices cpu`,
     )
 }
 
@@ -108,7 +108,7 @@ export function checkVisibility(report: Report, env: Readonly<Record<string, str
  */
 export function shareHint(names: readonly string[]): string {
   const told =
-    '${gpuMemoryFraction} in the command, env or a file tells a server its share of the memory'
+    '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
   return names.every((name) => vendorOf(name) === 'amd')
     ? told
     : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
@@ -129,7 +129,7 @@ export function divisionNotices(
   const leftOut = known.flatMap(({ name, unknownSlices }) =>
     unknownSlices.length > 0
       ? [
-          `MIG ${unknownSlices.join(', ')} of ${name}: here and not used, for no such profile of it is known`,
+          `MIG ${unknownSlices.join(', ')} of ${name} is not used, because tune does not know this profile`,
         ]
       : [],
   )
@@ -152,16 +152,16 @@ function shareNotices(
     )
     const mig =
       capable.length > 0
-        ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} would be tuned by their names`
+        ? `; MIG slices of ${capable.map(({ name }) => name).join(', ')} could be tuned by their names`
         : ''
     const names = wholes.map(({ name }) => name)
     return [
-      `Whole GPUs alone: nothing here enforces a share of ${names.join(', ')}. What would: ${shareHint(names)}${mig}`,
+      `Only whole GPUs are tuned, because nothing on this machine enforces a share of ${names.join(', ')}. To tune shares: ${shareHint(names)}${mig}`,
     ]
   }
   return bound === 'server' && shared
     ? [
-        "Shares of a GPU bound its memory alone, by the server's own limit: each was measured with all of the GPU's compute, which neighbours would share",
+        "Shares of a GPU limit only its memory, by the server's own limit: each trial had the whole compute of the GPU, which neighbours would share",
       ]
     : []
 }
@@ -180,7 +180,7 @@ export function reportUnknown(
     report(
       ['gpuCatalogue'],
       `this machine's GPU '${name}' is not in the catalogue`,
-      `describe it with --gpu-catalogue FILE, dense peaks as its datasheet has them: '${name}': {memoryGiB: ${memoryGiB}, bandwidthGBs: 900, peakTflops: {fp32: 40, fp16: 160}}, and its price with --prices FILE: gpus: {'${name}': 1.20}; or leave it out: --devices cpu`,
+      `describe it with --gpu-catalogue FILE, with the dense peaks of its datasheet: '${name}': {memoryGiB: ${memoryGiB}, bandwidthGBs: 900, peakTflops: {fp32: 40, fp16: 160}}, and price it with --prices FILE: gpus: {'${name}': 1.20}; or use no GPU: --devices cpu`,
     )
   }
 }
@@ -191,5 +191,5 @@ const unknownNotices = (offers: readonly GpuOffer[], ownGpus: readonly Gpu[]): s
     .filter(({ name }) => !isKnownGpu(name, ownGpus))
     .map(
       ({ name }) =>
-        `${name} is here and not used: it is not in the catalogue; describe it with --gpu-catalogue FILE`,
+        `${name} is not used, because it is not in the catalogue; describe it with --gpu-catalogue FILE`,
     )

@@ -15,4 +15,4 @@ export function headerOf(
 
 /** What is said of text that is none: its name alone, for the value may be secret. */
 export const noHeader = (text: string): string =>
-  `'${text.split(':')[0]}' is no header: write 'Name: value'`
+  `'${text.split(':')[0]}' is not a header: write 'Name: value'`

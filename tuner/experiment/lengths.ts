@@ -21,7 +21,7 @@ const outputNames = [
   'outputlength',
 ]
 const hint =
-  'a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces, or JSON Lines as Mooncake has them'
+  'use a CSV with columns inputTokens,outputTokens, or ContextTokens,GeneratedTokens as in the Azure LLM inference traces, or JSON Lines as in Mooncake traces'
 /** More are not needed: lengths repeat from the start. */
 const most = 20_000
 
@@ -57,7 +57,7 @@ export function readLengths(path: string, shown: string): RecordedPrompt[] {
     const pair = [cells[input], cells[output]].map((cell) => {
       if (hasNoTokens(cell)) return 0
       if (!/^\d+(\.0+)?$/.test(cell!))
-        throw new UnitError(`${where}: '${cell}' is no number of tokens`, hint)
+        throw new UnitError(`${where}: '${cell}' is not a number of tokens`, hint)
       return Number(cell)
     }) as [number, number]
     if (pair[0] > 0 && pair[1] > 0) lengths.push(pair)

@@ -196,7 +196,7 @@ describe('flags', () => {
         protocol: 'tfserving-grpc',
       })
       expect(problemLines(() => loadFile(file(`url: "${url}", protocol: openai`)))).toEqual([
-        `e.yaml:3:18 '${url}' is no http URL`,
+        `e.yaml:3:18 '${url}' is not an http URL`,
       ])
     },
   )
@@ -219,7 +219,7 @@ describe('flags', () => {
       tls: { insecureSkipVerify: true },
     })
     expect(problemLines(() => loadFile(https.replace('https', 'http')))).toEqual([
-      expect.stringContaining('http://h:1 has no certificate to check'),
+      expect.stringContaining('http://h:1 uses no TLS, so there is no certificate to check'),
     ])
   })
 
@@ -241,10 +241,10 @@ describe('flags', () => {
     [{ batch: '1,2,4', pin: ['batchSize=5'] }, '--pin batchSize: 5 is outside its values 1, 2, 4'],
     [{ rps: '0' }, "--rps '0' is zero; it must be more"],
     [{ rps: 'NaN' }, "--rps 'NaN' is not a rate"],
-    [{ rps: '5', objective: 'price' }, '--rps a demand does nothing for the objective price'],
-    [{ objective: 'max-rate' }, '--objective max-rate needs a bound of the price'],
+    [{ rps: '5', objective: 'price' }, '--rps the objective price does not use a demand'],
+    [{ objective: 'max-rate' }, '--objective max-rate needs a price bound'],
     [{ headroom: '100%' }, '--headroom a headroom of 100 % leaves no capacity'],
-    [{ devices: 'gpu' }, '--devices no GPU here that a predictor can use'],
+    [{ devices: 'gpu' }, '--devices this machine has no GPU that a predictor can use'],
     [
       { gpus: 'P100-SXM2' },
       "--gpus the price book 'on-demand list prices 2025-2026' has no price for the GPU P100-SXM2",
@@ -253,22 +253,22 @@ describe('flags', () => {
       { timeout: '20ms' },
       '--timeout a timeout of 20 ms cuts off requests that meet the SLO of 50 ms',
     ],
-    [{ url: 'ftp://x' }, "--url 'ftp://x' is no http URL"],
+    [{ url: 'ftp://x' }, "--url 'ftp://x' is not an http URL"],
     [{ param: ['wrokers=1..4'] }, "--param the built-in predictor has no parameter 'wrokers'"],
     [
       { backend: 'simulated', command: 'x' },
-      '--backend a command predictor cannot be simulated: what it does is not known',
+      '--backend cannot simulate a command predictor: its behaviour is unknown',
     ],
     [
       { items: '4', backend: 'simulated' },
-      '--items a simulated predictor is asked for one item a request',
+      '--items requests to a simulated predictor have one item',
     ],
-    [{ items: 'many' }, expect.stringContaining("'many' is no number of items")],
+    [{ items: 'many' }, expect.stringContaining("'many' is not a number of items")],
     [{ payload: 'none.jsonl' }, expect.stringContaining('--payload no payload file')],
-    [{ prices: 'none.yaml' }, expect.stringContaining('--prices the price book cannot be read')],
+    [{ prices: 'none.yaml' }, expect.stringContaining('--prices cannot read the price book')],
     [
       { constraint: ['batchSize > 1000'] },
-      "--constraint the space is empty: none of its 480 configurations keeps 'batchSize > 1000'",
+      "--constraint the space is empty: none of its 480 configurations satisfies 'batchSize > 1000'",
     ],
   ])('%j is refused', (flags, problem) =>
     expect(problemLines(() => load({ ...bert, ...flags }))).toEqual([problem]),
@@ -304,7 +304,7 @@ describe('flags', () => {
       }).devicesUsed,
     ).toBe('gpu')
     expect(problemLines(() => load({ ...flags, devices: 'emulated' }))).toEqual([
-      expect.stringMatching(/model.onnx is no ONNX model: it holds no graph/),
+      expect.stringMatching(/model.onnx is not an ONNX model: it contains no graph/),
     ])
   })
 
@@ -343,7 +343,7 @@ describe('flags', () => {
       model: 'b',
     })
     expect(problemLines(() => loadFile(file(other, '{name: c, path: models/half}')))).toEqual([
-      "e.yaml:1:15 the command serves a, b, and no 'c'",
+      "e.yaml:1:15 the command serves a, b, but not 'c'",
     ])
     expect(problemLines(() => loadFile(file('{server: triton}', 'half')))).toEqual([
       "e.yaml:1:8 triton needs the model's folder",
@@ -364,12 +364,12 @@ describe('flags', () => {
       {
         where: 'command line',
         what: 'no model',
-        hint: 'say which: --model bert, or `model: bert` in the file',
+        hint: 'set one: --model bert, or `model: bert` in the file',
       },
       {
         where: 'command line',
         what: 'no SLO',
-        hint: 'say which latency to keep: --slo 50ms, or `slo: 50ms` in the file',
+        hint: 'set a latency limit: --slo 50ms, or `slo: 50ms` in the file',
       },
     ])
   })
@@ -409,11 +409,11 @@ describe('everything wrong with a file at once, each with its place', () => {
       "e.yaml:3:1 unknown key 'maxTrials' | did you mean budget.maxTrials?",
       "e.yaml:5:3 unknown key 'budget.max_trials' | did you mean maxTrials?",
       'e.yaml:6:14 budget.timeLimit: expected a duration such as 50ms, 2s, 10m, found NaN | ',
-      'e.yaml:8:14 batchSize: 2 stands twice | list each value once',
-      "e.yaml:9:8 gpu: unknown GPU 'A1000' | did you mean A10, A5000, A6000, A4000? one of your own is described with --gpu-catalogue FILE",
+      'e.yaml:8:14 batchSize: 2 appears twice | list each value once',
+      "e.yaml:9:8 gpu: unknown GPU 'A1000' | did you mean A10, A5000, A6000, A4000? describe your own GPU with --gpu-catalogue FILE",
       "e.yaml:10:13 cpuCores: 'max' is missing | write [1, 2, 4], 1..32, or {kind: int, min: 1, max: 32}",
       'e.yaml:11:21 gpuMemoryPercent: 200 is above 100 | gpuMemoryPercent: share of one GPU, %, at most 100',
-      "e.yaml:12:18 load.arrivals: 'poison' is no arrival pattern | write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE",
+      "e.yaml:12:18 load.arrivals: 'poison' is not an arrival pattern | write poisson, constant, gamma:2 (coefficient of variation), on-off:1s,3s or trace:FILE",
       "e.yaml:15:10 sampler: expected a sampler: gp, random, grid, sobol, halton, found 'grd' | did you mean grid?",
       'e.yaml:16:7 seed: 1.5 is not a whole number | write a whole number of at least 0',
       "e.yaml:17:13 unknown key 'predictor.comand' | did you mean command?",
@@ -440,7 +440,7 @@ describe('everything wrong with a file at once, each with its place', () => {
       "e.yaml:1:1 unknown key '__proto__'",
     ])
     expect(problemLines(() => loadFile('? [a, b]\n: c\n'))).toEqual([
-      'e.yaml:1:1 a key that is no plain text',
+      'e.yaml:1:1 a key that is not plain text',
     ])
     expect(problemLines(() => loadFile('model:\nslo: 50ms'))[0]).toContain('model')
   })
@@ -494,7 +494,7 @@ describe('traces', () => {
   })
   test.each([
     ['3\n1\n', "trace.csv:2: '1' is before the line above"],
-    ['0\nx\n', "trace.csv:2: 'x' is no time"],
+    ['0\nx\n', "trace.csv:2: 'x' is not a time"],
     ['0\n', 'the trace trace.csv has 1 arrivals'],
   ])('%j is refused', (text, problem) => {
     write('trace.csv', text)
@@ -520,7 +520,7 @@ describe('a body template', () => {
   })
 
   test.each([
-    ['{"text": {{text}}}', 'e.yaml:7:18 a key that is no plain text'],
+    ['{"text": {{text}}}', 'e.yaml:7:18 a key that is not plain text'],
     [`'{"text": {{text}}}'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],
     [`'{"text": "{{prompt}}"}'`, 'e.yaml:7:9 the body template asks for {{prompt}}'],
     [`'{"text": "{{text}}"'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],

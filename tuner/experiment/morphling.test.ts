@@ -83,7 +83,7 @@ describe('examples of Morphling', () => {
 
   test('names, and a GPU whose model a pod does not say', () => {
     expect(problemsOf('experiment-grid.yaml')).toEqual([
-      'experiment-grid.yaml:77:7 the pod asks for a GPU, but not for which',
+      'experiment-grid.yaml:77:7 the pod requests a GPU, but its model is unknown',
     ])
     const experiment = importFile('experiment-grid.yaml', { ...slo, gpus: 'T4' })
     expect(experiment.model.name).toBe('Phi-1_5')
@@ -119,7 +119,7 @@ describe('what Morphling gets wrong is refused', () => {
   test('without an SLO and a price there is nothing to decide by', () => {
     expect(problemsOf('experiment-mnist-grid.yaml', {})).toEqual([
       'experiment-mnist-grid.yaml no SLO',
-      'experiment-mnist-grid.yaml:8:5 max-rate needs a bound of the price',
+      'experiment-mnist-grid.yaml:8:5 max-rate needs a price bound',
     ])
   })
 
@@ -131,7 +131,7 @@ describe('what Morphling gets wrong is refused', () => {
       "pe.yaml:19:17 the resource 'nvidia.com/gpumem' cannot be tuned",
     ],
     ['name: "cpu"', 'name: "storage"', "pe.yaml:19:17 the resource 'storage' cannot be tuned"],
-    ['"500m"', '"half"', "pe.yaml:22:17 'half' is no quantity of cpu"],
+    ['"500m"', '"half"', "pe.yaml:22:17 'half' is not a quantity of cpu"],
     ['algorithmName: grid', 'algorithmName: gird', "pe.yaml:11:20 unknown algorithm 'gird'"],
     ['category: "resource"', 'category: "ressource"', "pe.yaml:16:17 unknown category 'ressource'"],
     [
@@ -153,7 +153,7 @@ describe('what Morphling gets wrong is refused', () => {
     [
       /servicePodTemplate:[\s\S]*/,
       'servicePodTemplate: {}',
-      'no servicePodTemplate with a container that has a name',
+      'no servicePodTemplate with a named container',
     ],
   ])('%s → %s', (from, to, problem) => {
     expect(problemsOf(changed(from, to), slo).join('\n')).toContain(problem)

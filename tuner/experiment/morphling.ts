@@ -101,11 +101,13 @@ class Importer {
     )
     if (spec.clientTemplate !== undefined)
       this.notices.push(
-        "clientTemplate is not used: tune applies its own load; give the client's requests with --payload FILE and the server's protocol with --protocol",
+        "clientTemplate is not used, because tune applies its own load; pass the client's requests with --payload FILE and the server's protocol with --protocol",
       )
     if (spec.requestTemplate !== undefined)
-      this.notices.push('requestTemplate is not used: give request bodies with --payload FILE')
-    this.notices.push('A ProfilingExperiment has no latency SLO, which tune needs: --slo says it')
+      this.notices.push('requestTemplate is not used; pass request bodies with --payload FILE')
+    this.notices.push(
+      'A ProfilingExperiment has no latency SLO, which tune needs: set it with --slo',
+    )
   }
 
   /** Morphling ignores fields it does not know; here they are named. */
@@ -127,7 +129,7 @@ class Importer {
       this.set(['objective'], 'max-rate', ['spec', 'objective'])
     else
       this.notices.push(
-        `The objective ${type} ${objectiveMetricName} is what Morphling's client reports and has no meaning here: the default objective is used`,
+        `The objective ${type} ${objectiveMetricName} is a metric of Morphling's client, which tune does not run: the default objective is used`,
       )
   }
 
@@ -143,7 +145,7 @@ class Importer {
         namesNear(name, ['BayesianOpt', 'random', 'grid']),
       )
     if (items(algorithmSettings).length > 0)
-      this.notices.push('algorithmSettings are not used: the samplers have no settings')
+      this.notices.push('algorithmSettings are not used, because the samplers have no settings')
   }
 
   /** @returns the resources that are tuned */
@@ -159,7 +161,7 @@ class Importer {
         this.problem(
           [...place, 'category'],
           `unknown category '${category}'`,
-          'one of resource, env, args',
+          'use one of resource, env, args',
         )
         continue
       }
@@ -178,7 +180,7 @@ class Importer {
       this.problem(
         [...at, 'parameterType'],
         `unknown parameterType '${type}'`,
-        'one of int, double, discrete, categorical',
+        'use one of int, double, discrete, categorical',
       )
     const original = String(given.name ?? '')
     const resource = category === 'resource' ? this.resource(original, at) : undefined
@@ -192,7 +194,7 @@ class Importer {
       if (Number.isNaN(value))
         this.problem(
           [...at, 'feasibleSpace', ...place],
-          `'${text}' is no quantity of ${original}`,
+          `'${text}' is not a quantity of ${original}`,
           `e.g. ${resource.example}`,
         )
       return value
@@ -218,7 +220,7 @@ class Importer {
     if (resource) return resource
     const hint = Object.hasOwn(refused, name)
       ? refused[name]!
-      : 'Morphling would set ephemeral-storage instead, whatever the name; it tunes cpu, memory, nvidia.com/gpu'
+      : 'use cpu, memory or nvidia.com/gpu; for other names, Morphling would set ephemeral-storage'
     this.problem([...at, 'name'], `the resource '${name}' cannot be tuned`, hint)
     return undefined
   }
@@ -234,8 +236,8 @@ class Importer {
     if (!container) {
       this.problem(
         ['spec', 'servicePodTemplate'],
-        'no servicePodTemplate with a container that has a name',
-        'it says what serves the model',
+        'no servicePodTemplate with a named container',
+        'add one, because it defines the server of the model',
       )
       return
     }
@@ -243,7 +245,7 @@ class Importer {
     this.set(['kubernetes', 'container'], container.name, [...at, 'spec', 'containers', 0, 'name'])
     if (containers.length > 1)
       this.notices.push(
-        `The pod has ${containers.length} containers; as in Morphling the first, ${container.name}, is tuned`,
+        `The pod has ${containers.length} containers; as in Morphling, the first, ${container.name}, is tuned`,
       )
     const first: Path = [...at, 'spec', 'containers', 0]
     const environment = items(valueAt(this.source.raw, [...first, 'env']))
@@ -309,5 +311,5 @@ const refused: Readonly<Record<string, string>> = {
     'a share of a GPU is tuned as gpuMemoryPercent: --gpu-memory 25,50,100',
   'aliyun.com/gpu-mem':
     'a share of a GPU is tuned as gpuMemoryPercent, in % of the GPU: --gpu-memory 25,50,100',
-  storage: 'disk has no effect on the rate that a server reaches, and no price here',
+  storage: 'disk affects neither the rate of a server nor its price',
 }

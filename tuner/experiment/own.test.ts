@@ -126,7 +126,7 @@ describe('a model of the user’s own by its ONNX file', () => {
     const experiment = onnx({ backend: 'simulated' })
     expect(experiment.notices).toContainEqual(
       expect.stringMatching(
-        /^vgg19 is counted from its graph: 19.6 G multiply-adds for an image of 224 pixels, 144 M weights\.$/,
+        /^vgg19, counted from its graph: 19.6 G multiply-adds for an image of 224 pixels, 144 M weights\.$/,
       ),
     )
     expect(experiment.own.architectures).toMatchObject([
@@ -235,12 +235,12 @@ describe('a model of the user’s own by its ONNX file', () => {
         'model: { path: vgg19.onnx }\nslo: 100ms\nbackend: simulated\nspace: { imageSize: [128, 224] }\n',
       ),
     ).toEqual([
-      'imageSize means nothing for vgg19; its file fixes it at 224; export it with that axis open',
+      'imageSize has no effect on vgg19; the model file fixes it at 224; export the model with a dynamic axis',
     ])
     write('broken.onnx', 'no graph')
     expect(problems('model: { path: broken.onnx }\nslo: 100ms\nbackend: simulated\n')).toEqual([
       expect.stringMatching(
-        /broken.onnx is no ONNX model: .*; or name the architecture nearest to it/,
+        /broken.onnx is not an ONNX model: .*; or set the most similar architecture/,
       ),
     ])
     expect(loadFile('model: { path: broken.onnx }\nslo: 100ms\n').predictor).toMatchObject({
@@ -283,12 +283,12 @@ describe('what is wrong with them is said with its place', () => {
     [
       'MIG of a GPU of the user',
       'space: { gpu: home-card, migProfile: 1g.5gb }',
-      [/none of Home Card has the profile 1g.5gb.*MIG is on A30/s],
+      [/none of Home Card has the profile 1g.5gb.*only A30, A100, H100 and later/s],
     ],
     [
       'a cluster, which has no such files',
       'backend: kubernetes\ndevices: emulated',
-      [/do not reach a predictor that is emulated in a cluster/],
+      [/a predictor emulated in a cluster cannot read files/],
     ],
   ])('%s', (_, more, expected) => {
     files()
@@ -299,8 +299,8 @@ describe('what is wrong with them is said with its place', () => {
 
   test('files that are not there, and a GPU without a price', () => {
     expect(lines(own.replace('prices: prices.yaml\n', ''))).toEqual([
-      expect.stringMatching(/:1:\d+ the architecture file cannot be read: ENOENT/),
-      expect.stringMatching(/:3:\d+ the GPU file cannot be read: ENOENT/),
+      expect.stringMatching(/:1:\d+ cannot read the architecture file: ENOENT/),
+      expect.stringMatching(/:3:\d+ cannot read the GPU file: ENOENT/),
     ])
     files()
     expect(

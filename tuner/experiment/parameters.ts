@@ -87,7 +87,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'gpus',
-    what: 'GPUs of a replica',
+    what: 'GPUs per replica',
     category: 'resource',
     scale: 'log',
     whole: true,
@@ -96,7 +96,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'prefillReplicas',
-    what: 'servers of a replica that compute prompts alone, beside decodeReplicas; 0: none',
+    what: 'prefill servers per replica, which only process prompts; needs decodeReplicas; 0: none',
     category: 'resource',
     scale: 'linear',
     whole: true,
@@ -105,7 +105,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'decodeReplicas',
-    what: 'servers of a replica that make answers alone, of prompts that others computed; 0: none',
+    what: 'decode servers per replica, which only generate answers; needs prefillReplicas; 0: none',
     category: 'resource',
     scale: 'linear',
     whole: true,
@@ -114,7 +114,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'decodeGpus',
-    what: 'GPUs of a server that makes answers alone, where they are not as many as a prefill server has (gpus)',
+    what: 'GPUs per decode server, if different from the GPUs of a prefill server (gpus)',
     category: 'resource',
     scale: 'log',
     whole: true,
@@ -123,7 +123,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'batchSize',
-    what: 'largest batch',
+    what: 'maximum batch size',
     category: 'server',
     scale: 'log',
     concurrency: true,
@@ -134,7 +134,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'maxDelayMs',
-    what: 'longest wait for a batch to fill, ms',
+    what: 'maximum wait for a batch to fill, ms',
     category: 'server',
     scale: 'linear',
     min: 0,
@@ -142,7 +142,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'queueLimit',
-    what: 'requests that may wait',
+    what: 'maximum waiting requests',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -152,7 +152,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'instances',
-    what: 'model instances in one predictor',
+    what: 'model instances per predictor',
     category: 'server',
     scale: 'log',
     concurrency: true,
@@ -162,7 +162,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'cpuThreads',
-    what: 'threads of an instance that computes on CPU',
+    what: 'threads per instance for computing on CPU',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -171,7 +171,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'sequenceLength',
-    what: 'tokens of a text',
+    what: 'tokens per text',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -181,7 +181,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'imageSize',
-    what: 'pixels of an edge',
+    what: 'edge length of an image, pixels',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -190,7 +190,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'maxNumSeqs',
-    what: 'sequences of a language model under way at once',
+    what: 'maximum concurrent sequences of a language model',
     category: 'server',
     scale: 'log',
     concurrency: true,
@@ -200,7 +200,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'maxNumBatchedTokens',
-    what: 'tokens of one step of a language model',
+    what: 'maximum tokens per step of a language model',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -209,7 +209,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'maxModelLen',
-    what: 'longest sequence of a language model, tokens',
+    what: 'maximum sequence length of a language model, tokens',
     category: 'server',
     scale: 'log',
     whole: true,
@@ -226,14 +226,14 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'kvCacheType',
-    what: 'numbers of the cache of a GGUF model',
+    what: 'number format of the KV cache of a GGUF model',
     category: 'server',
     scale: 'linear',
     names: kvCacheTypes,
   },
   {
     name: 'flashAttention',
-    what: 'of a GGUF model',
+    what: 'flash attention of a GGUF model',
     category: 'server',
     scale: 'linear',
     names: flashAttentions,
@@ -247,31 +247,37 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 0,
     max: 1000,
   },
-  { name: 'precision', what: 'arithmetic', category: 'server', scale: 'linear', names: precisions },
+  {
+    name: 'precision',
+    what: 'number format of the computation',
+    category: 'server',
+    scale: 'linear',
+    names: precisions,
+  },
   {
     name: 'quantization',
-    what: 'weights of a language model in fewer bits',
+    what: 'quantization of the weights of a language model',
     category: 'server',
     scale: 'linear',
     names: quantizations,
   },
   {
     name: 'kvCacheDtype',
-    what: 'numbers of the cache of a language model',
+    what: 'number format of the KV cache of a language model',
     category: 'server',
     scale: 'linear',
     names: kvCacheDtypes,
   },
   {
     name: 'enablePrefixCaching',
-    what: 'whether a language model keeps beginnings of prompts that it has seen',
+    what: 'whether a language model caches the prefixes of prompts',
     category: 'server',
     scale: 'linear',
     names: ['on', 'off'],
   },
   {
     name: 'speculativeTokens',
-    what: 'tokens of each answer of a language model that are drafted for a step (speculative decoding); 0: none',
+    what: 'draft tokens per sequence and step of a language model (speculative decoding); 0: none',
     category: 'server',
     scale: 'linear',
     whole: true,
@@ -280,14 +286,14 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'speculativeMethod',
-    what: 'what drafts them: words said before, a smaller model, or a layer trained for it (EAGLE-3)',
+    what: 'source of the draft tokens: earlier text (n-grams), a smaller model, or a trained layer (EAGLE-3)',
     category: 'server',
     scale: 'linear',
     names: speculativeMethods,
   },
   {
     name: 'speculativeModel',
-    what: "the model that drafts: its name on the Hub, or its folder; simulated, an architecture's name too",
+    what: 'draft model: its name on the Hub or its folder; if simulated, also the name of an architecture',
     category: 'server',
     scale: 'linear',
     names: [],
@@ -345,8 +351,8 @@ export function toParameter(
       if (entry[key] !== undefined)
         faults.push({
           at: key,
-          what: `'${key}' beside 'values'`,
-          hint: 'give either values or a range',
+          what: `both '${key}' and 'values'`,
+          hint: 'use either values or a range',
         })
     const texts = entry.values.filter(
       (value) => typeof value === 'string' && Number.isNaN(readText(value, known)),
@@ -359,8 +365,8 @@ export function toParameter(
     if (entry.features)
       faults.push({
         at: 'features',
-        what: 'features of numbers',
-        hint: 'features place names (kind: categorical); numbers have their order',
+        what: 'features for numbers',
+        hint: 'features apply to names (kind: categorical), because numbers already have an order',
       })
     return done({
       ...base,
@@ -409,7 +415,7 @@ export function toParameter(
   if (entry.scale === 'log' && min <= 0)
     faults.push({
       at: 'scale',
-      what: `a log scale from ${min}`,
+      what: `a log scale that starts at ${min}`,
       hint: 'a log scale needs min above 0',
     })
   if (faults.length > 0) return { faults }
@@ -421,12 +427,12 @@ export function toParameter(
     faults.push({
       at: '',
       what: 'min, max and step must be whole numbers',
-      hint: known?.whole ? '' : 'or say kind: float',
+      hint: known?.whole ? '' : 'or use kind: float',
     })
   const rounded = (values: number[]) =>
     kind === 'int' ? [...new Set(values.map(Math.round))] : values
   if (entry.factor !== undefined && min <= 0)
-    faults.push({ at: 'min', what: `multiplying from ${min}`, hint: 'a factor needs min above 0' })
+    faults.push({ at: 'min', what: `a factor with min ${min}`, hint: 'a factor needs min above 0' })
   if (faults.length > 0) return { faults }
   if (entry.factor !== undefined)
     return done({
@@ -453,7 +459,7 @@ function ordinal(
 ): Pick<OrdinalParameter, 'kind' | 'values' | 'scale'> {
   const twice = values.find((value, i) => values.indexOf(value) < i && !Number.isNaN(value))
   if (twice !== undefined)
-    faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+    faults.push({ at: 'values', what: `${twice} appears twice`, hint: 'list each value once' })
   const sorted = values.toSorted((a, b) => a - b)
   if (entry.scale === 'log' && sorted[0]! <= 0)
     faults.push({
@@ -486,7 +492,7 @@ function categorical(
       })
   const twice = names.find((value, i) => names.indexOf(value) !== i)
   if (twice !== undefined)
-    faults.push({ at: 'values', what: `${twice} stands twice`, hint: 'list each value once' })
+    faults.push({ at: 'values', what: `${twice} appears twice`, hint: 'list each value once' })
   if (entry.features)
     for (const value of names.filter(
       (value) =>
@@ -495,8 +501,8 @@ function categorical(
     ))
       faults.push({
         at: 'features',
-        what: `no features for ${value}, or not as many as for the others`,
-        hint: 'give every value as many numbers',
+        what: `no features for ${value}, or a different number than for the others`,
+        hint: 'use the same number of features for every value',
       })
   if (faults.length > 0) return { kind: 'categorical', values: names }
   return {
@@ -532,7 +538,7 @@ function readText(text: string, known: KnownParameter | undefined): number {
 /** '1-32' was meant as a range. */
 function dashedRange(written: number | string): string | undefined {
   const [, min, max] = /^\s*([\d.]+)\s*[-–]\s*([\d.]+)\s*$/.exec(String(written)) ?? []
-  return min === undefined ? undefined : `for a range write ${min}..${max}`
+  return min === undefined ? undefined : `write a range as ${min}..${max}`
 }
 
 function checkNumber(
@@ -547,7 +553,7 @@ function checkNumber(
         dashedRange(written) ??
         (known?.parse
           ? `${known.what}, e.g. ${known.name === 'memoryMiB' ? '4GiB' : '25'}`
-          : 'for names say kind: categorical'),
+          : 'use kind: categorical for names'),
     }
   if (known?.whole && !Number.isInteger(value))
     return { what: `${value} is not a whole number`, hint: `${known.name}: ${known.what}` }

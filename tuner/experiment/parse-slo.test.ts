@@ -102,16 +102,16 @@ test('the document makes the same experiment again', () => {
 
 test('what is wrong is said where it stands', () => {
   expect(problems('slo: [{metric: ttft, limit: 1s}, {metric: ttft, limit: 2s}]')).toEqual([
-    'e.yaml:3:6 slo: two limits of ttft',
+    'e.yaml:3:6 slo: two limits for ttft',
   ])
   expect(problems('slo: {ttft: 200ms, metric: ttft, limit: 1s}')).toEqual([
-    'e.yaml:3:41 two limits of ttft',
+    'e.yaml:3:41 two limits for ttft',
   ])
   expect(problems('slo: ttft p99<1s, tpot p90<30ms')[0]).toContain('several percentiles: p99, p90')
   expect(problems('slo: [ttft p99<1s, tpot p90<30ms]')[0]).toContain(
     'several percentiles: p99, p90',
   )
-  expect(problems('', { slo: 'ttft<1s, ttft<2s' })[0]).toContain('several limits of one latency')
+  expect(problems('', { slo: 'ttft<1s, ttft<2s' })[0]).toContain('several limits for one latency')
   expect(problems('slo: {ttft: 200}')[0]).toContain('has no unit')
 })
 

@@ -17,7 +17,7 @@ export interface SloEntry extends Readonly<Partial<Record<LatencyMetric, number>
 }
 
 const oneShare =
-  'a request is good when it keeps every limit, so one share of good requests counts: write the percentile once'
+  'a request is good when it meets every limit, so there is one share of good requests: write the percentile once'
 
 /** 'p99'. Throws a UnitError; of several different ones too. */
 export function parseSloPercentile(input: string | number): number {
@@ -29,7 +29,7 @@ export function parseSloPercentile(input: string | number): number {
 /** '200ms'. Throws a UnitError; of two limits of one metric too. */
 export function parseSloLimit(input: string | number): number {
   if (typeof input === 'string' && input.includes(','))
-    throw new UnitError(`several limits of one latency: ${input}`, 'keep the stricter one')
+    throw new UnitError(`several limits for one latency: ${input}`, 'use only the stricter one')
   return parseDurationMs(input)
 }
 
@@ -61,7 +61,7 @@ export function parseClassSlo(input: string | number): SloEntry {
   if (parts.percentile !== undefined)
     throw new UnitError(
       `a class with a percentile: ${input}`,
-      'each class keeps the percentile of `slo` by itself: write the limits alone',
+      'each class must meet the percentile of `slo`: write only the limits',
     )
   return limitEntries(parts)
 }
@@ -72,7 +72,7 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
   const twice = limits.find(({ metric }, i) =>
     limits.slice(0, i).some((before) => before.metric === metric),
   )
-  if (twice) throw new UnitError(`two limits of ${twice.metric}`, 'keep the stricter one')
+  if (twice) throw new UnitError(`two limits for ${twice.metric}`, 'use only the stricter one')
   const one = (name: 'percentile' | 'errorRate'): number | undefined => {
     const said = [...new Set(listed.flatMap((each) => each[name] ?? []))]
     if (said.length > 1 && name === 'percentile')
@@ -81,7 +81,7 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
         oneShare,
       )
     if (said.length > 1)
-      throw new UnitError('several error rates', 'requests fail as a whole: write it once')
+      throw new UnitError('several error rates', 'all limits share one error rate: write it once')
     return said[0]
   }
   const [percentile, errorRate] = [one('percentile'), one('errorRate')]

@@ -100,13 +100,13 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     if (server !== undefined && !protocolTable[asked].streams)
       report(
         ['predictor', 'server'],
-        `${server} serves language models, and ${model.name} is none`,
-        'leave the server out',
+        `${server} serves language models, but ${model.name} is not one`,
+        'remove the server, or use a language model',
       )
     if (acceptance !== undefined && (built === 'gguf' || !protocolTable[asked].streams))
       report(
         ['predictor', 'acceptance'],
-        'acceptance means nothing but of a language model that is modelled',
+        'acceptance applies only to a simulated or emulated language model',
         'leave it out',
       )
     const standsFor = server !== undefined && isLanguageServer(server) ? { standsFor: server } : {}
@@ -128,7 +128,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     report(
       ['predictor', 'protocol'],
       `protocol '${asked}' needs the path of the inference call`,
-      'say path: /predict',
+      'set path: /predict',
     )
   const sent = form && isReadable(form) ? formAt(context, form) : form
   if (protocolTable[asked].needsPath) checkRequest(context, sent)
@@ -161,17 +161,13 @@ const transferOf = ({
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
   const backend = entries.backend ?? defaults.backend
   if (path === undefined)
-    report(
-      ['predictor', 'engine'],
-      'the gguf engine needs a file',
-      'say which: --model ./model.gguf',
-    )
+    report(['predictor', 'engine'], 'the gguf engine needs a file', 'set it: --model ./model.gguf')
   if (backend === 'simulated' || entries.devices === 'emulated') {
     const hint =
-      'use --backend local with --devices cpu or gpu; or name its architecture alone: --model llama-3.1-8b'
+      'use --backend local with --devices cpu or gpu, or set only its architecture: --model llama-3.1-8b'
     report(
       [backend === 'simulated' ? 'backend' : 'devices'],
-      'a GGUF model is run for real, and neither simulated nor emulated',
+      'a GGUF model can be neither simulated nor emulated',
       hint,
     )
   }
@@ -195,8 +191,8 @@ function checkRequest({ entries, report, around }: Context, form: FormFields | u
   if (form !== undefined && (body !== undefined || contentType !== undefined))
     report(
       at,
-      `a form beside a ${body === undefined ? 'content type' : 'body'}`,
-      'keep one of them: a form has a type of its own',
+      `both a form and a ${body === undefined ? 'content type' : 'body'}`,
+      'use only one of them: a form has its own content type',
     )
   const asWritten = (text: string) => replaceReferences(text, () => '1')
   const fault = form ? undefined : requestFault({ template: body && asWritten(body), contentType })
@@ -271,7 +267,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
     report(
       ['predictor', 'url'],
       `a predictor with both a ${command === undefined ? 'server to start' : 'command'} and a URL`,
-      'keep one of them',
+      'use only one of them',
     )
   if (given.kind !== undefined && given.kind !== kind)
     report(
@@ -281,7 +277,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
     )
   for (const key of Object.keys(given))
     if (!keysOf[kind].includes(key) && !deciding.includes(key))
-      report(['predictor', key], `'${key}' means nothing for a ${kind} predictor`, 'remove it')
+      report(['predictor', key], `'${key}' does not apply to a ${kind} predictor`, 'remove it')
   return kind
 }
 
@@ -293,14 +289,14 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     if (prepare !== undefined)
       report(
         ['predictor', 'prepare'],
-        'prepare is run on this machine, and trials are on a cluster',
-        'use an init container: initContainers of kubernetes.pod',
+        'prepare runs on this machine, but trials run on a cluster',
+        'use initContainers in kubernetes.pod',
       )
     if (reconfigure !== undefined)
       report(
         ['predictor', 'reconfigure'],
-        'reconfigure is run on this machine, and trials are on a cluster',
-        'tune its values as arguments or variables of the pod',
+        'reconfigure runs on this machine, but trials run on a cluster',
+        'tune these values as arguments or environment variables of the pod',
       )
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
@@ -313,7 +309,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     report(
       ['predictor', 'cwd'],
       `no folder ${folder}`,
-      'a path starts from the folder of the file that names it',
+      'paths are relative to the folder of the file that contains them',
     )
   const texts = Object.entries(files ?? {}).map(([file, template]) => ({ path: file, template }))
   const modelPath =
@@ -331,7 +327,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
   if (reconfigure !== undefined && server === 'triton')
     report(
       ['predictor', 'reconfigure'],
-      'Triton is told its values by its own model control',
+      'tune sets the values of Triton through its model control',
       'leave it out',
     )
   const step = prepare && prepareStep(context, prepare)
@@ -368,7 +364,7 @@ function prepareStep(
       report(
         ['predictor', 'prepare'],
         `no file or folder ${path}`,
-        'a path starts from the folder of the file that names it',
+        'paths are relative to the folder of the file that contains them',
       )
   return {
     command,
@@ -463,14 +459,14 @@ export function resolveDevices(
   if (backend === 'simulated' && predictor.kind !== 'builtin')
     report(
       ['backend'],
-      `a ${predictor.kind} predictor cannot be simulated: what it does is not known`,
+      `cannot simulate a ${predictor.kind} predictor: its behaviour is unknown`,
       'use --backend local',
     )
   if (predictor.kind === 'builtin' && predictor.engine === 'emulated') {
     if (devices === 'cpu' || (devices === 'gpu' && backend !== 'simulated'))
       report(
         ['predictor', 'engine'],
-        `the emulated engine beside devices ${devices}`,
+        `the emulated engine with devices: ${devices}`,
         'use devices: emulated',
       )
     return 'emulated'
@@ -480,15 +476,15 @@ export function resolveDevices(
       report(
         ['devices'],
         `a ${predictor.kind} predictor cannot use an emulated GPU`,
-        'only the built-in predictor can; use devices: cpu or gpu',
+        'use devices: cpu or gpu, or the built-in predictor',
       )
     return 'emulated'
   }
   if (devices === 'gpu' && backend === 'local' && !here)
     report(
       ['devices'],
-      'no GPU here that a predictor can use',
-      'tune doctor says why; use --devices emulated or cpu',
+      'this machine has no GPU that a predictor can use',
+      'run tune doctor for the reason, or use --devices emulated or cpu',
     )
   if (devices !== 'auto') return backend === 'simulated' && devices === 'gpu' ? 'emulated' : devices
   if (predictor.kind !== 'builtin') {

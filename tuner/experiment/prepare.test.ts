@@ -43,7 +43,7 @@ test('a parameter that reaches the step alone reaches something; one that differ
   expect(stepOf(loadFile(withPrepare('build ${precision} ${prepared}')))).toBeDefined()
   expect(problemLines(() => loadFile(withPrepare('build ${precision} ${port} ${nosuch}')))).toEqual(
     [
-      expect.stringMatching(/^e\.yaml:8:\d+ .*\$\{port\} is another one in every trial/),
+      expect.stringMatching(/^e\.yaml:8:\d+ .*\$\{port\} differs in every trial/),
       expect.stringMatching(/^e\.yaml:8:\d+ .*unknown placeholder \$\{nosuch\}/),
     ],
   )
@@ -57,13 +57,13 @@ test('what cannot be is named with its place', () => {
   ).toEqual([expect.stringMatching(/^e\.yaml:8:\d+ no file or folder .*gone/)])
   expect(problemLines(() => loadFile(withPrepare('build').replace(/ {2}prepare.*\n/, '')))).toEqual(
     [
-      expect.stringMatching(/precision \(server\) reaches the predictor nowhere/),
+      expect.stringMatching(/precision \(server\) never reaches the predictor/),
       expect.stringMatching(/unknown placeholder \$\{prepared\}/),
     ],
   )
   const url = 'model: m\nslo: 50ms\npredictor: {url: "http://h:1", prepare: build}\n'
   expect(problemLines(() => loadFile(url))).toEqual([
-    expect.stringContaining("'prepare' means nothing for a url predictor"),
+    expect.stringContaining("'prepare' does not apply to a url predictor"),
   ])
 })
 

@@ -40,7 +40,7 @@ test('what sets nothing, or what is not known, is named with its place', () => {
   )
   expect(problemLines(() => loadFile(everywhere))).toEqual([
     expect.stringMatching(
-      /^e\.yaml:8:\d+ .*reconfigure: sets no parameter of category server that the server is not told at its start/,
+      /^e\.yaml:8:\d+ .*reconfigure: must set a parameter of category server that is set nowhere else/,
     ),
   ])
 })
@@ -48,13 +48,13 @@ test('what sets nothing, or what is not known, is named with its place', () => {
 test('where another is told its values, or trials are elsewhere, it is refused', () => {
   const url = 'model: m\nslo: 50ms\npredictor: {url: "http://h:1", reconfigure: set}\n'
   expect(problemLines(() => loadFile(url))).toEqual([
-    expect.stringContaining("'reconfigure' means nothing for a url predictor"),
+    expect.stringContaining("'reconfigure' does not apply to a url predictor"),
   ])
   mkdirSync(path('half/1'), { recursive: true })
   const triton =
     'model: {path: half}\nslo: 50ms\npredictor: {server: triton, reconfigure: "set ${limit}"}\nspace: {limit: {values: [1, 2], category: server}}\n'
   expect(problemLines(() => loadFile(triton))).toEqual([
-    expect.stringContaining('Triton is told its values by its own model control'),
+    expect.stringContaining('tune sets the values of Triton through its model control'),
   ])
 })
 

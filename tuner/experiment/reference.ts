@@ -31,13 +31,13 @@ export function experimentReference(): string {
       what,
       category,
       range,
-      monotone ? 'more never serves less' : '',
+      monotone ? 'more never lowers the rate' : '',
     ]
   })
   return [
     table(['key', 'flag', 'what'], keys),
-    '### Parameters with a meaning of their own',
-    'Any other name is a parameter of your predictor.',
+    '### Parameters that tune knows',
+    'Any other name is a parameter of your own server.',
     table(['parameter', 'flag', 'what', 'category', 'values', 'certain'], parameters),
   ].join('\n\n')
 }

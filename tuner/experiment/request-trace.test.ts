@@ -40,7 +40,7 @@ test('lengths, blocks and times of one file, failed requests left out of all', (
 
 test.each([
   ['{"timestamp": 1, "input_length": 5}\n', 't.jsonl:1: output_length: '],
-  ['{"timestamp": 1, "input_length": 5, "output_length": 5}\n{', 't.jsonl:2: no JSON'],
+  ['{"timestamp": 1, "input_length": 5, "output_length": 5}\n{', 't.jsonl:2: not JSON'],
   [
     lines([
       { ...trace[0], timestamp: 5 },
@@ -76,7 +76,7 @@ describe('times and blocks are read by what the file says of them', () => {
 
   test('another block size is found by what fills it, and its times are asked for', () => {
     const requests = [request(0, 200, 4), request(3, 130, 3)]
-    expect(() => read(requests)).toThrow(/unit of timestamp is not known \(blocks of 64 tokens/)
+    expect(() => read(requests)).toThrow(/unit of timestamp is unknown \(blocks of 64 tokens/)
     expect(read(requests, 's').requests.map(({ atMs, prompt }) => [atMs, prompt[3]])).toEqual([
       [0, 64],
       [3000, 64],
@@ -114,10 +114,14 @@ describe('a CSV of times', () => {
   ])('%s', (_, text, atMs, readAs) => expect(read(text)).toMatchObject({ atMs, readAs }))
 
   test.each([
-    ['a column of times without a unit', 'timestamp,items\n0,1\n7,2\n', "its column 'timestamp'"],
+    [
+      'a column of times without a unit',
+      'timestamp,items\n0,1\n7,2\n',
+      "the name of its column 'timestamp'",
+    ],
     ['fractions without a header', '0\n0.25\n', 'it has fractions and no header'],
   ])('%s asks for it', (_, text, why) => {
-    expect(() => read(text)).toThrow(`t.csv: the unit of its times is not known: ${why}`)
+    expect(() => read(text)).toThrow(`t.csv: the unit of its times is unknown: ${why}`)
     expect(read(text, 's').readAs).toBe('s (as requested)')
   })
 
@@ -132,7 +136,7 @@ test('a run says over which time it sends how many requests, and doubts a span t
   expect(describeTrace({ atMs: [0, 4, 8.3] }, 'ms (no header)', 10)).toEqual([
     'trace: 3 requests over 0.0083 s, times read as ms (no header)',
     expect.stringMatching(
-      /^warning: a trace over 0\.0083 s for a window of 10 s: are its times in ms\?/,
+      /^warning: a trace over 0\.0083 s for a window of 10 s: if its times are not in ms,/,
     ),
   ])
   expect(describeTrace({ atMs: [0, 4000, 50_000] }, 'ms', 10)[0]).toContain(
@@ -177,7 +181,7 @@ test('turns and conversations go into the experiment and its document; they cont
   })
   expect(document.load).toMatchObject({ payload: { turns: '1..3', conversations: 8 } })
   expect(() => load('{conversations: 8}')).toThrow('conversations without turns')
-  expect(() => load('{turns: 2, lengths: t.jsonl}')).toThrow('turns beside recorded lengths')
+  expect(() => load('{turns: 2, lengths: t.jsonl}')).toThrow('both turns and recorded lengths')
 })
 
 test("times of Azure's and BurstGPT's traces", () => {
@@ -195,7 +199,7 @@ test("times of Azure's and BurstGPT's traces", () => {
     "odd.csv:3: '5' is before the line above",
   )
   expect(() => readTrace(write('odd.csv', 'timestamp\nsoon\nlater\n'), 'odd.csv')).toThrow(
-    "odd.csv:2: 'soon' is no time",
+    "odd.csv:2: 'soon' is not a time",
   )
 })
 
@@ -260,7 +264,7 @@ test("ShareGPT's conversations are a payload: what was said, turn by turn, simul
   })
   for (const key of ['inputTokens', 'outputTokens', 'sharedPrefixTokens'])
     expect(() => load(`{file: share.json, ${key}: 9}`)).toThrow(
-      `${key} beside recorded conversations`,
+      `both ${key} and recorded conversations`,
     )
 })
 
@@ -270,6 +274,6 @@ test("ShareGPT's conversations are no lengths", () => {
     '[{"id": "a", "conversations": [{"from": "human", "value": "hi"}]}]',
   )
   expect(() => readLengths(path, 'share.json')).toThrow(
-    'share.json is JSON, and no list of lengths',
+    'share.json is JSON, but not a list of lengths',
   )
 })

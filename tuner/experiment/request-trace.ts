@@ -23,7 +23,7 @@ interface RequestTrace {
 }
 
 const hint =
-  'one request a line: {"timestamp": ms, "input_length": 512, "output_length": 64, "hash_ids": [0, 1]}, by time'
+  'write one request per line, sorted by time: {"timestamp": ms, "input_length": 512, "output_length": 64, "hash_ids": [0, 1]}'
 const tokens = z.number().int().min(0)
 const lineSchema = z.object({
   timestamp: z.number().min(0),
@@ -78,10 +78,7 @@ function readLines(path: string, shown: string): Line[] {
   try {
     text = readText(path, 'data')
   } catch (error) {
-    throw new UnitError(
-      `the trace cannot be read: ${(error as Error).message}`,
-      hintOf(error) ?? hint,
-    )
+    throw new UnitError(`cannot read the trace: ${(error as Error).message}`, hintOf(error) ?? hint)
   }
   const lines: Line[] = []
   for (const [i, written] of text.split('\n').entries()) {
@@ -102,7 +99,7 @@ function parseLine(written: string, where: string): Line {
   try {
     document = JSON.parse(written)
   } catch {
-    throw new UnitError(`${where}: no JSON`, hint)
+    throw new UnitError(`${where}: not JSON`, hint)
   }
   const read = lineSchema.safeParse(document)
   if (read.success) return read.data
@@ -131,7 +128,7 @@ function findBlockTokens(lines: readonly Line[], shown: string): number {
   )
   const { input_length, hash_ids } = excess ?? recorded[0]!
   throw new UnitError(
-    `${shown}: hash_ids fit no block size of ${[...blockSizes].sort((a, b) => a - b).join(', ')} tokens (a request of ${input_length} tokens has ${hash_ids!.length} blocks)`,
+    `${shown}: hash_ids match none of the block sizes ${[...blockSizes].sort((a, b) => a - b).join(', ')} tokens (a request of ${input_length} tokens has ${hash_ids!.length} blocks)`,
     'leave hash_ids out, or write one hash for each block of 512 tokens',
   )
 }
@@ -149,7 +146,7 @@ function findTimeUnit(
   if (whole && blockTokens === recordedBlockTokens)
     return { scale: 1, readAs: 'ms (Mooncake: whole numbers)' }
   throw new UnitError(
-    `${shown}: the unit of timestamp is not known (${whole ? `blocks of ${blockTokens} tokens` : 'fractions'} are not Mooncake's)`,
-    `say it: trace:${shown}:s for seconds, or :ms, :us, :ns`,
+    `${shown}: the unit of timestamp is unknown (${whole ? `blocks of ${blockTokens} tokens` : 'fractions'} are not Mooncake's)`,
+    `set it: trace:${shown}:s for seconds, or :ms, :us, :ns`,
   )
 }

@@ -329,11 +329,11 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
     const sliced = [...new Set(offers.flatMap(({ slices }) => slices))]
     const hint =
       sliced.length > 0
-        ? `its MIG slices go by their names: migProfile: [${sliced.join(', ')}]`
+        ? `use its MIG slices by their names: migProfile: [${sliced.join(', ')}]`
         : shareHint(offers.map(({ name }) => name))
     report(
       [at, 'gpuMemoryPercent'],
-      'gpuMemoryPercent: nothing here enforces a share of a GPU',
+      'gpuMemoryPercent: nothing on this machine enforces a share of a GPU',
       hint,
     )
   }
@@ -375,7 +375,7 @@ function checkReach(
   if (backendOf(entries) === 'kubernetes' && devicesUsed === 'emulated')
     report(
       [key],
-      'files of your own GPUs and dimensions do not reach a predictor that is emulated in a cluster',
+      'a predictor emulated in a cluster cannot read files of your own GPUs and dimensions',
       'use --backend local or simulated',
     )
 }
@@ -400,7 +400,7 @@ function resolveLoad(
     report(
       ['load', 'timeout'],
       `a timeout of ${load.timeoutMs} ms cuts off requests that meet the SLO of ${longestMs} ms`,
-      'make it several times the SLO',
+      'set it to several times the SLO',
     )
   return { load, trace }
 }
@@ -452,10 +452,10 @@ function resolveModel(files: FileContext): {
     report(
       ['model', 'path'],
       `model: no file or folder ${path}`,
-      'a model by name has no / in it (but of a server of your own that speaks openai); a path starts from the folder of the file that names it',
+      'a name must not contain / (except for your own server with protocol openai); paths are relative to the folder of the file that contains them',
     )
   if (!name && !broken.has('model'))
-    report(['model'], 'no model', 'say which: --model bert, or `model: bert` in the file')
+    report(['model'], 'no model', 'set one: --model bert, or `model: bert` in the file')
   const version = 'version' in given ? given.version : undefined
   if (architecturePath === undefined) {
     const counted = countedBy(path, asked)
@@ -505,7 +505,7 @@ const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[]
   architecturePath === undefined || path !== undefined
     ? []
     : [
-        `${name} is known by its dimensions alone: specs need an image of yours that serves it (--image)`,
+        `tune knows only the dimensions of ${name}: specs need your own image that serves it (--image)`,
       ]
 
 /** mine/config.json → mine; mine.json → mine. */

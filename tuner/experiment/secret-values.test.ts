@@ -59,8 +59,8 @@ test('a stored experiment has them from the file and the environment again, or s
   workspace.write('e.yaml', text.replace('API_KEY: planted-env, ', ''))
   delete process.env.PLANTED
   expect(problemLines(() => withSecretValues(resumed(document)))).toEqual([
-    `\${file://${workspace.path('e.yaml')}#/predictor/env/API_KEY} the secret no longer stands there`,
-    '$PLANTED a secret that is not set',
+    `\${file://${workspace.path('e.yaml')}#/predictor/env/API_KEY} the secret is no longer there`,
+    '$PLANTED the secret is not set',
   ])
 })
 
@@ -148,7 +148,7 @@ test('a document of an older version, with its secrets in it, is shown without t
 test('a secret is not tuned, and what refuses it does not repeat it', () => {
   const tuned = text.replace('space: {', 'space: { apiToken: [planted-choice, planted-other], ')
   const lines = problemLines(() => workspace.loadFile(tuned)).join('\n')
-  expect(lines).toContain('apiToken has a secret among its values')
+  expect(lines).toContain('the values of apiToken contain a secret')
   expect(lines).not.toContain('planted')
 })
 

@@ -285,8 +285,8 @@ function lookUp(name: string): string | ConfigProblem {
     return (
       value ?? {
         where,
-        what: 'the secret no longer stands there',
-        hint: `put it back into ${path}: it is kept nowhere else`,
+        what: 'the secret is no longer there',
+        hint: `put it back into ${path}: tune does not store it`,
       }
     )
   }
@@ -321,8 +321,8 @@ function fromEnvironment(variable: string): string | ConfigProblem {
   return {
     where: `$${variable}`,
     what: given
-      ? 'a secret that was given on the command line, and is not kept'
-      : 'a secret that is not set',
+      ? 'a secret was passed on the command line, and tune does not store it'
+      : 'the secret is not set',
     hint: `export ${variable}=... and run again`,
   }
 }

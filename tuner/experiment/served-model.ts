@@ -33,7 +33,7 @@ export function weightsOf(
     report(
       ['model'],
       `${server} needs the weights of ${name}`,
-      'its folder, or its name on the Hub: --model meta-llama/Llama-3.1-8B-Instruct; --backend simulated needs none',
+      'set their folder or name on the Hub: --model meta-llama/Llama-3.1-8B-Instruct; --backend simulated needs no weights',
     )
   return path ?? name
 }
@@ -49,22 +49,22 @@ export function servedFolder(
   if (names.length > 0 && !names.includes(name))
     report(
       ['model', 'name'],
-      `the command serves ${names.join(', ')}, and no '${name}'`,
+      `the command serves ${names.join(', ')}, but not '${name}'`,
       names.length === 1
         ? 'leave the name out'
-        : `name one of them: model: {path: ..., name: ${names[0]}}`,
+        : `choose one of them: model: {path: ..., name: ${names[0]}}`,
     )
   if (path === undefined)
     report(
       ['model'],
       `${server} needs the model's folder`,
-      'model: {path: models/NAME}, with its version folders',
+      'set model: {path: models/NAME}, a folder with version folders',
     )
   else if (existsSync(path) && !statSync(path).isDirectory())
     report(
       ['model'],
-      `${server} serves folders, and ${path} is a file`,
-      `put it into one: models/${name}/1/`,
+      `${server} serves folders, but ${path} is a file`,
+      `put the file into a folder: models/${name}/1/`,
     )
   else if (server === 'triton' && basename(path) !== name)
     report(

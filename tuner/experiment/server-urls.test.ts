@@ -50,10 +50,10 @@ test('one is one; a flag with one URL takes the place of all, and keeps how they
 
 test('what cannot be is named with its place', () => {
   expect(problemLines(() => loadFile(withUrls('[http://a:1, b:2]')))).toEqual([
-    expect.stringMatching(/^e\.yaml:5:\d+ 'b:2' is no http URL/),
+    expect.stringMatching(/^e\.yaml:5:\d+ 'b:2' is not an http URL/),
   ])
   expect(problemLines(() => loadFile(withUrls('[http://a:1 x0]')))).toEqual([
-    expect.stringMatching(/^e\.yaml:5:\d+ .*no URL with a weight/),
+    expect.stringMatching(/^e\.yaml:5:\d+ .*not a URL with a weight/),
   ])
   expect(problemLines(() => loadFile(withUrls('[{url: "http://a:1", weight: -1}]')))).toEqual([
     expect.stringMatching(/^e\.yaml:5:\d+ .*weight above 0/),

@@ -19,11 +19,7 @@ export function urlTemplate(context: Context, common: Called): UrlTemplate {
   const { entries, report } = context
   const { url, urls, http2 } = entries.predictor ?? {}
   if (url !== undefined && urls !== undefined)
-    report(
-      ['predictor', 'urls'],
-      'both url and urls',
-      'put the one among the others, with its weight',
-    )
+    report(['predictor', 'urls'], 'both url and urls', 'add url to urls, with its weight')
   checkUrl(context, ['predictor', 'url'], serverUrlOf(entries.predictor), common)
   urls?.slice(1).forEach((one, i) => {
     checkUrl(context, ['predictor', 'urls', i + 1], one.url, common)
@@ -57,7 +53,7 @@ function checkUrl(
   if (url === undefined || address === undefined)
     report(
       at,
-      `'${url}' is no http URL`,
+      `'${url}' is not an http URL`,
       url !== undefined && namesGrpc(url)
         ? `protocol ${protocol} is spoken over HTTP: write http://, or leave the protocol out`
         : `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,

@@ -42,9 +42,9 @@ export function resolveGpus({
     else
       report(
         ['gpuCatalogue'],
-        `the GPU file cannot be read: ${(error as Error).message}`,
+        `cannot read the GPU file: ${(error as Error).message}`,
         hintOf(error) ??
-          'YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
+          'write YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
       )
     return undefined
   }
@@ -70,8 +70,8 @@ export function resolveArchitecture(
     else
       report(
         at,
-        `the architecture file cannot be read: ${(error as Error).message}`,
-        hintOf(error) ?? "a transformer's config.json, or its dimensions in YAML",
+        `cannot read the architecture file: ${(error as Error).message}`,
+        hintOf(error) ?? 'use the config.json of a transformer, or its dimensions in YAML',
       )
     return undefined
   }
@@ -93,10 +93,10 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): {
     else
       report(
         ['prices'],
-        `the price book cannot be read: ${(error as Error).message}`,
+        `cannot read the price book: ${(error as Error).message}`,
         unknownRatesHint(entries.prices) ??
           hintOf(error) ??
-          `check the path; a provider is ${providerNames.join(', ')}; leave it out for on-demand list prices`,
+          `check the path, use a provider (${providerNames.join(', ')}), or leave it out for on-demand list prices`,
       )
     return { book: defaultPriceBook, path }
   }
@@ -170,7 +170,7 @@ export function resolvePayload(
   const at: Path = ['load', 'payload']
   const lengthsAt = (file: string) => {
     if (given.inputTokens !== undefined || given.outputTokens !== undefined)
-      report([...at, 'lengths'], 'recorded lengths beside drawn ones', 'keep one of the two')
+      report([...at, 'lengths'], 'both recorded and sampled lengths', 'use only one of them')
     try {
       return readLengths(pathAt([...at, 'lengths'], file), file)
     } catch (error) {
@@ -185,9 +185,13 @@ export function resolvePayload(
       : pathAt([...at, 'file'], given.file)
   const said = streamed && path !== undefined && isConversations(path) ? path : undefined
   if (given.conversations !== undefined && given.turns === undefined && said === undefined)
-    report([...at, 'conversations'], 'conversations without turns', 'add turns: 1..6, say')
+    report(
+      [...at, 'conversations'],
+      'conversations without turns',
+      'add turns, such as turns: 1..6',
+    )
   if (given.turns !== undefined && given.lengths !== undefined)
-    report([...at, 'turns'], 'turns beside recorded lengths', 'keep one of the two')
+    report([...at, 'turns'], 'both turns and recorded lengths', 'use only one of them')
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
   const tokenizer =
     given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
@@ -199,7 +203,7 @@ export function resolvePayload(
       report(
         [...at, 'tokenizer'],
         error.message,
-        error.hint ?? 'another file, or none: a token is a word then',
+        error.hint ?? 'use another file, or none: then one word counts as one token',
       )
     }
   const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
@@ -209,11 +213,11 @@ export function resolvePayload(
     { recorded, classes, file: said },
   )
   if (items !== undefined && order?.items !== undefined)
-    report([...at, 'items'], 'items beside a trace that has them', 'keep one of the two')
+    report([...at, 'items'], 'the trace already sets the items per request', 'use only one of them')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
     report(
       [...at, 'items'],
-      'a simulated predictor is asked for one item a request',
+      'requests to a simulated predictor have one item',
       'leave the items out, or use --backend local',
     )
   const common = { seed, ...(items && { items }), ...(order && { order }) }
@@ -221,8 +225,8 @@ export function resolvePayload(
     if (given[key] !== undefined)
       report(
         [...at, key],
-        `${key} beside recorded conversations`,
-        'they are as they were said: keep one of the two',
+        `both ${key} and recorded conversations`,
+        'recorded conversations have fixed lengths: use only one of them',
       )
   if (path === undefined || said !== undefined)
     return {
@@ -233,16 +237,20 @@ export function resolvePayload(
       ...common,
     }
   if (prompts !== undefined)
-    report(at, 'lengths of prompts beside a file of them', 'keep one of the two')
+    report(at, 'a file of prompts has its own lengths', 'use only one of them')
   const kind = kindAt(context, [...at, 'file'], path)
   if (kind !== 'file') return { kind, path, ...(count !== undefined && { count }), ...common }
   if (count !== undefined)
-    report([...at, 'count'], 'a count of bodies beside a file of them', 'keep one of the two')
+    report(
+      [...at, 'count'],
+      'a file that is the whole request has no count of bodies',
+      'use only one of them',
+    )
   if (items !== undefined || order?.items !== undefined)
     report(
       [...at, 'file'],
-      `${given.file} holds whole requests: their items cannot be chosen`,
-      'give texts (.txt) or a folder of pictures',
+      `${given.file} contains whole requests, so their items cannot be set`,
+      'use texts (.txt) or a folder of images',
     )
   const contentType = wholeType(path, entries.predictor?.contentType)
   return { kind, path, ...(contentType && { contentType }), ...(order && { order }) }
@@ -274,7 +282,7 @@ export function resolveWarmUp(context: Context): WarmUp | undefined {
     report(at, 'a simulated predictor is always warm', 'leave it out, or use --backend local')
   const { requests, atOnce, payload } = given
   if (requests === undefined && payload === undefined)
-    report(at, 'no requests to warm up with', 'say how many: warmUp: 100')
+    report(at, 'no warm-up requests', 'set their number: warmUp: 100')
   const common = {
     ...(requests !== undefined && { requests }),
     ...(atOnce !== undefined && { atOnce }),

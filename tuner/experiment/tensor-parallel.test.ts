@@ -97,7 +97,7 @@ test('started for real it takes weights by their folder or their name on the Hub
     problemsOf(() =>
       load({ model: 'bert', slo: '50ms', backend: 'simulated', server: 'sglang' }),
     ).map(({ what }) => what),
-  ).toContain('sglang serves language models, and bert is none')
+  ).toContain('sglang serves language models, but bert is not one')
 })
 
 test('a server that loads a language model has the minutes that it takes, if nothing else is said; a modelled one has nothing to load', () => {

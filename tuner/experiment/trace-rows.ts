@@ -18,15 +18,15 @@ export function readTraceRows(
     const text = readText(path, 'table')
     if (/^\s*[[{]/.test(text))
       throw new UnitError(
-        `${shown} is JSON, and no list of ${what}`,
-        'a file of JSON Lines (Mooncake) ends in .jsonl; conversations (ShareGPT) are given as the payload itself, `file: ShareGPT.json`',
+        `${shown} is JSON, but not a list of ${what}`,
+        'rename a file of JSON Lines (Mooncake) to .jsonl; use conversations (ShareGPT) as the payload itself, `file: ShareGPT.json`',
       )
     return readRows({ file: shown, text }).rows
   } catch (error) {
     if (error instanceof UnitError) throw error
     if (error instanceof TableError) throw new UnitError(error.message, hint)
     throw new UnitError(
-      `the ${what} cannot be read: ${(error as Error).message}`,
+      `cannot read the ${what}: ${(error as Error).message}`,
       hintOf(error) ?? hint,
     )
   }

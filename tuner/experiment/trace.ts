@@ -21,7 +21,7 @@ interface Trace {
 }
 
 const hint =
-  "one arrival a line, ms from the start, ascending; further columns by a header: 'ms,items,body'; or a public trace of language models, with 'timestamp'"
+  "write one arrival per line, in ms from the start, ascending; name further columns in a header: 'ms,items,body'; or use a public trace of language models, with 'timestamp'"
 /** What a header calls the columns beside the time. */
 const columns: Readonly<Record<string, 'items' | 'bodies'>> = {
   items: 'items',
@@ -64,7 +64,7 @@ function readTimesAlone(
 ): Trace {
   const times = rows.map(({ where, cells }) => {
     const time = readNumber(cells[0])
-    if (!(time >= 0)) throw new UnitError(`${where}: '${cells[0]}' is no time`, hint)
+    if (!(time >= 0)) throw new UnitError(`${where}: '${cells[0]}' is not a time`, hint)
     return time
   })
   if (unit === undefined && times.some((time) => !Number.isInteger(time)))
@@ -77,8 +77,8 @@ function readTimesAlone(
 
 const askForUnit = (shown: string, why: string): UnitError =>
   new UnitError(
-    `${shown}: the unit of its times is not known: ${why}`,
-    `say it: trace:${shown}:s for seconds, or :ms, :us, :ns; or name it in a header, as in 'at_ms,items'`,
+    `${shown}: the unit of its times is unknown: ${why}`,
+    `set it: trace:${shown}:s for seconds, or :ms, :us, :ns; or name it in a header, such as 'at_ms,items'`,
   )
 
 function readTableWithHeader(
@@ -109,7 +109,7 @@ function readTableWithHeader(
     rows.map(({ where, cells }) => {
       const cell = cells[column] ?? ''
       if (!/^\d+$/.test(cell) || Number(cell) < min)
-        throw new UnitError(`${where}: '${cell}' is no ${what}`, hint)
+        throw new UnitError(`${where}: '${cell}' is not a ${what}`, hint)
       return Number(cell)
     })
   return {
@@ -140,7 +140,7 @@ function readTimes(
   const isDates = numbers.every(Number.isNaN)
   const times = isDates ? cells.map((cell) => Date.parse(withZone(cell))) : numbers
   const bad = times.findIndex((time) => !(time >= 0))
-  if (bad >= 0) throw new UnitError(`${rows[bad]!.where}: '${cells[bad]}' is no time`, hint)
+  if (bad >= 0) throw new UnitError(`${rows[bad]!.where}: '${cells[bad]}' is not a time`, hint)
   if (isDates) return { times, readAs: 'dates' }
   const named = parseTimeHeader(header[at]!)?.unit
   const known =
@@ -157,7 +157,7 @@ function readTimes(
   }
   if (isBurstGpt(header))
     return { times: numbers.map((time) => time * 1000), readAs: 's (BurstGPT)' }
-  throw askForUnit(shown, `its column '${header[at]}' names none`)
+  throw askForUnit(shown, `the name of its column '${header[at]}' has no unit`)
 }
 
 /** Its columns: Timestamp, Model, Request tokens, Response tokens, Total tokens, Log Type. */
@@ -197,7 +197,7 @@ function countedFromFirst(times: readonly number[], shown: string): number[] {
 
 function atLeastTwo(times: readonly number[], shown: string): void {
   if (times.length < 2)
-    throw new UnitError(`the trace ${shown} has ${times.length} arrivals`, 'give at least two')
+    throw new UnitError(`the trace ${shown} has ${times.length} arrivals`, 'use at least two')
 }
 
 /** A window this many times shorter or longer than its trace is more likely a wrong unit. */
@@ -222,7 +222,7 @@ export function describeTrace(
     `${whole}${part}`,
     ...(ratio < 1 / maxSpanRatio || ratio > maxSpanRatio
       ? [
-          `warning: a trace over ${Number(spanS.toPrecision(3))} s for a window of ${durationS} s: are its times in ${readAs.split(' ')[0]}? trace:FILE:s, :ms, :us or :ns says it`,
+          `warning: a trace over ${Number(spanS.toPrecision(3))} s for a window of ${durationS} s: if its times are not in ${readAs.split(' ')[0]}, set their unit with trace:FILE:s, :ms, :us or :ns`,
         ]
       : []),
   ]

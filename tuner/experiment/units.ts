@@ -82,7 +82,7 @@ export function parseDurationMs(input: string | number): number {
   if (ms > mostDurationMs)
     throw new UnitError(
       `${shown(input)} is longer than ten years`,
-      'write for example 50ms, 2s or 10m',
+      'write, for example, 50ms, 2s or 10m',
     )
   return ms
 }
@@ -126,7 +126,7 @@ export function parseBandwidthGBs(input: string | number): number {
   if (!(value * factor > 0))
     throw new UnitError(
       `${shown(input)} is not a bandwidth`,
-      'write for example 25 GB/s or 200 Gb/s',
+      'write, for example, 25 GB/s or 200 Gb/s',
     )
   return value * factor
 }

@@ -54,7 +54,11 @@ export function readYaml(
   if (text.length > maxBytes)
     return {
       problems: [
-        { where: shown, what: 'the file is larger than 1 MiB', hint: 'this is no experiment file' },
+        {
+          where: shown,
+          what: 'the file is larger than 1 MiB',
+          hint: 'check that it is an experiment file',
+        },
       ],
     }
   const excess = yamlExcess(text)
@@ -64,7 +68,7 @@ export function readYaml(
         {
           where: shown,
           what: excess,
-          hint: 'this is no experiment file; long lists go into files of their own',
+          hint: 'check that it is an experiment file; put long lists into files of their own',
         },
       ],
     }
@@ -129,7 +133,11 @@ export function readYaml(
       if (node.range) values.set(keyOf(path), node.range[0])
     if (isScalar(node) && holdsNul(node.value))
       problems.push(
-        problem(node.range?.[0] ?? 0, 'a NUL character', 'no program, file or server takes one'),
+        problem(
+          node.range?.[0] ?? 0,
+          'a NUL character',
+          'remove it: no program, file or server accepts one',
+        ),
       )
     if (isSeq(node)) for (const [i, item] of node.items.entries()) walk(item, [...path, i])
     if (!isMap(node)) return
@@ -137,7 +145,7 @@ export function readYaml(
       if (!isPair(pair) || !isScalar(pair.key)) {
         const at = node.range?.[0] ?? 0
         const hint = isPair(pair) && isMap(pair.key) ? bracesHint : 'write `name: value`'
-        problems.push(problem(at, 'a key that is no plain text', hint))
+        problems.push(problem(at, 'a key that is not plain text', hint))
         continue
       }
       if (holdsNul(pair.key.value))
@@ -226,13 +234,13 @@ const holdsNul = (value: unknown): boolean => typeof value === 'string' && value
 const bracesHint = `put a template in single quotes, and a text in its own: '{"text": "{{text}}", "ids": {{ints}}}'`
 
 const yamlHints: Partial<Record<string, string>> = {
-  DUPLICATE_KEY: 'each key may stand once; remove one of the two',
+  DUPLICATE_KEY: 'each key may appear only once: remove one of them',
   TAB_AS_INDENT: 'indent with spaces',
   BAD_INDENT: 'indent entries of the same level by the same number of spaces',
   MULTILINE_IMPLICIT_KEY: 'a colon is missing, or the indentation is off',
   MISSING_CHAR: 'close the bracket or quote',
   TAG_RESOLVE_FAILED: 'remove the tag (the word after !)',
-  BAD_ALIAS: 'texts that start with * need quotes',
+  BAD_ALIAS: 'put texts that start with * in quotes',
 }
 
 const sentence = (message: string) => message.replace(/\s+/g, ' ').trim().slice(0, 300)
@@ -242,6 +250,6 @@ function unreadable(error: NodeJS.ErrnoException, shown: string): ConfigProblem 
     return { where: shown, what: 'no such file', hint: 'check the path after -f' }
   if (error instanceof BoundError) return { where: shown, what: error.what, hint: error.hint }
   if (error.code === 'EACCES')
-    return { where: shown, what: 'may not be read', hint: 'check its permissions' }
+    return { where: shown, what: 'no permission to read it', hint: 'check its permissions' }
   return { where: shown, what: `cannot be read: ${error.message}`, hint: '' }
 }

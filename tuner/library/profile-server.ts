@@ -84,7 +84,7 @@ function sloOfOptions(url: string, slo: string, errorRate: number): Slo {
   if (!URL.canParse(url))
     problems.push({
       where: 'url',
-      what: `'${withoutSecrets(url)}' is no URL`,
+      what: `'${withoutSecrets(url)}' is not a URL`,
       hint: 'write http://HOST:PORT',
     })
   try {

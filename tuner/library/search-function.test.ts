@@ -84,7 +84,9 @@ describe('search', () => {
       evaluate: () => 1,
     })
     await expect(wrong).rejects.toThrow(ConfigError)
-    await expect(wrong).rejects.toThrow(/'a b' is no name[\s\S]*min 5 is above max 1/)
+    await expect(wrong).rejects.toThrow(
+      /'a b' is not a valid parameter name[\s\S]*min 5 is above max 1/,
+    )
     const untyped = {
       space,
       evaluate: () => 1,
@@ -97,7 +99,7 @@ describe('search', () => {
     })
     await expect(search({ space: {}, evaluate: () => 1 })).rejects.toThrow('space: no parameters')
     await expect(search({ space: { n: [1] }, evaluate: () => Number.NaN })).rejects.toThrow(
-      'evaluate gave NaN for {"n":1}',
+      'evaluate returned NaN for {"n":1}',
     )
     await expect(
       search({

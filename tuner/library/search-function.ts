@@ -153,18 +153,18 @@ function spaceOf({
   const problems: ConfigProblem[] = [...found]
   // Programs without types give what they like.
   if (!['min', 'max'].includes(goal))
-    problems.push({ where: 'goal', what: `'${goal}' is no goal`, hint: 'min or max' })
+    problems.push({ where: 'goal', what: `'${goal}' is not a goal`, hint: 'use min or max' })
   if (!samplerNames.includes(sampler))
     problems.push({
       where: 'sampler',
-      what: `'${sampler}' is no sampler`,
-      hint: `one of ${samplerNames.join(', ')}`,
+      what: `'${sampler}' is not a sampler`,
+      hint: `use one of ${samplerNames.join(', ')}`,
     })
   if (!(Number.isInteger(maxTrials) && maxTrials > 0))
     problems.push({
       where: 'maxTrials',
-      what: `${maxTrials} is no number of trials`,
-      hint: 'a whole number above 0',
+      what: `${maxTrials} is not a number of trials`,
+      hint: 'use a whole number above 0',
     })
   // Names of servers' parameters mean nothing here.
   const own = Object.fromEntries(
@@ -187,7 +187,7 @@ function spaceOf({
     found.length > 0,
   )
   if (problems.length === 0 && space.parameters.length === 0)
-    problems.push({ where: 'space', what: 'no parameters', hint: "name one: { workers: '1..16' }" })
+    problems.push({ where: 'space', what: 'no parameters', hint: "add one: { workers: '1..16' }" })
   if (problems.length > 0) throw new ConfigError(problems)
   return space
 }
@@ -196,8 +196,8 @@ function checked(result: Evaluated, configuration: Configuration): Evaluated {
   if (typeof result === 'number' ? Number.isFinite(result) : typeof result?.infeasible === 'string')
     return result
   throw new UserError(
-    `evaluate gave ${typeof result === 'number' ? result : (JSON.stringify(result) ?? 'nothing')} for ${JSON.stringify(configuration)}`,
-    "give a finite number, or { infeasible: 'why' }",
+    `evaluate returned ${typeof result === 'number' ? result : (JSON.stringify(result) ?? 'nothing')} for ${JSON.stringify(configuration)}`,
+    "return a finite number, or { infeasible: 'why' }",
     exitCodes.usage,
   )
 }

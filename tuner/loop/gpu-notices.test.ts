@@ -45,10 +45,10 @@ const command = { kind: 'command', protocol: 'oip-http' }
 describe('why the built-in server leaves a GPU alone', () => {
   test('is the package that is missing, of the engine that is preferred', () => {
     expect(whyUnused(['onnx', 'tfjs'], machine([t4]))).toMatch(
-      /^Tesla T4 is here and not used: the built-in server has no way to it \(onnxruntime-node is not installed\): ONNXRUNTIME_NODE_INSTALL=cuda12/,
+      /^Tesla T4 is not used, because the built-in server cannot use it \(onnxruntime-node is not installed\): ONNXRUNTIME_NODE_INSTALL=cuda12/,
     )
     expect(whyUnused(['tfjs'], machine([t4, t4, gpu('L4')]))).toMatch(
-      /^Tesla T4, L4 are here and not used: .* no way to them \(.*uses them: --command$/,
+      /^Tesla T4, L4 are not used, .* cannot use them \(.*To use them with your own server, add --command$/,
     )
   })
 
@@ -67,7 +67,7 @@ describe('why the built-in server leaves a GPU alone', () => {
       ),
     ).toBeUndefined()
     const sliced = gpu('A100', { migEnabled: true, migDevices: [{} as Gpu['migDevices'][number]] })
-    expect(whyUnused(['tfjs'], machine([sliced]))).toMatch(/^A100 is here/)
+    expect(whyUnused(['tfjs'], machine([sliced]))).toMatch(/^A100 is not used/)
   })
 })
 
@@ -96,13 +96,13 @@ describe('what is said at the start', () => {
       ),
     ).toEqual([
       'GPU not used: no driver',
-      expect.stringMatching(/^Tesla T4 \(GPU 0\): 9000 of 16000 MiB are others'/),
+      expect.stringMatching(/^Tesla T4 \(GPU 0\): 9000 of 16000 MiB are in use by other processes/),
     ])
   })
 
   test('is why one is not used, instead of what is odd about it', () => {
     expect(gpuNotices(experiment(), machine([shared]))).toEqual([
-      expect.stringMatching(/^Tesla T4 is here and not used/),
+      expect.stringMatching(/^Tesla T4 is not used/),
     ])
     expect(gpuNotices(experiment(), machine([], [], { gpuProblem: 'no driver' }))).toEqual([
       'GPU not used: no driver',
@@ -130,11 +130,11 @@ describe('what is said at the start', () => {
   test('is that language models are emulated, whatever is installed', () => {
     const llm = experiment({ predictor: { kind: 'builtin', protocol: 'openai' } })
     expect(gpuNotices(llm, machine([t4, t4], [tfjs, onnx]))).toEqual([
-      expect.stringMatching(/^Tesla T4: here and not used, for the built-in server emulates/),
+      expect.stringMatching(/^Tesla T4 not used, because the built-in server only emulates/),
     ])
     expect(gpuNotices(llm, machine([t4], [tfjs]))).toHaveLength(1)
     expect(gpuNotices(llm, machine([t4, gpu('L4', { migEnabled: true })], [tfjs])).join()).toMatch(
-      /^Tesla T4: here and not used/,
+      /^Tesla T4 not used/,
     )
     expect(gpuNotices(llm, machine([], [tfjs, onnx]))).toEqual([])
   })

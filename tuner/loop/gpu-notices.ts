@@ -28,7 +28,7 @@ export function whyUnused(
     .reduce((known, one) => (known === undefined || one === undefined ? undefined : known))
   if (names.length === 0 || missing === undefined) return undefined
   const them = names.length === 1 ? 'it' : 'them'
-  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} here and not used: the built-in server has no way to ${them} (${missing.what}): ${missing.install}. A server of your own that uses ${them}: --command`
+  return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} not used, because the built-in server cannot use ${them} (${missing.what}): ${missing.install}. To use ${them} with your own server, add --command`
 }
 
 const canRun = (gpu: MachineFacts['gpus'][number]): boolean =>
@@ -63,7 +63,7 @@ function unusedBy({ model, predictor }: Experiment, machine: MachineFacts): stri
     protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
       .streams
   )
-    return `${[...new Set(names)].join(', ')}: here and not used, for the built-in server emulates language models; give one that runs them, vLLM say, as --command`
+    return `${[...new Set(names)].join(', ')} not used, because the built-in server only emulates language models; set a real server such as vLLM with --command`
   if (model.path === undefined) return whyUnused(['onnx', 'tfjs'], machine)
   return whyUnused([model.path.endsWith('.onnx') ? 'onnx' : 'tfjs'], machine)
 }

@@ -35,7 +35,7 @@ describe('what goes wrong on the way', () => {
     const { result, parts, events } = await runFakes({ launcher, load }, {}, controller.signal)
     expect(result.reason).toBe('interrupted')
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({
-      detail: '2 finished trials are kept',
+      detail: '2 finished trials are saved',
     })
     expect(events.at(-1)).toMatchObject({ type: 'recommended', files: [] })
     expect(parts.store.appended.map((t) => t.configuration.batchSize)).toEqual([1, 2])
@@ -59,7 +59,7 @@ describe('what goes wrong on the way', () => {
     const { events, parts } = await runFakes({ load }, { parallel: 2 }, controller.signal)
     expect(parts.store.appended.map((t) => t.configuration.batchSize)).toEqual([1, 2])
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({
-      detail: '2 finished trials are kept, 1 of them just now',
+      detail: '2 finished trials are saved, 1 of them just now',
     })
   })
 

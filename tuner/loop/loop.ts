@@ -84,7 +84,7 @@ async function searchAndConfirm(
     const justNow = kept > 0 ? `, ${kept} of them just now` : ''
     return {
       reason: 'interrupted',
-      detail: `${log.trials.length} finished trials are kept${justNow}`,
+      detail: `${log.trials.length} finished trials are saved${justNow}`,
     }
   }
 }

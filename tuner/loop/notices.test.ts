@@ -32,7 +32,7 @@ test('which devices are used, and what of them is not there', () => {
 
 test('that the cores are others than those whose costs are known, where they are', () => {
   const [notice] = coreSpeedNotice({ ...onCores(), cores: { speed: 0.52, count: 2 } })
-  expect(notice).toMatch(/^Prior: this machine's cores are 0\.5 times as fast as /)
+  expect(notice).toMatch(/^Prior: the cores of this machine are 0\.5 times as fast as /)
   expect(coreSpeedNotice({ ...onCores(), cores: { speed: 1.8, count: 2 } })).toHaveLength(1)
   expect(coreSpeedNotice(onCores())).toEqual([])
   for (const speed of [1, 0.85, 1.2])
@@ -41,7 +41,9 @@ test('that the cores are others than those whose costs are known, where they are
 
 test('which experiments the search learns from', () => {
   expect(historyNotice([])).toEqual([])
-  expect(historyNotice(['a', 'b'])).toEqual(['Uses trials of a, b (--no-history ignores them)'])
+  expect(historyNotice(['a', 'b'])).toEqual([
+    'The search uses trials of a, b (--no-history ignores them)',
+  ])
 })
 
 describe('banners', () => {
@@ -51,7 +53,9 @@ describe('banners', () => {
       'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n',
     )
     expect(noticesOf(onCores(), 'measured')).toEqual([])
-    expect(noticesOf(strict, 'measured')).toEqual(['Left out, for less quality than 0.95: b (0.9)'])
+    expect(noticesOf(strict, 'measured')).toEqual([
+      'Left out, because their quality is below 0.95: b (0.9)',
+    ])
   })
 
   test('what is emulated, from what, and how far each GPU may be off', () => {
@@ -74,7 +78,7 @@ describe('banners', () => {
     expect(notices[0]).toMatch(
       /^SIMULATED in virtual time: nothing is launched or measured; GPUs are modelled by a device model .*: B200 [\d.]+ % \(from its datasheet\)\.$/,
     )
-    expect(notices.at(-1)).toBe('Left out, for less quality than 0.95: b (0.9)')
+    expect(notices.at(-1)).toBe('Left out, because their quality is below 0.95: b (0.9)')
   })
 
   test('without a GPU what a simulation takes for the cores', () => {

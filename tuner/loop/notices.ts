@@ -65,7 +65,7 @@ export function coreSpeedNotice({ cores = coresElsewhere }: Experiment): string[
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= usualSpeed) return []
   return [
-    `Prior: this machine's cores are ${speed.toFixed(1)} times as fast as the reference core; CPU costs are scaled accordingly`,
+    `Prior: the cores of this machine are ${speed.toFixed(1)} times as fast as the reference core; CPU costs are scaled accordingly`,
   ]
 }
 
@@ -78,21 +78,21 @@ export function calibrationNotice(experiment: Experiment): string[] {
     ]
   if (predictor.kind !== 'command' || !hasServerPrior(experiment)) return []
   return [
-    'Prior: the device model with typical server overhead, corrected by the trials; tune calibrate, with the same flags, measures this server in seconds',
+    'Prior: the device model with typical server overhead, corrected by the trials; tune calibrate with the same flags measures this server in seconds',
   ]
 }
 
 /** Names the earlier experiments that the search learns from. */
 export const historyNotice = (experiments: readonly string[]): string[] =>
   experiments.length > 0
-    ? [`Uses trials of ${experiments.join(', ')} (--no-history ignores them)`]
+    ? [`The search uses trials of ${experiments.join(', ')} (--no-history ignores them)`]
     : []
 
 /** What each profile was measured as. */
 const serverNames: Readonly<Record<LlmEngineName, string>> = {
   vllm: 'vLLM 0.11',
   sglang: 'SGLang 0.5',
-  tgi: 'TGI as its branch TGIS was in 2023, none of today being in the tables',
+  tgi: 'the TGIS branch of TGI from 2023, because the tables have no current version',
   'tensorrt-llm': 'TensorRT-LLM 0.14 to 1.2',
 }
 
@@ -122,7 +122,7 @@ function modelErrors(experiment: Experiment): string {
 }
 
 const importedNotice = ({ from }: ImportedTemplate): string =>
-  `IMPORTED: all figures come from ${from.join('; ')}; tune measured none of them. Intervals lie between two imported loads, and closed loops hide waiting time: check what you deploy with tune verify --url.`
+  `IMPORTED: all figures come from ${from.join('; ')}; tune measured none of them. Intervals span two imported loads, and closed loops hide queueing: check the deployment with tune verify --url.`
 
 /** Banners a reader must not miss; also the caveats of the recommendation. */
 export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {

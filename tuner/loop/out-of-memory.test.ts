@@ -87,7 +87,7 @@ describe('a launch that ran out of GPU memory', () => {
 
   test('what the kernel ended may have lacked memory of the machine: with more of it nothing is known', () => {
     const killed =
-      'out of memory (ended by SIGKILL: the kernel ended it for want of memory) before it was ready'
+      'out of memory (ended by SIGKILL: the kernel killed it because memory ran out) before it was ready'
     expect(lacksGpuMemory(killed)).toBe(false)
     expect(ruledOut({ batchSize: 32 }, killed)).toBe(true)
     const small = withoutMemoryLacks(problem, [ended({ ...base, memoryMiB: 2048 }, killed)])
@@ -123,7 +123,7 @@ describe('a launch that ran out of GPU memory', () => {
     // 50 and 25 % of a T4 or a P4 and 25 % of an A10: of each two memories, two batches and two
     // numbers of workers, but for the trial's own.
     expect(first).toMatchObject({
-      detail: `${cuda}; no more GPU memory and nothing smaller in it: 39 others not tried`,
+      detail: `${cuda}; skipped 39 others with no more GPU memory and no smaller demand for it`,
     })
     const second = ended({ ...base, gpuMemoryPercent: 25 })
     expect(withMemoryLesson(second, problem, [ended(base)])).toBe(second)
@@ -165,7 +165,7 @@ test('a search does not ask for what a launch has shown to run out of memory, an
   await search.run()
   expect(launched).toEqual([1, 2, 4])
   expect(log.trials.at(-1)).toMatchObject({
-    detail: `${cuda}; no more GPU memory and nothing smaller in it: 2 others not tried`,
+    detail: `${cuda}; skipped 2 others with no more GPU memory and no smaller demand for it`,
   })
 })
 

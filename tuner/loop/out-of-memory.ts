@@ -99,7 +99,7 @@ export function withMemoryLesson(
   const many = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
   return {
     ...trial,
-    detail: `${trial.detail}; no more ${memory} and nothing smaller in it: ${many} not tried`,
+    detail: `${trial.detail}; skipped ${many} with no more ${memory} and no smaller demand for it`,
   }
 }
 

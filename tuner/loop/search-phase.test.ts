@@ -137,7 +137,7 @@ describe('what is told', () => {
     })
     const { running, log } = search({ launcher, sampler }, { budget: { maxTrials: 2 } })
     expect((await running.run()).detail).toContain(
-      'nothing is known of one configuration that no node had a place for',
+      'one configuration that fitted on no node is not measured',
     )
     expect(log.trials.filter(({ configuration }) => configuration.batchSize === 1)).toHaveLength(1)
     expect(seen.at(-1)).toEqual(['infeasible', 'complete'])

@@ -75,7 +75,7 @@ test('a configuration whose requests take more energy than they may is infeasibl
   })
   expect(await bounded({}, 0.79)).toMatchObject({
     state: 'infeasible',
-    detail: expect.stringContaining('neither nvidia-smi nor RAPL tells'),
+    detail: expect.stringContaining('neither nvidia-smi nor RAPL reports power'),
   })
   expect(await bounded({})).toMatchObject({ state: 'complete' })
 })
@@ -256,23 +256,20 @@ describe('a configuration that cannot serve is data', () => {
   })
 
   test.each([
-    [
-      1,
-      { state: 'failed', error: 'nothing listens any more: 9 of 9 requests failed', served: true },
-    ],
+    [1, { state: 'failed', error: 'it no longer listens: 9 of 9 requests failed', served: true }],
     [
       2,
       {
         state: 'infeasible',
         reason: 'crashed',
-        detail: 'died under load 2 times: nothing listens any more: 9 of 9 requests failed',
+        detail: 'died under load 2 times: it no longer listens: 9 of 9 requests failed',
         served: true,
       },
     ],
   ])(
     'where its port is deserted though its process lives, at try %d',
     async (attempt, expected) => {
-      const detail = 'nothing listens any more: 9 of 9 requests failed'
+      const detail = 'it no longer listens: 9 of 9 requests failed'
       const { trial } = await run({
         request: { attempt },
         predictor: { died: Promise.race([]) },
@@ -298,7 +295,7 @@ describe('a configuration that cannot serve is data', () => {
 
 describe('a failure is no word on the configuration', () => {
   test.each([1, 2, 3])('where something else ended the predictor, at try %d', async (attempt) => {
-    const what = 'node n is cordoned: it was drained of its pods'
+    const what = 'node n is cordoned and drained'
     const { trial } = await run({
       predictor: { died: Promise.resolve({ what, outOfMemory: false, external: true as const }) },
       request: { attempt },

@@ -156,7 +156,7 @@ export async function runTrial(
       await Promise.race([predictor.died, sleep(deathNoticeMs)])
       // Its process may live on: one of its workers ended, it left its port, or it is nobody's
       // here.
-      death ??= { what: measurement.detail ?? 'nothing listens any more', outOfMemory: false }
+      death ??= { what: measurement.detail ?? 'it no longer listens', outOfMemory: false }
     }
     if (death) throw new Error(death.what)
     if (task.kind === 'trial' && measurement.outcome === 'errors' && answersNothing(measurement)) {
@@ -232,7 +232,7 @@ function overEnergy(
   if (max === undefined || !(capacityRps > 0)) return undefined
   const joules = computeJoulesPerRequest(usage, capacityRps)
   if (joules === undefined)
-    return `no energy of a request is known to be within ${energy(max)}: neither nvidia-smi nor RAPL tells any power`
+    return `the energy per request cannot be compared with its bound of ${energy(max)}: neither nvidia-smi nor RAPL reports power`
   return joules <= max
     ? undefined
     : `${energy(joules)} per request at ${rate(capacityRps)}, over its bound of ${energy(max)}`

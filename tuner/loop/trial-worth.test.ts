@@ -17,7 +17,7 @@ describe('another trial is worth it', () => {
     // better, and one of them is likely to be.
     expect(notWorth({ minTrials: 0, gain: 0.005, regret: 0.1 }, worth)).toBeUndefined()
     expect(notWorth({ minTrials: 0, gain: 0.01, regret: 0.033 }, worth)).toBe(
-      'the best of what is untried is expected to save 3.3 %, less than two thirds of a tolerance of 5 %',
+      'the best untried configuration is expected to save 3.3 %, less than two thirds of the tolerance of 5 %',
     )
     const finer = worthOfTrial(
       { ...asked, stop: { ...asked.stop, tolerance: 0.01 } },
@@ -50,7 +50,7 @@ describe('another trial is worth it', () => {
         notWorth({ minTrials: 0, gain: 1.001 * leastGain, regret: 0.2 }, worth),
       ).toBeUndefined()
       expect(notWorth({ minTrials: 0, gain: 0.999 * leastGain, regret: 0.2 }, worth)).toContain(
-        'it costs $33.00, its time counted, of a bill of $',
+        'it costs $33.00 including time, of a yearly bill of $',
       )
     },
   )

@@ -54,7 +54,7 @@ export function worthOfTrial(
     stop.yearlyBill ?? hoursPerYear * (getDemand(objective) ? best.cost : best.pricePerHour)
   const waited = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
   const costs = (spent + waited * waitingPerHour) / Math.max(1, trials.length)
-  const because = `it costs ${money(costs)}, its time counted, of a bill of ${money(bill)} a year`
+  const because = `it costs ${money(costs)} including time, of a yearly bill of ${money(bill)}`
   return { tolerance, paid: { leastGain: costs / bill, because } }
 }
 
@@ -69,9 +69,9 @@ export function notWorth(
   const { gain, regret } = outlook
   const share = (of: number) => `${significant(100 * of)} %`
   if (regret < idleShare * tolerance)
-    return `the best of what is untried is expected to save ${share(regret)}, less than two thirds of a tolerance of ${percent(tolerance)}`
+    return `the best untried configuration is expected to save ${share(regret)}, less than two thirds of the tolerance of ${percent(tolerance)}`
   if (paid !== undefined && gain < paid.leastGain)
-    return `another trial is expected to gain ${share(gain)}, and is worth it from ${share(paid.leastGain)} on (${paid.because})`
+    return `another trial is expected to save ${share(gain)}, less than the ${share(paid.leastGain)} that would pay for it (${paid.because})`
   return undefined
 }
 

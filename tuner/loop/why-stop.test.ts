@@ -106,7 +106,7 @@ describe('why a search stops', () => {
       {
         reason: 'certain',
         detail:
-          'sure; nothing is known of 4 configurations that no node had a place for: tune resume tries them again',
+          'sure; 4 configurations that fitted on no node are not measured: tune resume tries them again',
       },
     )
   })
@@ -118,7 +118,7 @@ describe('why a search stops', () => {
     expect(whyStop(state([...five, disturbed(6)]), budget)).toEqual({
       reason: 'failed',
       detail:
-        'the machine was too busy in each of 6 trials; once it is free of other work: tune resume',
+        'the machine was too busy in each of 6 trials; run tune resume once the machine is free of other work',
     })
     expect(
       whyStop(state([complete(1), ...[2, 3, 4, 5, 6, 7].map(disturbed)]), budget),
@@ -216,10 +216,10 @@ describe('why a search stops', () => {
         budget,
       )?.detail
     expect(because(0.00034, 0.05)).toBe(
-      'another trial is expected to gain 0.034 %, and is worth it from 0.2 % on (the bill); 80 % likely that no untried configuration is over 5 % better (model estimate)',
+      'another trial is expected to save 0.034 %, less than the 0.2 % that would pay for it (the bill); 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
     expect(because(0.01, 0.021)).toBe(
-      'the best of what is untried is expected to save 2.1 %, less than two thirds of a tolerance of 5 %; 80 % likely that no untried configuration is over 5 % better (model estimate)',
+      'the best untried configuration is expected to save 2.1 %, less than two thirds of the tolerance of 5 %; 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
   })
 
@@ -293,7 +293,7 @@ describe('why a search stops', () => {
     expect(spaceExhausted(state([never(1), never(2)]))).toEqual(ended)
     expect(spaceExhausted(state([never(1)]))).toEqual({
       reason: 'failed',
-      detail: 'the one predictor never served; it: detail 1',
+      detail: 'the only predictor never served; it: detail 1',
     })
     expect(
       spaceExhausted(state([never(1), { ...complete(2), configuration: { batch: 2 } }])),
@@ -317,7 +317,7 @@ describe('why a search stops', () => {
       )
       const ended = {
         reason: 'failed',
-        detail: 'none of 4 predictors ever got through its trial; the last: detail 4',
+        detail: 'none of 4 predictors ever completed its trial; the last: detail 4',
       }
       expect(whyStop(state(died), budget)).toEqual(ended)
       expect(spaceExhausted(state(died))).toEqual(ended)

@@ -68,11 +68,11 @@ export function withUnplaced(ending: Ending, fresh: readonly FinishedTrial[]): E
   if (unplaced === 0) return ending
   const what =
     unplaced === 1
-      ? 'one configuration that no node had a place for'
-      : `${unplaced} configurations that no node had a place for`
+      ? 'one configuration that fitted on no node'
+      : `${unplaced} configurations that fitted on no node`
   return {
     ...ending,
-    detail: `${ending.detail}; nothing is known of ${what}: tune resume tries ${unplaced === 1 ? 'it' : 'them'} again`,
+    detail: `${ending.detail}; ${what} ${unplaced === 1 ? 'is' : 'are'} not measured: tune resume tries ${unplaced === 1 ? 'it' : 'them'} again`,
   }
 }
 
@@ -93,7 +93,7 @@ function hopeless({ trials, ofRun }: SearchState): Ending | undefined {
   if (final !== undefined) return failed(`every other trial would fail like trial ${final.number}`)
   if (ofRun.length >= mostDisturbedAtFirst && ofRun.every(wasDisturbed))
     return failed(
-      `the machine was too busy in each of ${ofRun.length} trials; once it is free of other work: tune resume`,
+      `the machine was too busy in each of ${ofRun.length} trials; run tune resume once the machine is free of other work`,
     )
   if (ofRun.length < maxFailuresInRow) return undefined
   // What has no place now says nothing of the rest.
@@ -113,8 +113,8 @@ function nothingLasted({ trials }: Pick<SearchState, 'trials'>): Ending | undefi
   const last = trials.at(-1)
   if (last === undefined || !trials.every(broke)) return undefined
   const none =
-    trials.length === 1 ? 'the one predictor never' : `none of ${trials.length} predictors ever`
-  const served = trials.some((trial) => trial.served) ? 'got through its trial' : 'served'
+    trials.length === 1 ? 'the only predictor never' : `none of ${trials.length} predictors ever`
+  const served = trials.some((trial) => trial.served) ? 'completed its trial' : 'served'
   return {
     reason: 'failed',
     detail: `${none} ${served}; ${trials.length === 1 ? 'it' : 'the last'}: ${whatWentWrong(last)}`,
@@ -163,12 +163,15 @@ function machineBusy(
     (trial) => trial.purpose !== 'confirmation' && wasDisturbed(trial),
   ).length
   if (disturbed < Math.max(minDisturbedAttempts, maxTrials)) return undefined
-  const what = `other work on this machine disturbed ${disturbed} attempts at a trial, which say nothing`
+  const what = `other work on this machine disturbed ${disturbed} attempts at a trial, which are inconclusive`
   return trials.every((trial) => trial.state === 'failed' || wasDisturbed(trial))
-    ? { reason: 'failed', detail: `${what}; when it is free of other work: tune resume` }
+    ? {
+        reason: 'failed',
+        detail: `${what}; run tune resume once the machine is free of other work`,
+      }
     : {
         reason: 'machine-busy',
-        detail: `${what}; when it is free of other work: tune resume --max-trials ${maxTrials}`,
+        detail: `${what}; run tune resume --max-trials ${maxTrials} once the machine is free of other work`,
       }
 }
 

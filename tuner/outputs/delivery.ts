@@ -49,7 +49,7 @@ export class Losses {
   add(fault: string): void {
     this.#count++
     if (this.#count === 1)
-      this.#warn(`${this.#shown}: ${fault}; the run goes on, and what is not delivered is lost`)
+      this.#warn(`${this.#shown}: ${fault}; the run continues, and undelivered messages are lost`)
   }
 
   report(): void {
@@ -134,7 +134,7 @@ export class Delivery {
       const { message: said, cause } = error as Error & { cause?: Error }
       return {
         refused: false,
-        problem: `not to be reached (${withoutSecrets(cause?.message || said)})`,
+        problem: `cannot be reached (${withoutSecrets(cause?.message || said)})`,
       }
     }
   }

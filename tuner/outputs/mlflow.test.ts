@@ -181,6 +181,8 @@ test('what is no MLflow is named, and the result is whole', async () => {
   receiver.stop()
   await box.end()
   expect(code).toBe(0)
-  expect(stderr).toContain('experiments/get-by-name was answered with no JSON: is this MLflow?')
+  expect(stderr).toContain(
+    'experiments/get-by-name was not answered with JSON: check that the URL is that of MLflow',
+  )
   expect(stdout).toContain('batch')
 })

@@ -275,7 +275,9 @@ class MlflowRuns {
     try {
       return jsonFrom(answer)
     } catch {
-      this.#delivery.losses.add(`${path.split('?')[0]} was answered with no JSON: is this MLflow?`)
+      this.#delivery.losses.add(
+        `${path.split('?')[0]} was not answered with JSON: check that the URL is that of MLflow`,
+      )
       return undefined
     }
   }

@@ -131,7 +131,7 @@ function sender<Item>(
       .slice(0, 200)
     losses.add(
       status === undefined
-        ? `not to be reached (${words})`
+        ? `cannot be reached (${words})`
         : `status ${status}${words === '' ? '' : `: ${words}`}`,
     )
   }

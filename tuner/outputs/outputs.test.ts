@@ -40,6 +40,6 @@ test('secrets that errors repeat are not sent on', async () => {
 
 test('a URL that is none once its references are filled in is refused', async () => {
   await expect(openOutputs([{ kind: 'otlp', url: 'nowhere' }], () => {})).rejects.toThrow(
-    "send.otlp: 'nowhere' is no http URL",
+    "send.otlp: 'nowhere' is not an http URL",
   )
 })

@@ -32,7 +32,7 @@ export async function openOutputs(
   for (const { kind, url } of targets)
     if (!/^https?:/i.test(url) || !URL.canParse(url))
       throw new UserError(
-        `send.${kind}: '${withoutSecrets(url)}' is no http URL`,
+        `send.${kind}: '${withoutSecrets(url)}' is not an http URL`,
         'write http://HOST:PORT/PATH',
         exitCodes.usage,
       )

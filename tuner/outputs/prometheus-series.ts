@@ -16,7 +16,7 @@ export interface Sample {
 /** Every series, and what it tells. Each has the label `experiment`. */
 export const seriesHelp = {
   tune_slo_limit_seconds:
-    'latency limit of the SLO; `slo` says it in words, `name` the name of the experiment',
+    'latency limit of the SLO; `slo` is its text, `name` the name of the experiment',
   tune_load_offered_requests_per_second:
     'of a load step: the rate at which requests were sent (`trial`, `phase`)',
   tune_load_achieved_requests_per_second:
@@ -34,13 +34,13 @@ export const seriesHelp = {
     'of a trial that ended: launch, load and stop (`trial`, `configuration`, `state`)',
   tune_spent_dollars: 'price of everything launched so far',
   tune_better_exists_probability:
-    'that something untried is better by more than the tolerance, as the search believes',
+    'probability that an untried configuration is better by more than the tolerance, as predicted by the search',
   tune_best_capacity_requests_per_second:
-    'safe capacity of what is recommended (`configuration`, `conclusion`)',
+    'safe capacity of the recommended configuration (`configuration`, `conclusion`)',
   tune_best_price_dollars_per_hour:
-    'of what is recommended: one replica (`configuration`, `conclusion`)',
+    'price of one replica of the recommended configuration (`configuration`, `conclusion`)',
   tune_best_replicas:
-    'of what is recommended, where the experiment has a demand (`configuration`, `conclusion`)',
+    'replicas of the recommended configuration, if the experiment has a demand (`configuration`, `conclusion`)',
 } as const
 type SeriesName = keyof typeof seriesHelp
 

@@ -165,7 +165,7 @@ describe('a receiver', () => {
     silent.closeAllConnections()
     silent.close()
     expect(code, stderr).toBe(0)
-    expect(stderr).toMatch(/otlp=.*not to be reached \(.*timed out/)
+    expect(stderr).toMatch(/otlp=.*cannot be reached \(.*timed out/)
     expect(performance.now() - startedMs).toBeLessThan(45_000)
   })
 
@@ -178,7 +178,7 @@ describe('a receiver', () => {
     [
       'that is not there is named, and the result is whole',
       undefined,
-      /otlp=http:\/\/127.0.0.1:\d+\/write: not to be reached \(.*ECONNREFUSED/,
+      /otlp=http:\/\/127.0.0.1:\d+\/write: cannot be reached \(.*ECONNREFUSED/,
     ],
   ])('%s', async (_, state, words) => {
     const { address } =

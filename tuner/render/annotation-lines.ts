@@ -10,7 +10,7 @@ export function annotationLines(annotation: Annotation | undefined, indent = '  
   if (!annotation) return []
   const { note, tags, archivedAt } = annotation
   return [
-    ...(archivedAt === undefined ? [] : [`put away on ${plainText(archivedAt.slice(0, 10))}`]),
+    ...(archivedAt === undefined ? [] : [`archived on ${plainText(archivedAt.slice(0, 10))}`]),
     ...(tags.length === 0 ? [] : [`tags: ${plainText(tags.join(', '))}`]),
     ...(note === undefined
       ? []

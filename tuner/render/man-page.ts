@@ -43,15 +43,15 @@ export function manPage(program: Command, { version, exitStatus }: ManPage): str
     '.SH ENVIRONMENT',
     ...item(
       'TUNE_NAME',
-      'every flag that takes one value or none, in capitals with _ for -: TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM=1; flags win over it',
+      'every flag with at most one value, in capitals with _ for -: TUNE_SLO, TUNE_MAX_TRIALS, TUNE_NO_CONFIRM=1; flags override them',
     ),
     ...item('NO_COLOR, CI', 'no colours; plain lines instead of the live screen'),
     '.SH FILES',
     ...item(
       '.tune/tune.db',
-      'experiments and their trials, unless --db names another file; logs of predictors beside it',
+      'experiments and their trials, unless --db sets another file; logs of predictors are in the same folder',
     ),
-    ...item('tune-results/', 'what was recommended, unless --out names another folder'),
+    ...item('tune-results/', 'recommendations, unless --out sets another folder'),
   ]
   return `${lines.join('\n')}\n`
 }

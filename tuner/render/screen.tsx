@@ -146,7 +146,7 @@ function Screen({
           {plot.length > 0 ? <Text dimColor>{plot.join('\n')}</Text> : null}
           {plot.length > 0 ? (
             <Text dimColor>
-              {'estimated capacity against price: cheaper to the left, faster at the top'}
+              {'estimated capacity against price: cheaper on the left, faster at the top'}
             </Text>
           ) : null}
         </Box>

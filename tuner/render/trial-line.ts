@@ -218,7 +218,7 @@ export const preparedWords = ({
 }: {
   readonly seconds: number
   readonly kept: boolean
-}): string => (kept ? 'prepared before' : `${duration(seconds)} of it preparing`)
+}): string => (kept ? 'prepared before' : `${duration(seconds)} of it for preparation`)
 
 /** The server's own metrics at the capacity, with their bounds. */
 const metricWords = ({ metrics = [] }: Complete['measurement']): string =>

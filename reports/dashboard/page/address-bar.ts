@@ -51,7 +51,7 @@ export class AddressBar implements Section {
   refuse(parts: readonly string[]): void {
     if (parts.length > 0)
       this.problem(
-        `The address asks for what is not here: ${parts.join(', ')}. Shown is the rest of what it asks, and else what was measured.`,
+        `The address names items that do not exist here: ${parts.join(', ')}. The page applies the rest of the address.`,
       )
   }
 

@@ -77,7 +77,7 @@ export function annotationEditor(place: Place, writable: boolean): AnnotationEdi
       if (asked.note !== undefined) stopWriting()
       show(after)
     } catch (error) {
-      problem.textContent = `Not kept: ${(error as Error).message}`
+      problem.textContent = `Not saved: ${(error as Error).message}`
       problem.hidden = false
     }
   }

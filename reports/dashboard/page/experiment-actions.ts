@@ -21,7 +21,7 @@ export function experimentActions(
     (work: () => Promise<unknown>, change: 'archived' | 'restored' | 'deleted') => () =>
       void work().then(
         () => done(change),
-        (error: Error) => problem(`Not done: ${error.message}`),
+        (error: Error) => problem(`Failed: ${error.message}`),
       )
   const button = (text: string, label: string, click: () => void, disabled = false) =>
     h(

@@ -136,7 +136,10 @@ function filtersOf(first: Asked, changed: () => void): Filters {
     },
     on: { input: changed },
   })
-  const tag = h('select', { attributes: { 'aria-label': 'With the tag' }, on: { change: changed } })
+  const tag = h('select', {
+    attributes: { 'aria-label': 'Filter by tag' },
+    on: { change: changed },
+  })
   const archived = h('input', {
     attributes: { type: 'checkbox', checked: first.archived },
     on: { change: changed },
@@ -191,17 +194,10 @@ function experimentsTable(
       { class: 'note' },
       experiments.length === 0
         ? 'The store has no experiments yet.'
-        : 'None of the experiments is so.',
+        : 'No experiment matches the filter.',
     )
   return table(
-    [
-      'experiment',
-      'started',
-      'SLO',
-      'what it came to',
-      'note and tags',
-      ...(writable ? ['change'] : []),
-    ],
+    ['experiment', 'started', 'SLO', 'result', 'note and tags', ...(writable ? ['change'] : [])],
     kept.map((one) => {
       const { id, name, createdAt, state, provenance, trials, annotation } = one
       const archived = annotation?.archivedAt !== undefined

@@ -203,7 +203,10 @@ const sections = [
 function themeButton(changed: () => void): HTMLElement {
   const button = h(
     'button',
-    { class: 'quiet', attributes: { type: 'button', 'aria-label': 'Dark or light' } },
+    {
+      class: 'quiet',
+      attributes: { type: 'button', 'aria-label': 'Switch between dark and light' },
+    },
     '◑',
   )
   button.addEventListener('click', () => {

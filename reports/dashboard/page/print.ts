@@ -38,7 +38,7 @@ export function paperHead(): Section {
       const metric = getMetric(objective)
       fill(
         element,
-        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Asked: ${getObjectiveWords(objective.kind).choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; not the question that the experiment was run for'}.`,
+        `${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Objective: ${getObjectiveWords(objective.kind).choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; these differ from the settings of the experiment'}.`,
       )
     },
   }

@@ -43,7 +43,7 @@ export function findContainer(
   if (candidates.length === 0) {
     const kinds = objects.map(({ kind }) => kind)
     throw new SpecError(
-      `${file} holds no workload (${kinds.join(', ') || 'no Kubernetes objects'})`,
+      `${file} contains no workload (${kinds.join(', ') || 'no Kubernetes objects'})`,
       'give a file with a Deployment, a StatefulSet, an InferenceService or another object that has containers',
     )
   }

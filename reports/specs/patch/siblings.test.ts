@@ -220,7 +220,7 @@ describe('arguments', () => {
       'm --max-num-seqs 64"',
     ],
     [
-      'a variable of the container',
+      'passed as an environment variable',
       'args: [--max-num-seqs, $(N)]\nenv: [{name: N, value: "256"}]',
       '{name: N, value: "64"}',
     ],

@@ -86,7 +86,7 @@ export function tunedSettings(
     contrary: known.contrary,
     elsewhere: names.map(
       (name) =>
-        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} takes it neither as an argument nor as a variable`,
+        `${name} = ${serving.configuration[name]}: ${read === undefined ? 'the server' : serverTitles[read]} accepts it neither as an argument nor as a variable`,
     ),
   }
 }

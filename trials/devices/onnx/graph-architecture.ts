@@ -102,9 +102,7 @@ export function countText(architecture: GraphArchitecture): string {
   const count = graphCountOf(architecture, {})
   const open = openAxes(architecture.graph)
   const item =
-    open.length === 0
-      ? 'an item'
-      : `an item of which ${open.join(' and ')} ${open.length > 1 ? 'are' : 'is'} ${usualSequenceLength}`
+    open.length === 0 ? 'an item' : `an item with ${open.join(' and ')} of ${usualSequenceLength}`
   const of = {
     text: `a text of ${fixedSize ?? usualSequenceLength} tokens`,
     image: `an image of ${imageSize} pixels`,
@@ -116,7 +114,7 @@ export function countText(architecture: GraphArchitecture): string {
   const rest =
     missing.length === 0
       ? ''
-      : `; not counted, so that it is slower than modelled: ${missing.join(', ')}`
+      : `; not counted, so the real model is slower than modelled: ${missing.join(', ')}`
   const written = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
-  return `${name} is counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
+  return `${name}, counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
 }

@@ -187,7 +187,7 @@ describe('operators', () => {
     const found = graphArchitecture(readOnnx(detector(), 'x'), 'ssd')
     expect(countGraph(found.graph, at).notCounted).toMatchObject({ NonMaxSuppression: 1 })
     expect(countText(found)).toMatch(
-      /^ssd is counted from its graph: 0\.\d+ G multiply-adds for an image of 320 pixels, .* not counted, .*NonMaxSuppression/,
+      /^ssd, counted from its graph: 0\.\d+ G multiply-adds for an image of 320 pixels, .* not counted, .*NonMaxSuppression/,
     )
     const own = new GraphWriter()
     const bytes = own.model(
@@ -206,7 +206,7 @@ describe('operators', () => {
       vgg19().subarray(0, 2000),
     ])
       expect(() => readOnnx(bytes, 'net.onnx')).toThrow(
-        /^net.onnx is no ONNX model: .*; export it again/,
+        /^net.onnx is not an ONNX model: .*; export it again/,
       )
   })
 })

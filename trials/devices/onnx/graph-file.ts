@@ -115,7 +115,7 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
     throw notOnnx(place, (error as Error).message)
   }
   const { graph } = model
-  if (!graph || graph.node.length === 0) throw notOnnx(place, 'it holds no graph')
+  if (!graph || graph.node.length === 0) throw notOnnx(place, 'it contains no graph')
   const weights = Object.fromEntries([
     ...graph.initializer.map((tensor) => [tensor.name, tensorOf(tensor)] as const),
     ...graph.sparse_initializer.flatMap(({ values, dims }) =>
@@ -151,7 +151,7 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
 
 const notOnnx = (place: string, why: string) =>
   new DeviceModelError(
-    `${place} is no ONNX model: ${why}`,
+    `${place} is not an ONNX model: ${why}`,
     'export it again, and check it with onnx.checker',
   )
 

@@ -346,7 +346,7 @@ test('open axes of what is neither text nor picture are said with the length tha
     nodes: [['Relu', 'wave', 'y']],
   })
   expect(countText(graphArchitecture(graph, 'net'))).toContain(
-    'for an item of which samples and axis 2 are 128, ',
+    'for an item with samples and axis 2 of 128, ',
   )
   const closed = graphOf({ inputs: { x: ['batch', 5] }, nodes: [['Relu', 'x', 'y']] })
   expect(countText(graphArchitecture(closed, 'net'))).toContain('for an item, ')

@@ -65,14 +65,19 @@ describe('an answer that is none', () => {
   }
   test.each<[string, (response: ServerResponse) => unknown, string, RegExp]>([
     ['without end', endless, 'TooLarge', /more than 1 MiB and no end/],
-    ['a byte at a time', dripping, 'Unreachable', /the answer broke off: no end within 0.3 s/],
+    [
+      'a byte at a time',
+      dripping,
+      'Unreachable',
+      /the answer is incomplete: no complete answer within 0.3 s/,
+    ],
     [
       'a page',
       (response) => response.end('<html>'),
       'NotKubernetes',
-      /^GET \/version was answered with no JSON: <html>$/,
+      /^GET \/version was answered with invalid JSON: <html>$/,
     ],
-    ['nothing', (response) => response.end(), 'NotKubernetes', /answered with no JSON/],
+    ['nothing', (response) => response.end(), 'NotKubernetes', /answered with invalid JSON/],
     [
       'nested without end',
       (response) => response.end('['.repeat(10_000)),

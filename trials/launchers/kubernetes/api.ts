@@ -250,7 +250,7 @@ export class Api {
         0,
         'NoCredentials',
         `${this.origin ?? this.server} cannot be used: ${(error as Error).message}`,
-        'does kubectl get pods work with it, and the program that its user section names?',
+        'check that kubectl get pods works with it, and that the program in its user section runs',
       )
     }
     const { ca, cert, key, pfx, passphrase, rejectUnauthorized, servername, auth } = options
@@ -295,7 +295,7 @@ export class Pace {
   }
 }
 
-const unreachableHint = 'does the cluster run, and is KUBECONFIG that of this cluster?'
+const unreachableHint = 'check that the cluster runs and that KUBECONFIG points to it'
 
 /** Of several addresses that were tried in vain Node gives codes and no message. */
 const codeOf = (error: Error): string => String((error as NodeJS.ErrnoException).code ?? error.name)
@@ -333,9 +333,9 @@ const refusal = (response: http.IncomingMessage, text: string, what: string): Ap
 }
 
 const hintFor = (status: number): string | undefined => {
-  if (status === 401) return 'are the credentials of KUBECONFIG still good?'
+  if (status === 401) return 'check whether the credentials in KUBECONFIG have expired'
   if (status === 403)
-    return 'what the tuner may do must be granted: deploy/base/rbac.yaml has the exact verbs'
+    return 'grant tune these permissions: deploy/base/rbac.yaml lists the exact verbs'
   return undefined
 }
 
@@ -350,7 +350,7 @@ const parsed = (text: string): { message?: string; reason?: string } | undefined
 /** @throws ApiError for one that breaks off, takes longer than that, or is longer than any answer may be */
 const textOf = async (response: http.IncomingMessage, mostMs: number): Promise<string> => {
   const timer = setTimeout(
-    () => response.destroy(new Error(`no end within ${mostMs / 1000} s`)),
+    () => response.destroy(new Error(`no complete answer within ${mostMs / 1000} s`)),
     mostMs,
   )
   try {
@@ -359,7 +359,7 @@ const textOf = async (response: http.IncomingMessage, mostMs: number): Promise<s
     response.destroy()
     if (error instanceof BoundError)
       throw new ApiError(0, 'TooLarge', `the answer has ${error.message}`, error.hint)
-    throw new ApiError(0, 'Unreachable', `the answer broke off: ${(error as Error).message}`)
+    throw new ApiError(0, 'Unreachable', `the answer is incomplete: ${(error as Error).message}`)
   } finally {
     clearTimeout(timer)
   }
@@ -370,7 +370,7 @@ function documentOf<T>(text: string, what: string): T {
     return jsonFrom(text) as T
   } catch (error) {
     const shown =
-      error instanceof BoundError ? `JSON ${error.message}` : `no JSON: ${text.slice(0, 100)}`
+      error instanceof BoundError ? `JSON ${error.message}` : `invalid JSON: ${text.slice(0, 100)}`
     throw new ApiError(0, 'NotKubernetes', `${what} was answered with ${shown}`, unreachableHint)
   }
 }

@@ -131,7 +131,7 @@ describe('whether a pod could run', () => {
     expect(fitAmong([node('n', {}, { memory: '1Gi' })], pod({ memory: '1040Mi' }))).toMatchObject({
       what: 'no node has memory 1040Mi (the largest has memory 1024Mi)',
     })
-    expect(fitAmong([], pod({}))).toMatchObject({ what: 'the cluster has no node' })
+    expect(fitAmong([], pod({}))).toMatchObject({ what: 'the cluster has no nodes' })
   })
   test('a required node label counts', () => {
     const { requirements } = gpuSelection(resourcesOf({ gpu: 'T4' }), 'nvidia')
@@ -154,7 +154,7 @@ describe('whether a pod could run', () => {
     const beside = [{ spec: { nodeName: 'n', ...pod({ cpu: '7800m' }).spec } }] as never
     expect(fitAmong([node('n', {}, {})], pod({ cpu: '500m' }), beside)).toEqual({
       kind: 'never',
-      what: 'no node has cpu 0.5 beside its own predictor (the largest has cpu 8)',
+      what: 'no node has cpu 0.5 in addition to its own predictor (the largest has cpu 8)',
     })
     expect(
       fitAmong([node('n', {}, {}), node('m', {}, {})], pod({ cpu: '500m' }), beside),
@@ -271,7 +271,7 @@ describe('the pod of a load Job that a quota refuses', () => {
       kind: 'final',
       error: {
         final: 'run',
-        message: expect.stringContaining(`beside its predictor (${resource})`),
+        message: expect.stringContaining(`next to its predictor (${resource})`),
       },
     })
   })
@@ -365,7 +365,9 @@ describe('which scheme gives a share', () => {
       gpu: 'V100-PCIe',
       product: 'Standard_NC6s_v3',
     })
-    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(/no name in scheme aks/)
+    expect(() => gpuSelection(resourcesOf({ gpu: 'L40S' }), 'aks')).toThrow(
+      /scheme aks has no name/,
+    )
   })
 })
 

@@ -179,14 +179,14 @@ export function schemeFor(
   const scheme = order.find((one) => offers.some((offer) => fits(offer, one)))
   if (scheme === undefined) {
     const what = asked.migProfile
-      ? `its slice ${asked.migProfile}`
+      ? `the slice ${asked.migProfile}`
       : asked.gpuShare < 1
-        ? `${Math.round(asked.gpuShare * 100)} % of one`
+        ? `${Math.round(asked.gpuShare * 100)} % of a GPU`
         : 'one'
     const how = [...new Set(offers.map((offer) => offer.scheme))].join(', ') || 'none'
     throw new GpuSchemeError(
-      `the cluster shares its ${asked.gpu} by ${how}, and gives nobody ${what}`,
-      'tune doctor --backend kubernetes shows more',
+      `the cluster shares its ${asked.gpu} by ${how}, which cannot provide ${what}`,
+      'run tune doctor --backend kubernetes for details',
     )
   }
   const divisible = offers.some((offer) => offer.scheme === 'dra' && offer.divisible)

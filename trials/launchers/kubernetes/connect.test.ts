@@ -49,7 +49,7 @@ test.each([
   [
     'a server that is no URL',
     kubeconfig({}, 'nonsense'),
-    /config gives cluster c no server that is a URL: nonsense$/,
+    /config has no valid server URL for cluster c: nonsense$/,
   ],
 ])('a kubeconfig with %s is refused by its name and what it lacks', async (_, text, message) => {
   write(text)

@@ -70,7 +70,7 @@ function lackOf(config: KubeConfig): string | undefined {
   const cluster = config.getCurrentCluster()
   if (!cluster) return `has no cluster ${context.cluster}, which its context ${current} names`
   if (!URL.canParse(cluster.server ?? ''))
-    return `gives cluster ${cluster.name} no server that is a URL: ${cluster.server ?? 'nothing'}`
+    return `has no valid server URL for cluster ${cluster.name}: ${cluster.server ?? 'none'}`
   return undefined
 }
 

@@ -352,7 +352,7 @@ describe('on a cluster', () => {
       publish(boards)
       expect(await launched()).toMatchObject({
         name: 'LaunchError',
-        hint: expect.stringContaining('if others did not'),
+        hint: expect.stringContaining('but other pods use it'),
       })
     })
     test('where devices may not be seen: the scheduler’s word alone', async () => {
@@ -421,6 +421,6 @@ describe('on a cluster', () => {
     })
     expect(() =>
       made.objectsFor({ gpu: 'A100-40GB', migProfile: '2g.10gb' }, 1, owner, 'p'),
-    ).toThrow(/gives nobody its slice 2g\.10gb/)
+    ).toThrow(/cannot provide the slice 2g\.10gb/)
   })
 })

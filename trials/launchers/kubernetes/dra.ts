@@ -148,7 +148,7 @@ function claimSpec(claim: DeviceClaim, version: DraVersion): Json {
 }
 
 /** Trials ask a cluster which version it has; what is written is of v1. */
-const versions = 'Kubernetes 1.32 or later (what is written: 1.34)'
+const versions = 'Kubernetes 1.32 or later (the file is for 1.34)'
 
 /** What a share by this claim rests on; nothing for whole GPUs. */
 export function claimNeeds({ byCapacity, config }: DeviceClaim): string[] {
@@ -161,10 +161,10 @@ export function claimNeeds({ byCapacity, config }: DeviceClaim): string[] {
   const mps = (config.sharing as Json).strategy === 'MPS'
   const gate = mps ? 'MPSSupport' : 'TimeSlicingSettings'
   const held = mps
-    ? 'held to its share by MPS'
-    : 'sliced in time, its memory held by the server itself'
+    ? 'and MPS limits it to its share'
+    : 'with time slicing, and the server itself limits its memory'
   return [
-    `${driver} with ${gate}, ${versions}; each pod has a GPU to itself, ${held}: only pods of one claim share a GPU`,
+    `${driver} with ${gate}, ${versions}; each pod has its own GPU, ${held}: only pods of the same claim share a GPU`,
   ]
 }
 

@@ -22,10 +22,10 @@ export const describeEnd = (ended: Ended, cause: Cause): string =>
   `${describeCause(cause, describeExit({ code: ended.code, signal: signalName(ended.signal) }))}${ended.message ? `: ${ended.message.trim()}` : ''}`
 
 const hints: CauseHints = {
-  missing: 'the image lacks what the command needs',
-  'port-taken': 'another container of the pod listens on its port',
-  misconfigured: 'correct the predictor of the experiment',
-  killed: 'the node ended it, or somebody there',
+  missing: 'the image lacks a program or library that the command needs',
+  'port-taken': 'another container of the pod uses its port',
+  misconfigured: 'correct the predictor section of the experiment',
+  killed: 'the node, or somebody on it, killed it',
 }
 
 /** The tuned container ended before it served. */
@@ -96,14 +96,14 @@ export function jobPodRefused(
   const error =
     over === undefined || overQuota(said) !== 'others'
       ? new LaunchError(
-          `the load generator's Job can make no pod: ${said}`,
+          `the Job of the load generator cannot create a pod: ${said}`,
           policyHint(said, 'kubernetes.job'),
           undefined,
           'experiment',
         )
       : new LaunchError(
-          `the quota has no room for the load generator beside its predictor (${over.resource}): ${said}`,
-          'raise the quota, tune less of it, or have the load generator ask for less: kubernetes: {job: {spec: {containers: [{name: load, resources: ...}]}}}',
+          `the quota has no room for the load generator next to its predictor (${over.resource}): ${said}`,
+          'raise the quota, tune smaller values, or lower the request of the load generator: kubernetes: {job: {spec: {containers: [{name: load, resources: ...}]}}}',
           undefined,
           'run',
         )
@@ -137,8 +137,8 @@ export function namespaceGone(message: string): LaunchError | undefined {
   const terminating = /in namespace (\S+) because it is being terminated/.exec(message)
   if (terminating)
     return new LaunchError(
-      `namespace ${terminating[1]} is being deleted: nothing can be made in it any more`,
-      'name another with --namespace; tune resume goes on once there is one of that name again',
+      `namespace ${terminating[1]} is being deleted: no objects can be created in it`,
+      'choose another with --namespace, or create the namespace again and run tune resume',
       undefined,
       'experiment',
     )
@@ -146,7 +146,7 @@ export function namespaceGone(message: string): LaunchError | undefined {
   if (missing)
     return new LaunchError(
       `the cluster has no namespace ${missing[1]}`,
-      `kubectl create namespace ${missing[1]}, or name another with --namespace`,
+      `kubectl create namespace ${missing[1]}, or choose another with --namespace`,
       undefined,
       'experiment',
     )
@@ -156,9 +156,9 @@ export function namespaceGone(message: string): LaunchError | undefined {
 /** What to change where a policy of the cluster refuses a pod. */
 function policyHint(message: string, key: PolicyKey): string | undefined {
   if (/must specify|exceeded quota|usage per/.test(message))
-    return `give its containers what the quota asks for: ${key}: {spec: {containers: [...]}}`
+    return `set the resources that the quota requires: ${key}: {spec: {containers: [...]}}`
   if (/admission webhook|violates PodSecurity|is forbidden/.test(message))
-    return `the cluster’s policy refuses the pod: correct ${key}, or ask its administrator`
+    return `a policy of the cluster rejects the pod: correct ${key}, or ask its administrator`
   return undefined
 }
 

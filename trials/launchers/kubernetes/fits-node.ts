@@ -66,7 +66,7 @@ export function fitAmong(
   beside: readonly V1Pod[] = [],
   lasting: readonly V1Pod[] = [],
 ): Fit {
-  if (nodes.length === 0) return { kind: 'never', what: 'the cluster has no node', noNodes: true }
+  if (nodes.length === 0) return { kind: 'never', what: 'the cluster has no nodes', noNodes: true }
   const wanted = requestsOf(pod.spec as PodRequests)
   const lacks = new Map<string, number>()
   let closed: string | undefined
@@ -96,7 +96,7 @@ export function fitAmong(
     return {
       kind: 'never',
       what: `${untolerated}, which the pod does not tolerate`,
-      hint: 'kubernetes: {pod: {spec: {tolerations: [...]}}} lets it run there',
+      hint: 'add a toleration: kubernetes: {pod: {spec: {tolerations: [...]}}}',
     }
   // What every node lacks says most.
   const everywhere = [...lacks].filter(([, count]) => count === nodes.length).map(([what]) => what)
@@ -111,7 +111,7 @@ export function fitAmong(
     ...(beside.length > 0 ? ['its own predictor'] : []),
     ...(lasting.length > 0 ? ["the node's own pods"] : []),
   ]
-  const own = others.length > 0 ? ` beside ${others.join(' and ')}` : ''
+  const own = others.length > 0 ? ` in addition to ${others.join(' and ')}` : ''
   return { kind: 'never', what: `no node has ${named.join(' and ')}${own}${largest}` }
 }
 

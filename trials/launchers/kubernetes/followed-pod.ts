@@ -39,7 +39,7 @@ export class FollowedPod {
     this.node = pod?.spec?.nodeName ?? this.node
     return pod
       ? podState(pod, this.container)
-      : { kind: 'lost', what: 'the pod is gone: something outside removed it' }
+      : { kind: 'lost', what: 'the pod is gone: another program removed it' }
   }
 
   /** Begins with the first sign of the container. */
@@ -73,14 +73,14 @@ export class FollowedPod {
       const { what, hint, final } = await lossOf(this.explainLoss, this.node, now.what)
       return new LaunchError(what, hint, log.path, final)
     }
-    return new LaunchError(`the pod went back to ${now.kind}`, undefined, log.path)
+    return new LaunchError(`the pod changed back to ${now.kind}`, undefined, log.path)
   }
 
   /** Aborts once the pod no longer runs. */
   notRunning(): AbortSignal {
     const ended = new AbortController()
     this.listen(() => {
-      if (this.state().kind !== 'running') ended.abort(new Error('the pod no longer runs'))
+      if (this.state().kind !== 'running') ended.abort(new Error('the pod is no longer running'))
     })
     return ended.signal
   }

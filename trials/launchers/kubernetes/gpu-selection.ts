@@ -142,8 +142,8 @@ function refuseOtherVendor(gpu: string, scheme: GpuScheme): void {
   const fits = vendorSchemes[vendor]
   if (fits === undefined ? !Object.values(vendorSchemes).includes(scheme) : scheme === fits) return
   throw new GpuSchemeError(
-    `scheme ${scheme} has no ${gpu}, which is of another vendor`,
-    `leave --gpu-scheme out, or take ${fits ?? 'nvidia'}`,
+    `scheme ${scheme} does not support ${gpu}, a GPU of another vendor`,
+    `leave --gpu-scheme out, or use ${fits ?? 'nvidia'}`,
   )
 }
 
@@ -212,7 +212,7 @@ const selections: Readonly<Record<GpuScheme, (share: Share) => Partial<GpuSelect
   aliyun: (share) => ({
     limits: { 'aliyun.com/gpu-mem': String(Math.max(1, Math.floor(memoryMiBOf(share) / 1024))) },
     requirements: [product(productsOf(share.gpu))],
-    needs: ['the gpushare scheduler extender; it counts whole GiB'],
+    needs: ['the gpushare scheduler extender, which counts whole GiB'],
   }),
   dra: (share) => {
     const claim = deviceClaim(
@@ -244,8 +244,8 @@ function named(
   const name = names[gpu]
   if (!name)
     throw new GpuSchemeError(
-      `${gpu} has no name in scheme ${scheme}`,
-      `known there: ${Object.keys(names).join(', ')}`,
+      `scheme ${scheme} has no name for ${gpu}`,
+      `it knows ${Object.keys(names).join(', ')}`,
     )
   return { key, operator: 'In', values: [name].flat() }
 }
@@ -256,7 +256,7 @@ function wholeGpus(
 ): Partial<GpuSelection> {
   if (gpuShare < 1) {
     throw new GpuSchemeError(
-      `scheme ${scheme} gives whole GPUs, and the configuration holds ${Math.round(gpuShare * 100)} % of a ${gpu}`,
+      `scheme ${scheme} assigns whole GPUs, but the configuration uses ${Math.round(gpuShare * 100)} % of a ${gpu}`,
       'choose --gpu-scheme time-slicing, mps, mig-mixed, hami, volcano, aliyun or dra',
     )
   }
@@ -278,7 +278,7 @@ function sharedByPlugin({ gpu, gpuShare, migProfile, scheme }: Share): Partial<G
     ],
     needs: shared
       ? [
-          `the device plugin shares each GPU by ${scheme} with ${replicas} replicas; memory is held by the server's own limit`,
+          `the device plugin must share each GPU by ${scheme} with ${replicas} replicas; only the server's own limit bounds its memory`,
         ]
       : [],
   }
@@ -287,7 +287,7 @@ function sharedByPlugin({ gpu, gpuShare, migProfile, scheme }: Share): Partial<G
 function migSlice({ gpu, gpus, migProfile, scheme }: Share): Partial<GpuSelection> {
   if (!migProfile)
     throw new GpuSchemeError(
-      `scheme ${scheme} needs a MIG profile, and the configuration has none`,
+      `scheme ${scheme} needs a MIG profile, but the configuration has none`,
       'tune migProfile, or choose another --gpu-scheme',
     )
   const mixed = scheme === 'mig-mixed'

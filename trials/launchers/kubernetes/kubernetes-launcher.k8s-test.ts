@@ -322,7 +322,7 @@ describe('on a real cluster', () => {
       await taint([{ key: 'tune-test', effect: 'NoExecute' }])
       expect(await predictor.died).toMatchObject({
         external: true,
-        what: expect.stringContaining(`node ${name} was given the taint tune-test:NoExecute`),
+        what: expect.stringContaining(`node ${name} now has the taint tune-test:NoExecute`),
       })
       await expect(made.launch(small, 2, never)).rejects.toMatchObject({
         final: 'run',

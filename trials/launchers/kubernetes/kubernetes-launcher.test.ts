@@ -477,7 +477,7 @@ describe('a pod in trouble', () => {
     }
     expect(await launchOf(given)).toMatchObject({
       name: 'LaunchError',
-      hint: expect.stringContaining('node n could hold it'),
+      hint: expect.stringContaining('node n would have room'),
     })
   })
 

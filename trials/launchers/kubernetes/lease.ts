@@ -175,8 +175,8 @@ async function untilFree(
 
 const runElsewhere = (experimentId: string, holder: string): LaunchError =>
   new LaunchError(
-    `experiment ${experimentId} is run by another tuner: ${holder} renews its lease`,
-    'end that one first',
+    `another tuner runs experiment ${experimentId}: ${holder} renews its lease`,
+    'stop that tuner first',
     undefined,
     'experiment',
   )
@@ -265,7 +265,7 @@ function renewed(
         return writeLease(options, patience, owner, undefined)
       })
     if (now !== undefined && now.spec.holderIdentity !== us)
-      throw new OwnerGone(`another tuner has taken the experiment over: ${now.spec.holderIdentity}`)
+      throw new OwnerGone(`another tuner has taken over the experiment: ${now.spec.holderIdentity}`)
     renewedMs = performance.now()
   }
   /** @returns whether it was renewed */
@@ -278,7 +278,7 @@ function renewed(
         lost ??=
           lateMs < patience.goneMs
             ? error.message
-            : `the Job that owns the trial's objects expired: it was not renewed for ${Math.round(lateMs / 1000)} s (was the API server away, or this machine asleep?)`
+            : `the Job that owns the trial's objects expired: it was not renewed for ${Math.round(lateMs / 1000)} s (the API server may have been unreachable, or this machine suspended)`
         return false
       },
     )
@@ -308,7 +308,7 @@ function renewed(
 /** What was held is not ours any more. */
 class OwnerGone extends Error {}
 
-const removed = "the Job that owns the trial's objects was removed from outside (tune clean?)"
+const removed = "another program removed the Job that owns the trial's objects (perhaps tune clean)"
 
 interface OwnerJob {
   readonly metadata: { readonly deletionTimestamp?: string }

@@ -55,8 +55,8 @@ export async function runLoad(
   const taskBytes = Buffer.byteLength(options.task ?? '')
   if (taskBytes > mostTaskBytes) {
     throw new LaunchError(
-      `what the load generator is to do has ${Math.ceil(taskBytes / 1024)} KiB, and it can be told 128`,
-      'use a shorter trace, or say kubernetes: {loadFrom: port-forward}',
+      `the task of the load generator has ${Math.ceil(taskBytes / 1024)} KiB, more than the limit of 128 KiB`,
+      'use a shorter trace, or set kubernetes: {loadFrom: port-forward}',
     )
   }
   const name = `tune-${options.experimentId}-${options.trial}-load-${randomBytes(3).toString('hex')}`
@@ -80,7 +80,7 @@ export async function runLoad(
     const pod = podOfJob()
     if (pod) return podState(pod, loadContainer)
     return seen
-      ? { kind: 'lost', what: 'it is gone: its deadline passed, or something outside removed it' }
+      ? { kind: 'lost', what: 'it is gone: its deadline passed, or another program removed it' }
       : { kind: 'starting', scheduled: false }
   }
   const ended = () => {
@@ -185,16 +185,16 @@ async function madeBy(
     if (otherTrialsEndBeforeLoad(watch, trial)) othersMs = nowMs
     if (refusal !== undefined && waitedFor !== refusal.what) {
       waitedFor = refusal.what
-      onWaiting?.(`room in the quota for its load generator: ${refusal.what}`)
+      onWaiting?.(`quota for its load generator: ${refusal.what}`)
     }
     const overdue =
       refusal !== undefined &&
       nowMs - othersMs > { ...defaultStartPatience, ...patience }.unschedulableMs
     const maxMs = patience?.startMs ?? (refusal?.kind === 'busy' ? busyMs : silentMs)
     if (!overdue && nowMs - startedMs < maxMs) return
-    const why = refusal?.what ?? 'kubectl describe job says why'
+    const why = refusal?.what ?? 'run kubectl describe job to see why'
     const seconds = Math.round((nowMs - startedMs) / 1000)
-    gaveUp.abort(new LaunchError(`the Job made no pod within ${seconds} s`, why))
+    gaveUp.abort(new LaunchError(`the Job created no pod within ${seconds} s`, why))
   }
   const timer = setInterval(() => void look(), patience?.lookMs ?? defaultStartPatience.lookMs)
   try {

@@ -42,7 +42,7 @@ export async function lossOf(
   ])
   return cause
     ? { ...cause, what: `${cause.what}; ${words}` }
-    : { what: words, hint: 'it is tried again' }
+    : { what: words, hint: 'tune tries it again' }
 }
 
 /** @param whyOwnerLost undefined: the owner is there, and this tuner's */
@@ -56,7 +56,7 @@ export const explainLoss =
     ])
     if (namespace) return { what: namespace.message, hint: namespace.hint!, final: namespace.final }
     const what = owner ?? onNode
-    return what === undefined ? undefined : { what, hint: 'it is tried again' }
+    return what === undefined ? undefined : { what, hint: 'tune tries it again' }
   }
 
 /** Asks for nothing to be made: who may make trials may do that, and not look at the namespace. */
@@ -89,9 +89,9 @@ async function whyNodeLost(
   if (found === undefined) return undefined
   const node = found.items.find(({ metadata }) => metadata?.name === name)
   if (node === undefined) return `node ${name} is gone from the cluster`
-  if (node.spec?.unschedulable) return `node ${name} is cordoned: it was drained of its pods`
+  if (node.spec?.unschedulable) return `node ${name} is cordoned and drained`
   const taint = node.spec?.taints?.find(({ effect }) => effect === 'NoExecute')
-  if (taint) return `node ${name} was given the taint ${taintText(taint)}, which ends its pods`
+  if (taint) return `node ${name} now has the taint ${taintText(taint)}, which evicts its pods`
   const ready = node.status?.conditions?.find(({ type }) => type === 'Ready')
   return ready !== undefined && ready.status !== 'True'
     ? `node ${name} is not ready: ${ready.message ?? ready.reason ?? 'it does not answer'}`

@@ -26,7 +26,7 @@ function faultOf({ metadata, status }: V1Node): string | undefined {
   const said = `node ${metadata?.name}: ${configLabel}=${config}`
   const state = labels[stateLabel]
   if (state !== undefined && state !== 'success')
-    return `${said} is ${state}${state === 'failed' ? ": the log of NVIDIA's MIG manager says why" : ', and its slices are not there yet'}`
+    return `${said} is ${state}${state === 'failed' ? ": see the log of NVIDIA's MIG manager" : ', and its slices are not there yet'}`
   const cannot = impossibleLayout(labels, config)
   if (cannot !== undefined) return `${said}: ${cannot}`
   const profile = profileOf(config)
@@ -38,7 +38,7 @@ function faultOf({ metadata, status }: V1Node): string | undefined {
   )
   return advertised
     ? undefined
-    : `${said}: the device plugin offers no such slice (MIG strategy none?)`
+    : `${said}: the device plugin offers no such slice (its MIG strategy may be none)`
 }
 
 /** The one profile that the operator's own layouts cut whole GPUs into: all-1g.5gb. */

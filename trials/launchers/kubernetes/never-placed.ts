@@ -44,7 +44,7 @@ async function beyondQuotas(
     for (const [resource, hard] of Object.entries(spec?.hard ?? {})) {
       const amount = use.get(resource)
       if (amount !== undefined && amount > quantity(hard))
-        return `quota ${metadata?.name} allows ${resource} ${hard}, and a predictor${load ? ' and its load generator together ask' : ' asks'} for ${inUnitOf(hard, amount)}`
+        return `quota ${metadata?.name} allows ${resource} ${hard}, and a predictor${load ? ' and its load generator together request' : ' requests'} ${inUnitOf(hard, amount)}`
     }
   }
   return undefined

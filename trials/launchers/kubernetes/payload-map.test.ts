@@ -115,6 +115,6 @@ test('a form whose files stay here is refused', async () => {
   const generated = { kind: 'generated', seed: 1 } as const
   expect(await payloadMap('e', generated, { file: '{{image}}', to: '\\@home' })).toBeUndefined()
   await expect(payloadMap('e', generated, { file: '@/clip.wav' })).rejects.toThrow(
-    "does not get /clip.wav, which the form's field file sends",
+    'cannot read /clip.wav, which the form field file sends',
   )
 })

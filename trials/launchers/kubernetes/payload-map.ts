@@ -35,13 +35,13 @@ export async function payloadMap(
   payload: PayloadSource,
   form: FormFields = {},
 ): Promise<PayloadMap | undefined> {
-  const hint = 'or say kubernetes: {loadFrom: port-forward}, which sends them from here'
+  const hint = 'or set kubernetes: {loadFrom: port-forward} to send the load from this machine'
   for (const [name, text] of listFields(form)) {
     const { kind, content } = parseField(text)
     if (kind !== 'value')
       throw new LaunchError(
-        `a load generator in the cluster does not get ${content}, which the form's field ${name} sends`,
-        `fill the field in, as with {{image}}, ${hint}`,
+        `a load generator in the cluster cannot read ${content}, which the form field ${name} sends`,
+        `use a placeholder such as {{image}} in the field, ${hint}`,
       )
   }
   if (payload.kind === 'generated') {
@@ -49,7 +49,7 @@ export async function payloadMap(
     const read = file ?? tokenizer
     if (read === undefined) return undefined
     throw new LaunchError(
-      `a load generator in the cluster does not get ${read}, which prompts are made from`,
+      `a load generator in the cluster cannot read ${read}, from which prompts are generated`,
       `leave it out, ${hint}`,
     )
   }
@@ -65,8 +65,8 @@ export async function payloadMap(
   const bytes = files.reduce((sum, file) => sum + file.bytes.length, 0)
   if (bytes > mostPayloadBytes) {
     const kib = (count: number) => `${Math.ceil(count / 1024)} KiB`
-    const what = `the payload ${payload.path} has ${kib(bytes)}, and a load generator in the cluster gets at most ${kib(mostPayloadBytes)}`
-    throw new LaunchError(`${what} (a ConfigMap)`, `use less of it, ${hint}`)
+    const what = `the payload ${payload.path} has ${kib(bytes)}, but a load generator in the cluster can receive at most ${kib(mostPayloadBytes)}`
+    throw new LaunchError(`${what} (a ConfigMap)`, `use a smaller payload, ${hint}`)
   }
   const hash = createHash('sha256')
   for (const { key, bytes } of files) hash.update(key).update('\0').update(bytes)

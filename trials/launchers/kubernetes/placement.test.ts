@@ -128,8 +128,8 @@ test.each([
 )
 
 test.each([
-  ['room that others hold', {}, 1, /^room on node n, which other pods hold: 0\/1 nodes/],
-  ['a cordoned node', { unschedulable: true }, 1, /^a node that takes pods: node n is cordoned/],
+  ['room that others hold', {}, 1, /^room on node n, which other pods use: 0\/1 nodes/],
+  ['a cordoned node', { unschedulable: true }, 1, /^a node that accepts pods: node n is cordoned/],
 ])('says that it waits for %s, once', async (_, spec, cpuCores, words) => {
   nodeOf(spec)
   const waits: string[] = []
@@ -168,7 +168,7 @@ test('that others’ quota has no room for waits for it, says so, and is not tri
     unplaced: true,
     message: expect.stringContaining('exceeded quota'),
   })
-  expect(waits).toEqual([expect.stringMatching(/^room in the quota: .*exceeded quota/)])
+  expect(waits).toEqual([expect.stringMatching(/^quota: .*exceeded quota/)])
 })
 
 describe('that is gone under load is no word on the configuration, for', () => {
@@ -206,9 +206,7 @@ describe('that is gone under load is no word on the configuration, for', () => {
     })
     expect(death).toMatchObject({
       external: true,
-      what: expect.stringMatching(
-        /^the Job that owns the trial's objects was removed from outside/,
-      ),
+      what: expect.stringMatching(/^another program removed the Job that owns the trial's objects/),
     })
   })
   test('its namespace is being deleted', async () => {
@@ -252,7 +250,7 @@ test('what DaemonSets hold of a node is never free', async () => {
   // They are counted once.
   expect(await asksFor({ cpuCores: 1.6 }, { unschedulableMs: 300 })).toMatchObject({
     final: undefined,
-    hint: expect.stringContaining('node n could hold it'),
+    hint: expect.stringContaining('node n would have room'),
   })
 })
 
@@ -293,7 +291,7 @@ test('a load generator that has never room beside its predictor is told at the f
     final: 'run',
     unplaced: undefined,
     message: expect.stringContaining(
-      "the load generator's pod is unschedulable: no node has cpu 0.5 beside its own predictor (the largest has cpu 2)",
+      "the load generator's pod is unschedulable: no node has cpu 0.5 in addition to its own predictor (the largest has cpu 2)",
     ),
   })
   await predictor.stop()

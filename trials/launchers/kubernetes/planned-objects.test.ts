@@ -153,7 +153,7 @@ test.each([
     ])
     if (scheme !== 'nvidia')
       expect(() => gpuSelection(resourcesOf({ gpu, gpuMemoryPercent: 50 }))).toThrow(
-        'gives whole GPUs',
+        'assigns whole GPUs',
       )
   },
 )

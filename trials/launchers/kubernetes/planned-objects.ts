@@ -70,7 +70,7 @@ export interface KubernetesLauncherOptions {
    */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
-  /** Load goes through a Service of each trial; absent: to the pod's own address. */
+  /** Load goes through one Service per trial; absent: to the pod's own address. */
   readonly throughService?: true
   /** What the Job that owns the experiment's objects is made like. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
@@ -143,7 +143,7 @@ export function resourcesAsked(
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,
-      'correct the space of the experiment',
+      'correct the search space of the experiment',
     )
   }
 }

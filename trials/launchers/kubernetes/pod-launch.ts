@@ -276,7 +276,7 @@ function notServing(error: unknown, log: PredictorLog): unknown {
   if (error instanceof NeverReadyError) {
     return new InfeasibleError(
       'never-ready',
-      `${error.message}; raise readyTimeout if it only needs longer${lastLines(log)}`,
+      `${error.message}; raise readyTimeout if it only needs more time${lastLines(log)}`,
       log.path,
     )
   }

@@ -27,16 +27,17 @@ export type PodState =
 
 /** Reasons of a waiting container that do not pass by themselves, and what to do about each. */
 const stuck: Readonly<Record<string, string>> = {
-  ErrImagePull: 'is the image there, and does the pod name its pull secret?',
-  ImagePullBackOff: 'is the image there, and does the pod name its pull secret?',
-  ErrImageNeverPull: 'the image is not on the node, and its pull policy is Never',
+  ErrImagePull: 'check that the image exists and that the pod names its pull secret',
+  ImagePullBackOff: 'check that the image exists and that the pod names its pull secret',
+  ErrImageNeverPull:
+    'the image is not on the node, and the pull policy is Never: load it there, or change the policy',
   InvalidImageName: 'correct the image of the pod template',
   ImageInspectError: 'the image on the node is damaged',
   RegistryUnavailable: 'the registry does not answer',
-  CreateContainerConfigError: 'does every Secret and ConfigMap that the pod names exist?',
+  CreateContainerConfigError: 'check that every Secret and ConfigMap that the pod names exists',
   CreateContainerError: 'correct the container of the pod template',
-  RunContainerError: 'does the command exist in the image?',
-  CrashLoopBackOff: 'its log says why it ends',
+  RunContainerError: 'check that the command exists in the image',
+  CrashLoopBackOff: 'see its log for the reason',
 }
 
 /**
@@ -54,7 +55,7 @@ export function podState(pod: V1Pod, container: string): PodState {
   if (metadata?.deletionTimestamp)
     return {
       kind: 'lost',
-      what: `the pod was deleted from outside${disruption ? `: ${disruption.message ?? disruption.reason}` : ''}`,
+      what: `another program deleted the pod${disruption ? `: ${disruption.message ?? disruption.reason}` : ''}`,
     }
   const tuned = status?.containerStatuses?.find(({ name }) => name === container)
   // Evicted, Preempting, NodeLost, DeadlineExceeded, OutOfcpu, UnexpectedAdmissionError, ...
@@ -81,7 +82,7 @@ export function podState(pod: V1Pod, container: string): PodState {
   if (status?.phase === 'Failed')
     return {
       kind: 'lost',
-      what: status.message ?? 'the pod failed and the cluster does not say why',
+      what: status.message ?? 'the pod failed, and the cluster reports no reason',
     }
   if (tuned?.state?.running && status?.podIP) return { kind: 'running', ip: status.podIP }
   const scheduled = status?.conditions?.find(({ type }) => type === 'PodScheduled')

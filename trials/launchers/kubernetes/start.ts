@@ -115,14 +115,14 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
       /^FailedMount.*(not found|references non-existent)/s.test(warning),
     )
     if (missing)
-      gaveUp.abort(new LaunchError(missing, 'does every volume that the pod names exist?'))
+      gaveUp.abort(new LaunchError(missing, 'check that every volume that the pod names exists'))
     else if (late) {
       const said =
-        warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster does not say why'
+        warnings.length > 0 ? `: ${warnings.join(' | ')}` : ', and the cluster reports no reason'
       gaveUp.abort(
         new LaunchError(
           `the pod did not start within ${Math.round(waitedMs / 1000)} s${said}`,
-          'a large image? a slow registry?',
+          'the image may be large or the registry slow',
         ),
       )
     }
@@ -202,9 +202,9 @@ class PlaceClock {
       fit === undefined
         ? `a place: ${why}`
         : fit.kind === 'taken'
-          ? `room on node ${fit.node}, which other pods hold: ${why}`
+          ? `room on node ${fit.node}, which other pods use: ${why}`
           : fit.kind === 'closed'
-            ? `a node that takes pods: ${fit.what}`
+            ? `a node that accepts pods: ${fit.what}`
             : `a node that an autoscaler may add: ${fit.what}`
     // A pod that ends lets go of its place a moment later.
     const passing = nowMs - this.#firstMs! < patience.lookMs && fit?.kind === 'taken'
@@ -240,19 +240,22 @@ async function neverScheduled(start: Start, why: string): Promise<Error> {
     const offered = await seen(devicesOffer(api, claim, signal))
     const what = `${claim.count} x ${claim.products.join(' or ')}${claim.migProfile ? ` slice ${claim.migProfile}` : ''} of class ${claim.deviceClass}`
     if (offered)
-      return placeTaken(words, `${what} could hold it, if others did not: free it, or wait`)
+      return placeTaken(words, `${what} would suffice, but other pods use it: free it, or wait`)
     return noPlace(offered === false ? `no node has ${what}` : undefined, words)
   }
   if (claim !== undefined && /resource ?claim|device class/i.test(why)) {
     return placeTaken(
       words,
-      'tune doctor --backend kubernetes lists the device classes: name one as kubernetes.dra.deviceClass',
+      'choose one of the device classes that tune doctor --backend kubernetes lists, and set kubernetes.dra.deviceClass',
     )
   }
   const fit = await fitSeen(start)
   if (fit?.kind === 'taken')
-    return placeTaken(words, `node ${fit.node} could hold it, if others did not: free it, or wait`)
-  if (fit?.kind === 'closed') return placeTaken(`${fit.what}; ${words}`, 'it is tried again')
+    return placeTaken(
+      words,
+      `node ${fit.node} would have room, but other pods use it: free it, or wait`,
+    )
+  if (fit?.kind === 'closed') return placeTaken(`${fit.what}; ${words}`, 'tune tries it again')
   return noPlace(fit?.what, words, fit?.hint)
 }
 
@@ -267,7 +270,7 @@ const placeTaken = (words: string, hint: string): LaunchError =>
 const noPlace = (
   what: string | undefined,
   words: string,
-  hint = 'tune resume tries it again once there is a node; kubernetes.scaleUpTimeout waits for one',
+  hint = 'run tune resume once there is a node, or set kubernetes.scaleUpTimeout to wait for one',
 ): LaunchError =>
   new LaunchError(
     `unschedulable: ${what === undefined ? '' : `${what}; `}${words}`,

@@ -70,14 +70,14 @@ export async function createPod(
       if (performance.now() - startedMs > maxMs) {
         throw new LaunchError(
           refusal.what,
-          'the quota of the namespace is used up by others: free some, or raise it',
+          'other pods use up the quota of the namespace: free some of it, or raise it',
           undefined,
           'run',
           true,
         )
       }
       // What a pod that has just ended held is counted for a moment yet.
-      if (attempt === 3) onWaiting?.(`room in the quota: ${refusal.what}`, 'room')
+      if (attempt === 3) onWaiting?.(`quota: ${refusal.what}`, 'room')
       await sleep(1_000, undefined, { signal }).catch(() => signal.throwIfAborted())
     }
   }

@@ -10,7 +10,7 @@ export const affinityOf = (
   { coreList }: Pick<Holding, 'coreList'>,
 ): { readonly prefix: readonly string[]; readonly words: string } =>
   taskset === undefined
-    ? { prefix: [], words: 'meant but not held: taskset is not installed' }
+    ? { prefix: [], words: 'not enforced: taskset is not installed' }
     : { prefix: [taskset, '--cpu-list', coreList], words: 'by affinity' }
 
 /**

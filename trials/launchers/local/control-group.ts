@@ -54,8 +54,8 @@ export const createControlGroup = async (
   const folderFor = (parent: string | undefined, what: string): string => {
     if (parent === undefined) {
       throw new LaunchError(
-        `${what} cannot be limited: no control group of this machine may be changed`,
-        'run as root or in a delegated cgroup, or leave the parameter out',
+        `${what} cannot be limited: tune has no permission to change control groups`,
+        'run tune as root or in a delegated cgroup, or leave the parameter out',
       )
     }
     const folder = join(parent, name)

@@ -12,8 +12,8 @@ export const onDisk = <T>(write: () => T): T => {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === undefined) throw error
     throw new LaunchError(
-      `cannot write a trial's files: ${(error as Error).message}`,
-      'is the disk full or read-only?',
+      `cannot write the files of the trial: ${(error as Error).message}`,
+      'check that the disk is neither full nor read-only',
     )
   }
 }

@@ -98,13 +98,13 @@ describe('GPUs', () => {
     expect(holding).toMatchObject({
       devices: [{ uuid: 'GPU-0' }],
       gpuMemoryFraction: 1,
-      gpuWords: 'T4 whole',
+      gpuWords: 'whole T4',
     })
   })
   test('others’ use of its memory is said', async () => {
     expect(
       (await take(machine({ gpus: [gpu({ usedMemoryMiB: 3000 })] }), { gpu: 'T4' })).gpuWords,
-    ).toContain("3000 MiB were others'")
+    ).toContain('3000 MiB of it in use by other processes')
   })
   test('a share by MPS where its daemon runs: memory and threads', async () => {
     const { env, gpuWords } = await take(machine({ gpus: [gpu()], mps: true }), {
@@ -125,16 +125,16 @@ describe('GPUs', () => {
       { real: true, boundsMemory: true },
     )
     expect(env).toEqual({ CUDA_VISIBLE_DEVICES: 'GPU-0' })
-    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory alone)')
+    expect(gpuWords).toBe('25 % of a T4 by its own limit (memory only)')
   })
   test('a share that nothing enforces does not exist', async () => {
     const quarter = { gpu: 'T4', gpuMemoryPercent: 25 }
     await expect(take(machine({ gpus: [gpu()] }), quarter)).rejects.toThrow(
-      /25 % of a T4: nothing here enforces a share/,
+      /25 % of a T4: nothing on this machine enforces a share/,
     )
     const alone = machine({ gpus: [gpu({ computeMode: 'Exclusive_Process' })] })
     await expect(take(alone, quarter, { real: true, boundsMemory: true })).rejects.toThrow(
-      /nothing here enforces a share/,
+      /nothing on this machine enforces a share/,
     )
   })
   test('shares of trials at once add up to one GPU', async () => {
@@ -174,7 +174,7 @@ describe('GPUs', () => {
   test('slices one at a time, whatever there are: a process sees no second one', async () => {
     const two = { gpu: 'A100-40GB', migProfile: '1g.5gb', gpus: 2 }
     await expect(take(machine({ gpus: [a100] }), two)).rejects.toThrow(
-      /2 MIG slices asked for, and a process sees one alone/,
+      /needs 2 MIG slices, but a process can use only one/,
     )
   })
   test('an AMD GPU by its index', async () => {
@@ -191,7 +191,7 @@ describe('GPUs', () => {
     // MPS is NVIDIA's.
     await expect(
       take({ ...here, mps: true }, { gpu: 'MI300X', gpuMemoryPercent: 50 }),
-    ).rejects.toThrow(/nothing here enforces/)
+    ).rejects.toThrow(/nothing on this machine enforces/)
   })
   test('beside another vendor’s: the one that is held, and none of the other', async () => {
     const both = machine({
@@ -257,7 +257,7 @@ describe('GPUs', () => {
     const here = machine({ gpus: [gpu({ computeMode: 'Prohibited' })] })
     await expect(take(here, { gpu: 'T4' })).rejects.toMatchObject({ reason: 'no-such-gpu' })
     await expect(take(here, { gpu: 'V100' })).rejects.toThrow(
-      /no V100 in this machine; here: Tesla T4/,
+      /this machine has no V100; found: Tesla T4/,
     )
     await expect(take(machine({ gpuProblem: 'driver mismatch' }), { gpu: 'T4' })).rejects.toThrow(
       /driver mismatch/,

@@ -136,8 +136,8 @@ const pickCores = (
   const count = Math.ceil(asked)
   if (count > machine.affinity.length) {
     throw new LaunchError(
-      `${asked} cores asked for, and this process may use ${machine.affinity.length}`,
-      `bound the search: --pin cpuCores=${machine.affinity.length}, or give a list up to that in the experiment's space`,
+      `the configuration needs ${asked} cores, but this process may use only ${machine.affinity.length}`,
+      `bound the search: --pin cpuCores=${machine.affinity.length}, or list smaller values in the search space`,
     )
   }
   const free = machine.affinity.filter((core) => !held.has(core))
@@ -193,7 +193,7 @@ const pickGpu = (want: Asked): GpuGrant | undefined => {
   const fitting = machine.gpus.filter(
     (gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu && gpu.computeMode !== 'Prohibited',
   )
-  if (fitting.length === 0) throw noSuchGpu(machine, `no ${asked.gpu} in this machine`)
+  if (fitting.length === 0) throw noSuchGpu(machine, `this machine has no ${asked.gpu}`)
   if (asked.migProfile !== undefined) return pickSlice(want, fitting)
   // Those that others use least come first.
   const wholes = fitting
@@ -202,7 +202,7 @@ const pickGpu = (want: Asked): GpuGrant | undefined => {
   if (wholes.length < asked.gpus)
     throw noSuchGpu(
       machine,
-      `${asked.gpus} x ${asked.gpu} asked for, ${wholes.length} whole ones here`,
+      `the configuration needs ${asked.gpus} x ${asked.gpu}, but this machine has ${wholes.length} whole ones`,
     )
   return asked.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
 }
@@ -220,15 +220,15 @@ const pickWhole = (
     fraction: 1,
     words:
       asked.gpus > 1
-        ? `${asked.gpus} x ${asked.gpu}, each whole`
-        : `${asked.gpu} whole${besideOthers(first)}`,
+        ? `${asked.gpus} whole ${asked.gpu}`
+        : `whole ${asked.gpu}${besideOthers(first)}`,
     parts: free.map((gpu) => ({ uuid: gpu.uuid, part: 1 })),
   }
 }
 
 const besideOthers = (gpu: GpuFacts): string => {
   const others = heldByOthersMiB(gpu)
-  return others > 0 ? `, of which ${others} MiB were others' at the start` : ''
+  return others > 0 ? `, ${others} MiB of it in use by other processes at the start` : ''
 }
 
 const pickSlice = (
@@ -243,11 +243,14 @@ const pickSlice = (
       : [],
   )
   if (slices.length === 0)
-    throw noSuchGpu(machine, `no MIG slice ${asked.migProfile} on a ${asked.gpu}`)
+    throw noSuchGpu(machine, `no ${asked.gpu} has a MIG slice ${asked.migProfile}`)
   // A CUDA process enumerates a single MIG device, however many it is told of (MIG user guide,
   // "CUDA device enumeration").
   if (asked.gpus > 1)
-    throw noSuchGpu(machine, `${asked.gpus} MIG slices asked for, and a process sees one alone`)
+    throw noSuchGpu(
+      machine,
+      `the configuration needs ${asked.gpus} MIG slices, but a process can use only one`,
+    )
   const slice = slices.find(({ uuid }) => !held.get(uuid))
   return (
     slice && {
@@ -267,8 +270,8 @@ const pickShare = (
   const bound = shareBound(wholes, machine.mps, use.boundsMemory)
   if (bound === undefined)
     throw new LaunchError(
-      `${percent(asked.gpuShare)} of a ${asked.gpu}: nothing here enforces a share`,
-      'start an MPS daemon (nvidia-cuda-mps-control -d), hand ${gpuMemoryFraction} to the server, or hold whole GPUs: gpuMemoryPercent 100',
+      `cannot assign ${percent(asked.gpuShare)} of a ${asked.gpu}: nothing on this machine enforces a share`,
+      'start an MPS daemon (nvidia-cuda-mps-control -d), pass ${gpuMemoryFraction} to the server, or use whole GPUs: gpuMemoryPercent 100',
     )
   const free = wholes
     .filter(({ uuid }) => (held.get(uuid) ?? 0) + asked.gpuShare <= 1 + 1e-9)
@@ -293,7 +296,7 @@ const limits: Readonly<Record<ShareBound, (asked: Resources) => Record<string, s
 }
 const boundWords: Readonly<Record<ShareBound, string>> = {
   mps: 'by MPS (memory and threads)',
-  server: 'by its own limit (memory alone)',
+  server: 'by its own limit (memory only)',
 }
 
 const noSuchGpu = (machine: MachineFacts, what: string) => {
@@ -303,7 +306,7 @@ const noSuchGpu = (machine: MachineFacts, what: string) => {
   )
   return new InfeasibleError(
     'no-such-gpu',
-    `${what}; here: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
+    `${what}; found: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
   )
 }
 

@@ -133,7 +133,7 @@ async function load(
   if (response.status === insufficientStorage)
     throw new InfeasibleError('out-of-memory', errorIn(said), logPath)
   throw new LaunchError(
-    `the predictor does not take its configuration: ${errorIn(said)}`,
+    `the predictor rejects its configuration: ${errorIn(said)}`,
     undefined,
     logPath,
   )

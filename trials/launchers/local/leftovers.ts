@@ -137,4 +137,4 @@ const readNote = (path: string): Note | undefined => {
 
 /** A sentence and what to do. */
 export const wordsOfListening = ({ pid, command, port }: Listening): string =>
-  `process ${pid} (${command.slice(0, 120)}) listens on port ${port}, which a predictor of a killed tuner had, and nothing else says whose it is: end it by hand (kill ${pid}) if it is that one's`
+  `process ${pid} (${command.slice(0, 120)}) listens on port ${port}, which a predictor of a killed tuner used; nothing else identifies it. If it is that predictor, end it: kill ${pid}`

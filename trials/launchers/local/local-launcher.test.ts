@@ -211,7 +211,7 @@ describe('why a predictor does not serve', () => {
     ['crash', InfeasibleError, 'crashed', /exit code 3 .*last lines: .*unsupported batch size/],
     ['exit-0', InfeasibleError, 'crashed', /must stay in the foreground/],
     ['missing-module', LaunchError, undefined, /No module named 'torch'/],
-    ['killed', LaunchError, undefined, /SIGKILL, from outside/],
+    ['killed', LaunchError, undefined, /SIGKILL, sent by another program/],
     ['error-500', LaunchError, undefined, /500/],
     ['garbage', LaunchError, undefined, /not with JSON/],
   ])('%s', async (behaviour, kind, reason, message) => {
@@ -264,7 +264,7 @@ describe('why a predictor does not serve', () => {
     )
     expect(tuned).toMatchObject({
       final: 'configuration',
-      message: expect.stringContaining('is no program that can be executed'),
+      message: expect.stringContaining('is not an executable program'),
     })
   })
 

@@ -98,10 +98,10 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
       const { template, configuration } = withVariant(given.template, asGiven)
       const options = { ...given, template, runDirectory: resolve(given.runDirectory) }
       if (options.machine.platform !== 'linux') {
-        const what = `local trials need Linux, and this is ${options.machine.platform}: processes are held and found through /proc`
+        const what = `local trials need Linux, whose /proc identifies the processes of a predictor; this machine runs ${options.machine.platform}`
         throw new LaunchError(
           what,
-          'run in a container or a virtual machine, or use --backend simulated or kubernetes',
+          'run tune in a Linux container or virtual machine, or use --backend simulated or kubernetes',
         )
       }
       const cleanup = new Cleanup()
@@ -143,7 +143,7 @@ export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
             if (!(error instanceof PortTakenError)) throw error
             if (attempt === portTries)
               throw new LaunchError(
-                `${portTries} ports tried, each taken: ${error.message}`,
+                `all ${portTries} ports tried are in use: ${error.message}`,
                 portHint,
               )
             await trial.run()
@@ -391,7 +391,7 @@ const untilItServes = async (
       (why instanceof InfeasibleError && why.reason === 'out-of-memory')
     // What answered badly, or not at all, was not the predictor.
     throw !itsOwn && taken()
-      ? new PortTakenError(`another server listens on its port; ${why.message}`)
+      ? new PortTakenError(`another server uses its port; ${why.message}`)
       : why
   }
 }
@@ -503,7 +503,7 @@ const resourcesAsked = (configuration: Configuration, options: LocalLauncherOpti
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,
-      'correct the space of the experiment',
+      'correct the search space of the experiment',
     )
   }
 }

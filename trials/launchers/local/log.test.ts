@@ -60,6 +60,6 @@ test('goes on without the file when the file cannot be kept, and says so', () =>
   log.write(Buffer.from('before!\n'), 'stdout')
   rmSync(folder, { recursive: true })
   log.write(Buffer.from('after the loss\n'), 'stdout')
-  expect(log.tail()).toMatch(/not kept from here on: ENOENT.*after the loss/s)
+  expect(log.tail()).toMatch(/the log ends here: ENOENT.*after the loss/s)
   log.close()
 })

@@ -60,7 +60,7 @@ export const openLog = (
       // A full disk must not end the trial: the end of the output is still in memory, and says what
       // happened to the file.
       closeFile()
-      recent += `\n[${path}: not kept from here on: ${(error as Error).message}]\n`
+      recent += `\n[${path}: the log ends here: ${(error as Error).message}]\n`
     }
   }
   return {

@@ -27,7 +27,10 @@ export const reservePort = async (
     if (await isFree(host, port)) return { port, giveBack: () => handedOut.delete(port) }
     handedOut.delete(port)
   }
-  throw new LaunchError(`no free port between ${low} and ${high - 1}`, 'end what listens there')
+  throw new LaunchError(
+    `no free port between ${low} and ${high - 1}`,
+    'end programs that listen on these ports',
+  )
 }
 
 const portRange = (): [number, number] => {
@@ -79,8 +82,8 @@ export const checkLeft = async (
   const left = await listensStill(port, stopped)
   if (left === undefined) return
   throw new LaunchError(
-    `process ${left.pid} (${left.words.join(' ').slice(0, 120)}) listens on port ${port} still, though its predictor was stopped: it left the predictor's session, and no control group holds it`,
-    `end it (kill ${left.pid}), and have the command run its server in the foreground`,
+    `process ${left.pid} (${left.words.join(' ').slice(0, 120)}) still listens on port ${port} after its predictor was stopped: it left the predictor's session and is in no control group of tune`,
+    `end it (kill ${left.pid}), and change the command to run its server in the foreground`,
     path,
     'experiment',
   )

@@ -128,7 +128,7 @@ async function run(
       if (exit === undefined)
         throw new InfeasibleError(
           'never-ready',
-          `prepare took longer than ${step.timeoutS} s; raise prepare.timeout if it only needs longer`,
+          `prepare took longer than ${step.timeoutS} s; raise prepare.timeout if it only needs more time`,
           log.path,
         )
       if (exit.code !== 0) throw failure(exit, log, step, killsBefore)
@@ -202,10 +202,10 @@ function failure(
 }
 
 const hints = {
-  'port-taken': 'what it builds must need no port of its own',
-  missing: 'install what the step needs in the environment that it is started in',
-  misconfigured: 'correct `prepare`; it is run as it stands, without a shell',
-  killed: 'something else on this machine ends processes',
+  'port-taken': 'change the step so that it opens no port',
+  missing: 'install the dependencies of the step in the environment that starts it',
+  misconfigured: 'correct `prepare`; tune runs it without a shell',
+  killed: 'another program on this machine kills processes',
 }
 
 /** By which it is found again: what it runs, on what, and the state of the files that it names. */

@@ -79,7 +79,7 @@ export const startGroup = async (
     // ENOENT is also what a missing working directory gives.
     throw new LaunchError(
       `cannot start ${JSON.stringify(program)} in ${command.cwd}: ${code === 'ENOENT' ? 'no such program or folder' : (error as Error).message}`,
-      'is it installed, on the PATH and executable? `command` is run as it stands, without a shell',
+      'check that it is installed, on the PATH and executable; tune runs `command` without a shell',
       log.path,
     )
   }
@@ -152,8 +152,8 @@ export const endGroup = async (
     const waited = performance.now() - startedMs
     if (waited > graceMs + unkillableAfterMs) {
       throw new LaunchError(
-        `predictor processes ${members.map((m) => m.pid).join(', ')} outlive SIGKILL`,
-        'a driver or a network disk holds them; end them by hand before the next run',
+        `predictor processes ${members.map((m) => m.pid).join(', ')} survive SIGKILL`,
+        'a driver or a network disk blocks them; end them by hand before the next run',
       )
     }
     for (const { pid } of members) {

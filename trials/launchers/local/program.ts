@@ -24,12 +24,7 @@ export function checkProgram(
   if (program.includes('/')) {
     const file = resolve(cwd, program)
     if (!isProgram(file))
-      throw new LaunchError(
-        `${file} is no program that can be executed`,
-        whereHint,
-        undefined,
-        finality,
-      )
+      throw new LaunchError(`${file} is not an executable program`, whereHint, undefined, finality)
     return
   }
   const folders = path.split(delimiter).map((folder) => resolve(cwd, folder))
@@ -41,8 +36,7 @@ export function checkProgram(
   throw new LaunchError(`no program '${program}' on the PATH`, hint, undefined, finality)
 }
 
-const whereHint =
-  '`command` is run as it stands, without a shell; install it, or write its whole path'
+const whereHint = 'install it, or write its full path; tune runs `command` without a shell'
 
 function namesIn(folder: string): string[] {
   try {

@@ -87,7 +87,7 @@ async function run(
   if (failed === undefined) return
   if (failed.code === 'ENOENT')
     throw new LaunchError(
-      `reconfigure: no program ${program}`,
+      `reconfigure: there is no program ${program}`,
       'install it, or give its path',
       logPath,
       'experiment',

@@ -363,7 +363,7 @@ function mergeYaml(
   const document = parseDocument(text)
   const [fault] = document.errors
   if (fault !== undefined || !(document.contents === null || isMap(document.contents)))
-    throw new SettingsFileError(`${path} is no YAML of names and values: ${fault?.message ?? text}`)
+    throw new SettingsFileError(`${path} is not a YAML mapping: ${fault?.message ?? text}`)
   for (const [name, text] of flags) {
     const value = text === undefined ? true : asNumber(text)
     if (document.has(name)) document.set(name, value)
@@ -378,7 +378,7 @@ function mergeYaml(
       continue
     }
     if (document.has(name) && !isMap(document.get(name)))
-      throw new SettingsFileError(`${path}: ${name} is no group of names and values`)
+      throw new SettingsFileError(`${path}: ${name} is not a mapping`)
     for (const [inner, each] of Object.entries(value)) document.setIn([name, inner], each)
   }
   return document.toString({ lineWidth: 0 })
@@ -396,13 +396,13 @@ export function draftsFault(
   const methods = Object.keys(languagePrograms[server].drafts)
   if (!methods.includes(method))
     return {
-      what: `${server} has no speculativeMethod ${method}`,
+      what: `${server} does not support speculativeMethod ${method}`,
       hint: `use ${methods.join(' or ')}, or another server`,
     }
   if (needsDraftModel(method) && model === undefined)
     return {
-      what: `speculativeMethod ${method} drafts with a model of its own`,
-      hint: 'pin it, by its name on the Hub or its folder: speculativeModel: ORG/NAME',
+      what: `speculativeMethod ${method} needs a draft model`,
+      hint: 'pin its name on the Hub, or its folder: speculativeModel: ORG/NAME',
     }
   return undefined
 }

@@ -74,7 +74,10 @@ describe("TensorFlow Serving's batching file of the user's", () => {
   })
 
   test.each([
-    ['/nowhere/own.txt', /--batching_parameters_file names \/nowhere\/own.txt.*ENOENT/],
+    [
+      '/nowhere/own.txt',
+      /cannot merge tuned values into \/nowhere\/own.txt, which --batching_parameters_file names: .*ENOENT/,
+    ],
     [fileOf('bad.txt', 'max_batch_size {'), /bad.txt: line 1 .*max_batch_size/],
   ])('%s cannot be merged: named before any trial, and in it', (path, message) => {
     const given = template('tfserving', ['tfs', flag(path)])
@@ -180,7 +183,7 @@ test.each<[string, readonly string[], string, 'env' | 'args' | 'server', string 
     flag === undefined
       ? []
       : [
-          `command: ${flag} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+          `command: it fixes ${flag}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
         ],
   )
 })
@@ -191,6 +194,6 @@ test.each<[ServerKind, readonly string[], string, string]>([
   ['tfserving', ['tfs', '--rest_api_num_threads=4'], 'restApiNumThreads', '--rest_api_num_threads'],
 ])('%s: %j fixes what %s tunes, which is named', (kind, command, name, flag) => {
   expect(templateProblems(template(kind, command), [server(name)])).toEqual([
-    `command: ${flag} is fixed there, and parameter ${name} sets it: leave it out of the command, or pin the parameter`,
+    `command: it fixes ${flag}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
   ])
 })

@@ -42,7 +42,7 @@ export class OwnSettings {
     } catch (error) {
       const why = error instanceof BoundError ? error.message : (error as Error).message
       throw new SettingsFileError(
-        `${flag} names ${named}, which tuned values are to be merged into: ${why}`,
+        `cannot merge tuned values into ${named}, which ${flag} names: ${why}`,
       )
     }
   }

@@ -85,7 +85,7 @@ function batchingText(knobs: Knobs, own: OwnSettings): string | undefined {
   } catch (error) {
     if (!(error instanceof TextProtoError)) throw error
     throw new SettingsFileError(
-      `${file.path}: ${error.message}, so that max_batch_size and its like cannot be set in it`,
+      `${file.path}: ${error.message}, so tune cannot set max_batch_size and similar fields in it`,
     )
   }
 }

@@ -176,7 +176,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       if (neededMiB !== undefined && availableMiB !== undefined && shortOf(modelled, 1))
         return {
           serves: false,
-          reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, has ${Math.floor(availableMiB)} MiB`,
+          reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, but has ${Math.floor(availableMiB)} MiB`,
           memoryShare: availableMiB / neededMiB,
         }
       return {

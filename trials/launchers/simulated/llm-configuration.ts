@@ -62,7 +62,7 @@ export function modelledLlm(
   if (resources.gpu === undefined)
     throw new DeviceModelError(
       `${architecture.name} without a GPU is not modelled`,
-      'give the space GPUs, e.g. --gpus L4,H100',
+      'add GPUs to the search space, e.g. --gpus L4,H100',
     )
   if (resources.migProfile !== undefined)
     throw new DeviceModelError(
@@ -114,7 +114,7 @@ export function refusal(
     .filter((tokens) => tokens > maxModelLength)
   if (long.length === 0) return undefined
   const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
-  return `refuses requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}, the longest ${longest} tokens`
+  return `rejects requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}; the longest has ${longest} tokens`
 }
 
 function oneOf<T extends string>(

@@ -114,9 +114,11 @@ describe('a lone request', () => {
       modelledLlm(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
     expect(of(4, 2, 'sglang')().pools!.decoder.device.tensorParallel).toBe(2)
     expect(of(4, 2, 'vllm')).toThrow(
-      /decode servers of 2 GPUs cannot take over from prefill servers of 4; vllm of the stated version/,
+      /decode servers with 2 GPUs cannot continue requests of prefill servers with 4; the supported version of vllm/,
     )
-    expect(of(2, 3, 'sglang')).toThrow(/cannot take over.*; one must be a multiple of the other/)
+    expect(of(2, 3, 'sglang')).toThrow(
+      /cannot continue requests.*; one number of GPUs must be a multiple of the other/,
+    )
     // Each must hold the weights.
     expect(() =>
       modelledLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),
@@ -222,7 +224,7 @@ describe('pools under load', () => {
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
     predictor.target.server.play(open(3, 100))
     expect(predictor.isolation).toBe(
-      'simulated in virtual time: 3 cores, 1 prefill + 2 decode of H100; keys and values move at 200 GB/s a GPU and 2 ms a request (assumed)',
+      'simulated in virtual time: 3 cores, 1 prefill + 2 decode of H100; KV cache transfer at 200 GB/s per GPU plus 2 ms per request (assumed)',
     )
     const {
       prefillUtilization: prefill = 0,
@@ -244,7 +246,7 @@ describe('pools under load', () => {
     )
     expect(used.gpuMemoryMiB).toBeCloseTo((5 / 3) * gpuMemoryMiB!, 6)
     await expect(launch(pools(1, 2), { engine: 'tgi' })).rejects.toThrow(
-      /tgi has no pools of prefill and decode servers here; vllm and sglang have/,
+      /prefill and decode pools are not modelled for tgi; use vllm or sglang/,
     )
     await expect(launch({ gpu: 'H100', prefillReplicas: 1 })).rejects.toThrow(
       /prefillReplicas is 1 and decodeReplicas 0/,
@@ -412,7 +414,7 @@ describe('the closed form', () => {
     })
     expect(tgi.estimate(pools(1, 1, 4))).toMatchObject({
       serves: false,
-      reason: expect.stringContaining('tgi has no pools'),
+      reason: expect.stringContaining('not modelled for tgi'),
     })
   })
 })

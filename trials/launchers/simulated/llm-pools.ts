@@ -35,7 +35,7 @@ const assumedTransfer = (gpu: Gpu, gpus: number): KvTransfer =>
   assumedTransfers[hasNvlink(gpu) && gpus <= gpusOfMachine ? 'nvlink' : 'network']
 
 export const transferText = ({ gbPerS, latencyMs }: KvTransfer): string =>
-  `keys and values move at ${gbPerS} GB/s a GPU and ${latencyMs} ms a request (assumed)`
+  `KV cache transfer at ${gbPerS} GB/s per GPU plus ${latencyMs} ms per request (assumed)`
 
 /**
  * What hands a request over, by server. vLLM 0.11 (NixlConnector): its router sends the prompt on
@@ -83,14 +83,14 @@ export function llmPools(
   const handOver = handOvers[engine]
   if (handOver === undefined)
     throw new DeviceModelError(
-      `${engine} has no pools of prefill and decode servers here`,
-      `${pooledEngines.join(' and ')} have`,
+      `prefill and decode pools are not modelled for ${engine}`,
+      `use ${pooledEngines.join(' or ')}`,
     )
   const { prefill, decode, prefillGpus, decodeGpus } = resources.pools
   const fault = splitFault(engine, prefillGpus, decodeGpus)
   if (fault !== undefined)
     throw new DeviceModelError(
-      `decode servers of ${decodeGpus} GPUs cannot take over from prefill servers of ${prefillGpus}`,
+      `decode servers with ${decodeGpus} GPUs cannot continue requests of prefill servers with ${prefillGpus}`,
       fault,
     )
   const transfer = { ...assumedTransfer(device.gpu, resources.gpus), ...said }
@@ -115,9 +115,9 @@ function splitFault(
   decodeGpus: number,
 ): string | undefined {
   if (Math.max(prefillGpus, decodeGpus) % Math.min(prefillGpus, decodeGpus) !== 0)
-    return 'one must be a multiple of the other'
+    return 'one number of GPUs must be a multiple of the other'
   if (decodeGpus >= prefillGpus || gathering.has(engine)) return undefined
-  return `${engine} of the stated version has no decode servers of fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
+  return `the supported version of ${engine} does not allow decode servers with fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
 }
 
 /** The same as a condition of a space. */

@@ -142,7 +142,7 @@ describe('the launcher', () => {
       'requests beyond the longest sequence',
       { gpu: 'H100', maxModelLen: 512 },
       [request(500, 100)],
-      /1 of 1 are longer than max-model-len 512, the longest 600/,
+      /1 of 1 are longer than max-model-len 512; the longest has 600/,
     ],
     [
       'a quantisation without kernels',

@@ -89,7 +89,7 @@ function serverOrInfeasible(
     if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
       throw new InfeasibleError(
         'out-of-memory',
-        `${architecture.name}, batch ${serving.batchSize}, ${serving.instances} instance(s) need ${Math.ceil(neededMiB)} MiB of GPU memory; the share has ${Math.floor(availableMiB)} MiB (simulated)`,
+        `${architecture.name}, batch ${serving.batchSize}, ${serving.instances} instance(s) need ${Math.ceil(neededMiB)} MiB of GPU memory, but the share has ${Math.floor(availableMiB)} MiB (simulated)`,
       )
     modelled.batchLatency(serving.batchSize)
     return modelled

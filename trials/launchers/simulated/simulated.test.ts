@@ -196,7 +196,7 @@ describe('launcher', () => {
     expect(oom).toMatchObject({
       reason: 'out-of-memory',
       message: expect.stringMatching(
-        /batch 128.* need \d+ MiB of GPU memory; the share has 768 MiB/,
+        /batch 128.* need \d+ MiB of GPU memory, but the share has 768 MiB/,
       ),
     })
     expect(await failing({ gpu: 'T5' })).toMatchObject({ reason: 'no-such-gpu' })

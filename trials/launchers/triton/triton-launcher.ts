@@ -46,7 +46,7 @@ export const createTritonLauncher = (
   const { model } = template
   return keptServers<ModelConfig>(inner, {
     names: reloadableNames(template, parameters),
-    done: 'its model reloaded',
+    done: 'model reloaded',
     // A refused reload leaves the server as it was.
     keepsRefused: true,
     begin: async (_predictor, url, signal) =>
@@ -128,7 +128,7 @@ const reload = async (
     if (/explicit/i.test(error.message))
       throw new LaunchError(
         error.message,
-        'it must run with --model-control-mode=explicit, as it is started here',
+        'start Triton with --model-control-mode=explicit, as tune does',
         predictor.logPath,
       )
     throw new InfeasibleError('crashed', error.message, predictor.logPath)
@@ -208,7 +208,7 @@ const askTriton = async (
     signal.throwIfAborted()
     throw new LaunchError(
       `Triton does not answer ${path}: ${error instanceof Error ? error.message : String(error)}`,
-      'its log says why it ended',
+      'see its log for the reason',
     )
   })
   const text = await readAnswer(response.body)

@@ -191,7 +191,7 @@ describe.concurrent('a server that does not serve', () => {
       payload: { kind: 'generated', seed: 1, count: 1 },
     })
     await expect(asked.launch({}, 1, never)).rejects.toMatchObject({
-      message: `no good answer: ${url}/shape answered 400: input must be 2-dimensional, got shape [1,2,2]`,
+      message: `no valid answer: ${url}/shape answered 400: input must be 2-dimensional, got shape [1,2,2]`,
       hint: 'does the payload fit the model?',
       final: 'experiment',
     })

@@ -51,7 +51,7 @@ export const createUrlLauncher = ({
         target: spread.length > 0 ? { ...target, spread } : target,
         protocol: protocolFor(url).name,
         provenance: 'measured',
-        isolation: `${withoutSecrets(serversOf(template))} as ${spread.length > 0 ? 'they run: nothing about them' : 'it runs: nothing about it'} is held or known`,
+        isolation: `${withoutSecrets(serversOf(template))} as ${spread.length > 0 ? 'they run: their resources are' : 'it runs: its resources are'} neither limited nor known`,
         logTail: () => '',
         usage: async () => ({}),
         stop: async () => {},
@@ -61,7 +61,7 @@ export const createUrlLauncher = ({
       if (error instanceof NeverReadyError)
         throw new LaunchError(
           error.message,
-          'does it run, and is this its address and protocol?',
+          'check that the server runs, and check its address and protocol',
           undefined,
           'experiment',
         )
@@ -69,8 +69,8 @@ export const createUrlLauncher = ({
       const hint =
         'hint' in error && typeof error.hint === 'string'
           ? error.hint
-          : 'does the payload fit the model, and the protocol the server?'
-      throw new LaunchError(`no good answer: ${error.message}`, hint, undefined, 'experiment')
+          : 'check that the payload fits the model and the protocol fits the server'
+      throw new LaunchError(`no valid answer: ${error.message}`, hint, undefined, 'experiment')
     }
   },
   sweep: async () => {},

@@ -21,7 +21,7 @@ export function createEngine(options: EngineOptions): Engine {
   const architecture = architectureOf(options.model, options.own?.architectures)
   if (architecture.kind === 'decoder')
     throw new Error(
-      `the emulated engine serves encoders and image models, not '${architecture.name}', which generates text`,
+      `the emulated engine serves encoders and image models, but '${architecture.name}' generates text`,
     )
   if (options.gpu === undefined)
     throw new Error('the emulated engine needs a GPU to emulate: set --gpu, e.g. --gpu T4')

@@ -139,7 +139,7 @@ describe('what cannot be served is said', () => {
     (await loaded(path, more).catch((e: Error) => e)) as Error
 
   test.each([
-    ['no file', () => join(folder, 'none.onnx'), /no model at .*none\.onnx.*; give the path/],
+    ['no file', () => join(folder, 'none.onnx'), /no model at .*none\.onnx.*; pass the path/],
     [
       'not ONNX',
       () => written('text.onnx', Buffer.from('hello')),
@@ -153,7 +153,7 @@ describe('what cannot be served is said', () => {
     [
       'texts as tensors',
       () => written('string.onnx', same('Identity', 'string')),
-      /tensor 'x' of the ONNX model holds string/,
+      /tensor 'x' of the ONNX model has element type string/,
     ],
   ])('%s', async (_what, path, message) => {
     expect((await failing(path())).message).toMatch(message)
@@ -162,7 +162,7 @@ describe('what cannot be served is said', () => {
   test('a fixed batch serves that batch alone', async () => {
     const one = written('one.onnx', denseModel(1))
     expect((await failing(one)).message).toMatch(
-      /has 1 as its first dimension, so that batches of up to 4.*dynamic_axes.*or pin batchSize to 1/,
+      /has a fixed first dimension of 1, so batches of up to 4.*dynamic_axes.*or pin batchSize to 1/,
     )
     const { engine } = await loaded(one, { batchSize: 1, warmUpBatch: 1 })
     expect((await engine.infer({ x: floats([[1, 0, 0]]) }, 0)).y!.data[0]).toBeCloseTo(1.1, 5)

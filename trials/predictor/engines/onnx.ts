@@ -27,7 +27,7 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
   const own = modelPath !== undefined
   if (own && options.precision !== 'fp32')
     throw new Error(
-      `an ONNX file has its precision in it, which --precision ${options.precision} cannot change; export the model so`,
+      `an ONNX file has a fixed precision, which --precision ${options.precision} cannot change; export the model in that precision`,
     )
   if (options.precision !== 'fp32' && options.precision !== 'fp16')
     throw new Error(
@@ -126,7 +126,7 @@ function describeModel(
   )
   if (fixed?.isTensor && fixed.shape[0] !== batchSize)
     throw new ModelError(
-      `input '${fixed.name}' of the ONNX model has ${fixed.shape[0]} as its first dimension, so that batches of up to ${batchSize} cannot run`,
+      `input '${fixed.name}' of the ONNX model has a fixed first dimension of ${fixed.shape[0]}, so batches of up to ${batchSize} cannot run`,
       `export it with a dynamic batch axis (torch.onnx.export: dynamic_axes={'${fixed.name}': {0: 'batch'}})${fixed.shape[0] === 1 ? ', or pin batchSize to 1' : ''}`,
     )
   if (fixed !== undefined && batchSize > 1)
@@ -146,8 +146,8 @@ function describeModel(
 function described(value: InferenceSession.ValueMetadata): OnnxSpec {
   if (!value.isTensor)
     throw new ModelError(
-      `'${value.name}' of the ONNX model is no tensor`,
-      'export it with tensors alone (skl2onnx: options={"zipmap": False})',
+      `'${value.name}' of the ONNX model is not a tensor`,
+      'export it with tensors only (skl2onnx: options={"zipmap": False})',
     )
   const shape = value.shape.map((d) => (typeof d === 'number' ? d : -1))
   if (shape.length === 0)

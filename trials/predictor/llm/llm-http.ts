@@ -120,7 +120,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
         answer.failed(error)
       },
     })
-    if (!forget) throw new RequestError(429, 'too many requests wait')
+    if (!forget) throw new RequestError(429, 'too many requests are waiting')
     // A client that leaves frees its place.
     response.once('close', forget)
   }

@@ -64,28 +64,28 @@ export async function startLlmPredictor(
     new EmulatedCompletions(engine, described, maxModelLength, llm.prefixCaching),
     settings,
     [
-      ['predictor_batches_total', 'Steps done', () => engine.steps],
+      ['predictor_batches_total', 'Engine steps', () => engine.steps],
       [
         'predictor_items_total',
-        'Sequences over all steps; items / batches is the mean batch',
+        'Sequences summed over all steps; items / batches is the mean batch',
         () => engine.stepSequences,
       ],
-      ['predictor_waiting', 'Sequences that wait', () => scheduler.waiting],
-      ['predictor_running', 'Sequences under way', () => scheduler.running],
+      ['predictor_waiting', 'Waiting sequences', () => scheduler.waiting],
+      ['predictor_running', 'Running sequences', () => scheduler.running],
       ['predictor_cache_use', 'Share of the cache in use, 0-1', () => scheduler.cacheUse],
       [
         'predictor_preemptions_total',
-        'Sequences that had to start over for want of cache',
+        'Sequences preempted because the cache was full',
         () => scheduler.preemptions,
       ],
       [
         'predictor_accepted_draft_tokens_total',
-        'Draft tokens that were kept',
+        'Accepted draft tokens',
         () => scheduler.acceptedTokens,
       ],
       [
         'predictor_draftings_total',
-        'How often an answer had some drafted',
+        'Drafting steps, counted once per sequence',
         () => scheduler.draftings,
       ],
       [
@@ -95,7 +95,7 @@ export async function startLlmPredictor(
       ],
       [
         'predictor_device_busy_seconds_total',
-        'Time that the emulated devices computed',
+        'Busy time of the emulated devices',
         () => (tensorParallel * engine.busyMs) / 1000,
       ],
       [

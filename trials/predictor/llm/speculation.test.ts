@@ -73,7 +73,7 @@ describe('what drafts', () => {
     expect(() => draftOf('draft', llama, 'org/unheard-of')).toThrow(
       /unknown model architecture 'unheard-of'/,
     )
-    expect(() => draftOf('draft', llama, 'bert')).toThrow(/no language model/)
+    expect(() => draftOf('draft', llama, 'bert')).toThrow(/not a language model/)
   })
 
   test('of a mixture of experts the layer is as wide as what a token goes through', () => {
@@ -135,7 +135,7 @@ describe('what it costs', () => {
     expect(tokensWith(draftOf('draft', llama, 'llama-3.2-1b'))).toBeLessThan(0.85 * tokensWith())
     const on = { ...device, gpu: findGpu('L4') }
     expect(() => cacheSize(on, 0.9, 2048, 4096, draftOf('draft', llama, 'llama-3.2-3b'))).toThrow(
-      /llama-3.2-3b, which drafts for it/,
+      /llama-3.2-3b as draft model/,
     )
   })
 })

@@ -84,8 +84,8 @@ export function draftOf(
   const draft = architectureOf(architectureNamed(named), own)
   if (draft.kind !== 'decoder')
     throw new DeviceModelError(
-      `speculativeModel ${named} is no language model`,
-      'name one, such as llama-3.2-1b',
+      `speculativeModel ${named} is not a language model`,
+      'choose a language model such as llama-3.2-1b',
     )
   return draft
 }

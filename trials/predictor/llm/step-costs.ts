@@ -55,8 +55,8 @@ export function cacheSize(
   const tokens = Math.floor((memoryMiB - needed) / (perToken / tensorParallel))
   if (tokens < maxModelLength)
     throw new OutOfMemoryError(
-      `CUDA out of memory (emulated): ${architecture.name}${draft === undefined ? '' : ` and ${draft.name}, which drafts for it,`} needs ${Math.ceil(needed)} MiB of each of ${tensorParallel} ${gpu.name} before its cache; ` +
-        `of ${Math.floor(memoryMiB)} MiB that leaves room for ${Math.max(0, tokens)} tokens, fewer than max-model-len ${maxModelLength}`,
+      `CUDA out of memory (emulated): ${architecture.name}${draft === undefined ? '' : ` and ${draft.name} as draft model`} needs ${Math.ceil(needed)} MiB on each of ${tensorParallel} ${gpu.name} before the cache; ` +
+        `${Math.floor(memoryMiB)} MiB leave room for ${Math.max(0, tokens)} tokens, fewer than max-model-len ${maxModelLength}`,
     )
   return { tokens, memoryMiB }
 }

@@ -141,7 +141,7 @@ export function arithmeticOf({
   const lacks = (what: string) =>
     new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for ${what}`,
-      'use quantization none, or a GPU from Turing on',
+      'use quantization none, or a Turing or later GPU',
     )
   if (quantization === 'awq' || quantization === 'gptq') {
     if (gpu.peakTflops.int8 === undefined || before('Turing', gpu)) throw lacks(quantization)
@@ -165,7 +165,7 @@ export function arithmeticOf({
   if (quantization !== 'fp8')
     throw new DeviceModelError(
       `${gpu.name} has no ${eight}`,
-      'use precision fp16, or quantization fp8 for weights alone',
+      'use precision fp16, or quantization fp8, which applies to weights only',
     )
   if (before('Ampere', gpu)) throw lacks('fp8 weights')
   return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
@@ -221,7 +221,7 @@ export function cacheBytes({
   if (before('Ampere', gpu))
     throw new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for a cache in ${kvCacheDtype}`,
-      'use kvCacheDtype auto, or a GPU from Ampere on',
+      'use kvCacheDtype auto, or an Ampere or later GPU',
     )
   return 1
 }

@@ -11,7 +11,7 @@ export async function modelFile(path: string, ending: 'onnx' | 'gguf'): Promise<
   if (!found)
     throw new ModelError(
       `no model at '${path}'`,
-      `give the path of ${ending === 'onnx' ? 'an' : 'a'} .${ending} file or of its folder`,
+      `pass the path of ${ending === 'onnx' ? 'an' : 'a'} .${ending} file or of its folder`,
     )
   if (!found.isDirectory()) return path
   const files = (await readdir(path)).filter((name) => name.endsWith(`.${ending}`))
@@ -19,8 +19,8 @@ export async function modelFile(path: string, ending: 'onnx' | 'gguf'): Promise<
   const file = files.includes(usual) ? usual : files.length === 1 ? files[0] : undefined
   if (file === undefined)
     throw new ModelError(
-      `the folder '${path}' holds ${files.length === 0 ? `no .${ending} file` : `several: ${files.join(', ')}`}`,
-      `give the path of the file, or name it ${usual}`,
+      `the folder '${path}' contains ${files.length === 0 ? `no .${ending} file` : `several: ${files.join(', ')}`}`,
+      `pass the path of the file, or rename the file to ${usual}`,
     )
   return join(path, file)
 }

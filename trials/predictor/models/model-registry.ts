@@ -28,7 +28,7 @@ export function resolveModel(name: string): Exclude<Architecture, { kind: 'decod
     !(modelNames as readonly string[]).includes(found.name)
   )
     throw new ModelError(
-      `no built-in model '${name}' (one of your own is given by its path)`,
+      `no built-in model '${name}' (pass your own model by its path)`,
       namesNear(name, ['bert', ...modelNames]),
     )
   return found

@@ -28,7 +28,7 @@ export function vocabularyOf(pieces: readonly string[]): Vocabulary {
     const id = first.get(piece)
     if (id === undefined)
       throw new Error(
-        `the vocabulary of ${pieces.length} pieces has no ${piece}; it is not one of a BERT model`,
+        `the vocabulary of ${pieces.length} pieces has no ${piece}: it is not the vocabulary of a BERT model`,
       )
     return id
   }

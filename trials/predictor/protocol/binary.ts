@@ -41,7 +41,7 @@ function readByteElements(name: string, count: number, bytes: Uint8Array): Uint8
   if (elements.length !== count)
     throw new RequestError(
       400,
-      `input '${name}' has ${elements.length} binary elements; its shape holds ${count}`,
+      `input '${name}' has ${elements.length} binary elements, but its shape needs ${count}`,
     )
   return elements
 }

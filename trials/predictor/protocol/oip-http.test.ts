@@ -65,8 +65,8 @@ describe('JSON tensors', () => {
       /nested deeper than 500 levels/,
     ],
     ['datatype', { inputs: [x({ datatype: 'FLOAT' })] }, /'x': 'datatype' must be one of/],
-    ['no data', { inputs: [x({ data: undefined })] }, /'x' needs 'data'/],
-    ['too few', { inputs: [x({ data: [1] })] }, /has 1 values; its shape \[1,2\] holds 2/],
+    ['no data', { inputs: [x({ data: undefined })] }, /'x' needs a list 'data'/],
+    ['too few', { inputs: [x({ data: [1] })] }, /has 1 values, but its shape \[1,2\] needs 2/],
     ['text as number', { inputs: [x({ data: [1, 'two'] })] }, /"two" is not FP32/],
     ['null', { inputs: [x({ data: [1, null] })] }, /null is not FP32/],
     ['fraction', { inputs: [x({ datatype: 'INT64', data: [1, 2.5] })] }, /2.5 is not INT64/],
@@ -230,7 +230,7 @@ describe('replies', () => {
 
   test('numbers that JSON has no word for are an error, not null', () => {
     const broken = { ...outputs, y: { ...outputs.y, data: new Float32Array([Number.NaN, 0]) } }
-    expect(() => encodeOip(format(false), broken, model)).toThrow(/'y' holds NaN/)
+    expect(() => encodeOip(format(false), broken, model)).toThrow(/'y' contains NaN/)
     expect(encodeOip(format(true), broken, model).headerLength).toBeGreaterThan(0)
   })
 })

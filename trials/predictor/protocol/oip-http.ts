@@ -128,13 +128,13 @@ function binarySize({ name, parameters, data }: TensorHead): number | undefined 
 }
 
 function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
-  if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs 'data', a list`)
+  if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs a list 'data'`)
   const flat: unknown[] = data.some(Array.isArray) ? data.flat(shape.length) : data
   const count = sizeOf(shape)
   if (flat.length !== count)
     throw new RequestError(
       400,
-      `input '${name}' has ${flat.length} values; its shape [${shape}] holds ${count}`,
+      `input '${name}' has ${flat.length} values, but its shape [${shape}] needs ${count}`,
     )
   if (datatype === 'BYTES') {
     if (!flat.every((value) => typeof value === 'string'))
@@ -207,7 +207,7 @@ export function jsonNumbers(data: Float32Array | Int32Array, name: string): stri
     if (!Number.isFinite(value))
       throw new RequestError(
         500,
-        `output '${name}' holds ${value}, which JSON cannot express; ask for binary data`,
+        `output '${name}' contains ${value}, which JSON cannot express; request binary data`,
       )
     parts[i] = data instanceof Int32Array ? String(value) : String(Number(value.toPrecision(9)))
   }

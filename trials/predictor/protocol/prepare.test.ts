@@ -49,9 +49,13 @@ describe("a user's own tensors", () => {
       [{ name: 'x', shape: [2, 2], datatype: 'BYTES', values: ['a', 'b', 'c', 'd'] }, n],
       /'x' must be FP32, not BYTES/,
     ],
-    ['too wide', [x, { ...n, values: [1, 2, 3, 4, 5, 2 ** 31] }], /'n' holds 2147483648, beyond/],
+    [
+      'too wide',
+      [x, { ...n, values: [1, 2, 3, 4, 5, 2 ** 31] }],
+      /'n' contains 2147483648, which exceeds/,
+    ],
     ['no dimension', [{ ...x, shape: [] }, n], /at least one item/],
-    ['too many items', [{ ...x, shape: [9, 2] }, n], /may carry 8 items, not 9/],
+    ['too many items', [{ ...x, shape: [9, 2] }, n], /may contain at most 8 items, not 9/],
   ])('refused: %s', async (_what, inputs, message) => {
     await expect(prepare(inputs, model, {})).rejects.toThrow(message)
     await expect(prepare(inputs, model, {})).rejects.toMatchObject({ status: 400 })

@@ -21,12 +21,15 @@ export async function prepare(
   const repeated = inputs.find(
     (input, i) => inputs.findIndex((other) => other.name === input.name) < i,
   )
-  if (repeated) throw new RequestError(400, `input '${repeated.name}' is given twice`)
+  if (repeated) throw new RequestError(400, `input '${repeated.name}' appears twice`)
   const items = inputs[0]?.shape[0]
   if (items === undefined || items < 1)
-    throw new RequestError(400, 'a request must carry at least one item in its first dimension')
+    throw new RequestError(400, 'a request must contain at least one item in its first dimension')
   if (items > model.maxItems)
-    throw new RequestError(400, `a request may carry ${model.maxItems} items, not ${items}`)
+    throw new RequestError(
+      400,
+      `a request may contain at most ${model.maxItems} items, not ${items}`,
+    )
   const uneven = inputs.find((input) => input.shape[0] !== items)
   if (uneven)
     throw new RequestError(
@@ -104,7 +107,7 @@ function prepareTokens(
     for (let i = 0; i < width; i++) {
       const id = tokens.values[item * width + i] as number
       if (id < 0 || id > 0x7fffffff)
-        throw new RequestError(400, `'input_ids' holds ${id}, which is no token`)
+        throw new RequestError(400, `'input_ids' contains ${id}, which is not a token`)
       ids[item * model.sequenceLength + i] = id
       mask[item * model.sequenceLength + i] = given
         ? Number(given.values[item * width + i] !== 0)
@@ -195,7 +198,7 @@ function checkedTensor(input: WireTensor, spec: TensorSpec): Tensor {
   if (wide >= 0)
     throw new RequestError(
       400,
-      `input '${input.name}' holds ${input.values[wide]}, beyond the model's INT32`,
+      `input '${input.name}' contains ${input.values[wide]}, which exceeds the model's INT32`,
     )
   return { datatype: 'INT32', shape: input.shape, data }
 }

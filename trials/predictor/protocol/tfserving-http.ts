@@ -39,7 +39,7 @@ function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
     throw new RequestError(400, '"instances" must be a list of at least one value')
   if (!instances.some(isNamed)) return [wireTensor(soleInput(model, instances), instances)]
   if (!isNamed(instances[0]))
-    throw new RequestError(400, 'instance 0 does not name its inputs, as others do')
+    throw new RequestError(400, 'instance 0 does not name its inputs, but other instances do')
   const names = Object.keys(instances[0])
   return names.map((name) => {
     const values = instances.map((instance, i) => {
@@ -121,7 +121,7 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
     if (isBase64(value)) return Buffer.from(value.b64, 'base64')
     throw new RequestError(
       400,
-      `"${name}" holds ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`,
+      `"${name}" contains ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`,
     )
   })
   return { name, shape, datatype: 'BYTES', values: bytes }

@@ -71,16 +71,16 @@ describe('tune annotate', () => {
     expect(await listed()).toEqual([older])
     expect(await listed('--all')).toEqual([newer, older])
     expect((await run('show')).stdout).toMatch(new RegExp(`^${older}`))
-    expect((await run('show', newer)).stdout).toMatch(/put away on \d{4}-/)
+    expect((await run('show', newer)).stdout).toMatch(/archived on \d{4}-/)
     await run('annotate', newer, '--restore')
     expect(await listed()).toEqual([newer, older])
   })
 
   test.each([
     [[], /nothing to write/],
-    [['--archive', '--restore'], /--archive beside --restore/],
+    [['--archive', '--restore'], /--archive and --restore exclude each other/],
     [['--archive', '--trial', '1'], /a trial cannot be archived/],
-    [['--trial', 'x', '--note', 'y'], /--trial x is no trial/],
+    [['--trial', 'x', '--note', 'y'], /--trial x is not a trial number/],
   ])('%j is refused, exit code 2', async (words, message) => {
     const { code, stderr } = await run('annotate', ...words)
     expect([code, stderr]).toEqual([2, expect.stringMatching(message)])

@@ -28,7 +28,7 @@ export async function annotateOne(
   if ([note, addTags, removeTags, archived].every((one) => one === undefined))
     throw usageError(
       'tune annotate: nothing to write',
-      'give --note, --tag, --untag, --archive or --restore',
+      'add --note, --tag, --untag, --archive or --restore',
     )
   const id = given ?? (await newestIn(flags.db))
   const kept = await annotate(
@@ -58,16 +58,19 @@ async function newestIn(db: string): Promise<string> {
 
 function trialOf({ trial, archive, restore }: AnnotateFlags): number | undefined {
   if (archive && restore)
-    throw usageError('tune annotate: --archive beside --restore', 'give one of them')
+    throw usageError(
+      'tune annotate: --archive and --restore exclude each other',
+      'use only one of them',
+    )
   if (trial === undefined) return undefined
   if (archive || restore)
     throw usageError(
       'tune annotate: a trial cannot be archived',
-      'leave --trial out, or give it a tag',
+      'leave --trial out, or tag the trial instead',
     )
   const number = Number(trial)
   if (!(Number.isSafeInteger(number) && number > 0))
-    throw usageError(`--trial ${trial} is no trial`, 'give its number, as in tune show')
+    throw usageError(`--trial ${trial} is not a trial number`, 'use a number from tune show')
   return number
 }
 

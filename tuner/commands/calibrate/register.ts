@@ -10,10 +10,10 @@ export function registerCalibrate(program: Command): void {
     .description(
       'measure a server at a few batch sizes, in seconds, as the prior of estimates, simulations and the search',
     )
-    .option('--gpu <name>', 'GPU that it runs on (default: the first of the space)')
-    .option('--batches <sizes>', 'items of a request: three to five sizes', '1,4,16,64')
-    .option('--list', 'the calibrations in the store')
-    .option('--clear [name]', 'remove one, or all')
+    .option('--gpu <name>', 'GPU that the server runs on (default: the first of the search space)')
+    .option('--batches <sizes>', 'items per request: three to five sizes', '1,4,16,64')
+    .option('--list', 'list the calibrations in the store')
+    .option('--clear [name]', 'remove one calibration, or all')
     .option('--json', 'print JSON')
   addExperimentOptions(command)
   command.action(async (flags: CalibrateFlags) => {

@@ -36,7 +36,7 @@ test('a server is measured, kept, listed, used by estimate and run, and forgotte
   writeFileSync(join(box.folder, 'e.yaml'), foreign(cli))
   const unknown = await run(['estimate', '-f', 'e.yaml'])
   expect(unknown.code).toBe(2)
-  expect(unknown.stderr).toMatch(/cannot be estimated.*\n.*tune calibrate/)
+  expect(unknown.stderr).toMatch(/cannot estimate.*\n.*tune calibrate/)
 
   const measured = await run(['calibrate', '-f', 'e.yaml', '--batches', '1,4,16', '--json'])
   expect(measured.stderr).toMatch(/batch 1: .*ms\n.*batch 4: .*ms\n.*batch 16: .*ms/)
@@ -73,7 +73,7 @@ test('a server is measured, kept, listed, used by estimate and run, and forgotte
 
   const wrong = await run(['estimate', '-f', 'e.yaml', '--calibration', 'never'])
   expect(wrong.code).toBe(2)
-  expect(wrong.stderr).toContain(`there are: ${kept.name}`)
+  expect(wrong.stderr).toContain(`the store has: ${kept.name}`)
   expect((await run(['calibrate', '--clear', kept.name, '--db', 'tune.db'])).stdout).toBe(
     `removed ${kept.name}\n`,
   )

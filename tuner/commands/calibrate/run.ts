@@ -69,8 +69,8 @@ async function measure(
   const { name: protocolName, protocol } = protocolOf(experiment)
   if (protocolTable[protocolName].streams || architecture.kind === 'decoder')
     throw new UserError(
-      'language models are not calibrated',
-      'their requests are no batches: run trials',
+      'language models cannot be calibrated',
+      'run trials instead: their requests do not form fixed batches',
       exitCodes.usage,
     )
   const device = describeConfiguration(deviceOf(configuration), {}, experiment.own.gpus)
@@ -91,20 +91,20 @@ async function measure(
           processes: Number(configuration.instances ?? 1),
           onReading: (p) =>
             process.stderr.write(
-              `  batch ${p.batch}${p.processes > 1 ? ', two at once' : ''}: ${latency(p.latencyMs)}\n`,
+              `  batch ${p.batch}${p.processes > 1 ? ', two concurrent' : ''}: ${latency(p.latencyMs)}\n`,
             ),
         },
         signal,
       )
-      if (refused !== undefined) process.stderr.write(`  batch ${refused} was refused\n`)
+      if (refused !== undefined) process.stderr.write(`  the server rejected batch ${refused}\n`)
       if (faster !== undefined)
         process.stderr.write(
-          `warning: still speeding up, ${(100 * faster).toFixed(0)} % in the last round: once it is warm it will be faster than this\n`,
+          `warning: the server was still speeding up (${(100 * faster).toFixed(0)} % in the last round), so it will be faster than this once it is warm\n`,
         )
       if (points.length < leastSizes)
         throw new UserError(
           `only ${points.length} of the sizes ${batches.join(', ')} were served`,
-          `${leastSizes} are needed: --batches 1,2,4`,
+          `a calibration needs ${leastSizes}: --batches 1,2,4`,
           exitCodes.failure,
         )
       const model = architecture.name
@@ -145,7 +145,7 @@ function batchesOf(text: string): number[] {
   if (sizes.length >= leastSizes && sizes.every((size) => Number.isInteger(size) && size >= 1))
     return sizes
   throw new UserError(
-    `--batches: '${text}' is no list of at least ${leastSizes} sizes`,
+    `--batches: '${text}' is not a list of at least ${leastSizes} sizes`,
     '--batches 1,4,16,64',
     exitCodes.usage,
   )
@@ -153,7 +153,7 @@ function batchesOf(text: string): number[] {
 
 /** The most of everything, one GPU, and two processes where processes can be chosen. */
 function configurationOf(
-  { space, own, predictor }: Experiment,
+  { space, own }: Experiment,
   gpu: string | undefined,
   largest: number,
 ): Configuration {
@@ -162,8 +162,8 @@ function configurationOf(
   if (gpu !== undefined) chosen.gpu = findGpu(gpu, own.gpus).name
   if (chosen.gpu === undefined || chosen.gpu === 'none')
     throw new UserError(
-      `which GPU ${predictor.kind === 'url' ? 'it runs on' : 'it is to run on'} is not known`,
-      'name it: --gpu A10 (tune doctor shows those of this machine)',
+      'the GPU of the server is unknown',
+      'set it: --gpu A10 (tune doctor lists the GPUs of this machine)',
       exitCodes.usage,
     )
   return chosen
@@ -201,10 +201,10 @@ function summary(
 ): string[] {
   const [host, perItem, floor, level] = at as readonly [number, number, number, number]
   return [
-    `Kept as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with their GPU memory' : ''}.`,
-    `Host ${latency(Math.exp(host))} and ${latency(Math.exp(perItem))} an item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
+    `Saved as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with GPU memory' : ''}.`,
+    `Host ${latency(Math.exp(host))} plus ${latency(Math.exp(perItem))} per item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
     ...(saturation === undefined ? [] : [saturationLine(saturation, perRequest)]),
-    `Used by tune and tune estimate for this server and model, and elsewhere with --calibration ${name}`,
+    `tune and tune estimate use it for this server and model; --calibration ${name} uses it elsewhere.`,
   ]
 }
 
@@ -212,10 +212,10 @@ const saturationLine = (
   { connections, rps }: NonNullable<ServerCalibration['saturation']>,
   perRequest: AnchoredOn['perRequest'],
 ) =>
-  `${connections} requests at once: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow: the host takes about ${latency(perRequest.ms)} for each request`}.`
+  `${connections} concurrent requests: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow, because the host needs about ${latency(perRequest.ms)} per request`}.`
 
 const sized = ({ batch, latencyMs, processes }: ServerCalibration['points'][number]) =>
-  `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two at once' : ''}`
+  `${latency(latencyMs)} for ${batch} ${batch === 1 ? 'item' : 'items'}${processes > 1 ? ', two concurrent' : ''}`
 
 async function list(path: string, json: boolean | undefined): Promise<number> {
   const known = await readCalibrations(path, tellDamage(path))
@@ -244,7 +244,7 @@ async function clear(
   if (typeof which === 'string' && !names.includes(which))
     throw new UserError(
       `no calibration '${which}' in ${path}`,
-      names.length > 0 ? `there are: ${names.join(', ')}` : '',
+      names.length > 0 ? `the store has: ${names.join(', ')}` : '',
       exitCodes.usage,
     )
   const removed = typeof which === 'string' ? [which] : names

@@ -10,13 +10,10 @@ export function registerCi(program: Command): void {
       'compare an experiment with a baseline and fail the build if serving became more expensive',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option(
-      '--baseline <id or file>',
-      'experiment of the store, or a recommendation.json that was kept',
-    )
-    .option('--max-regression <share>', 'by how much it may cost more', '5%')
-    .option('--save-baseline <file>', 'keep the recommendation as the baseline of later builds')
-    .option('--junit <file>', "write the checks as JUnit's XML")
+    .option('--baseline <id or file>', 'experiment in the store, or a saved recommendation.json')
+    .option('--max-regression <share>', 'maximum cost increase', '5%')
+    .option('--save-baseline <file>', 'save the recommendation as the baseline for later builds')
+    .option('--junit <file>', 'write the checks as JUnit XML')
     .addOption(storeOption())
     .option('--prices <file>', 'another price book (YAML), for the experiments of the store')
     .option('--json', 'print the checks as JSON')

@@ -52,7 +52,7 @@ describe('tune ci', () => {
       env,
     )
     expect(code).toBe(6)
-    expect(stdout).toMatch(/regression: .* % more expensive \(90 %: .*of the baseline/)
+    expect(stdout).toMatch(/regression: .* % more expensive \(90 %: .*than the baseline \(/)
     expect(stderr).toMatch(/^::error title=tune dear%3A regression::/m)
     expect(readFileSync(at('summary.md'), 'utf8')).toContain('| regression | failed |')
     expect(readFileSync(at('tune.xml'), 'utf8')).toMatch(
@@ -81,7 +81,7 @@ describe('tune ci', () => {
   })
 
   test.each([
-    [[], 'compares with nothing'],
+    [[], 'needs a baseline'],
     [
       ['--baseline', 'baseline.json', '--max-regression', 'lots'],
       "--max-regression lots: 'lots' is not a share",
@@ -89,7 +89,7 @@ describe('tune ci', () => {
     [['--baseline', 'gone.json'], 'cannot read the recommendation gone.json'],
     [['--baseline', 'gone'], 'no experiment "gone" in the store'],
     [['--baseline', 'broken.json'], 'broken.json: no JSON'],
-    [['--baseline', 'other.json'], 'other.json: is no recommendation: schema'],
+    [['--baseline', 'other.json'], 'other.json: is not a recommendation: schema'],
     [['--baseline', 'baseline.json', '--junit', '.'], '--junit .: is a folder'],
     [['none', '--baseline', 'baseline.json'], 'no experiment "none"'],
   ])('%j is refused', async (words, said) => {

@@ -30,8 +30,8 @@ export interface CiFlags {
 export async function ci(id: string | undefined, flags: CiFlags): Promise<number> {
   if (flags.baseline === undefined && flags.saveBaseline === undefined)
     throw usageError(
-      'tune ci compares with nothing',
-      'name a baseline (--baseline), or keep the first one: --save-baseline baseline.json',
+      'tune ci needs a baseline',
+      'set one with --baseline, or save the first one: --save-baseline baseline.json',
     )
   const mostWorse = share(flags.maxRegression)
   mustBeWritable({ '--junit': flags.junit, '--save-baseline': flags.saveBaseline })
@@ -68,8 +68,8 @@ function checksAgainst(
   const other = otherQuestions(baseline, now)
   if (other.length === 0) return checksOf(baseline, now, mostWorse)
   throw usageError(
-    `the baseline was asked another question: ${other.join('; ')}`,
-    'keep a new one: --save-baseline FILE',
+    `the baseline answers another question: ${other.join('; ')}`,
+    'save a new baseline: --save-baseline FILE',
   )
 }
 

@@ -10,18 +10,16 @@ export function registerClean(program: Command): void {
   program
     .command('clean')
     .description('list and remove what experiments left behind on this machine or the cluster')
-    .argument('[experiment]', 'end and remove what this one has there (default: only show)')
+    .argument('[experiment]', 'experiment to end and remove (default: only list)')
     .option(
       '--all',
-      'end what every killed experiment left on this machine, control groups without a note included, and remove what every one has in the namespace, also running ones',
+      'end everything that killed experiments left on this machine, including unidentified control groups, and remove the objects of all experiments in the namespace, running ones included',
     )
     .addOption(
-      storeOption(
-        'trial store: what listens on ports that its killed runs had, and is known by nothing else, is shown',
-      ),
+      storeOption('trial store: processes that listen on ports of its killed runs are listed too'),
     )
-    .option('--local', 'this machine alone')
-    .option('--namespace <name>', 'default: that of the current context')
+    .option('--local', 'clean only this machine')
+    .option('--namespace <name>', 'Kubernetes namespace (default: that of the current context)')
     .option('--json', 'print JSON')
     .action(async (experiment: string | undefined, flags: CleanFlags) => {
       const { clean } = await import('./run.ts')

@@ -41,14 +41,14 @@ const kinds: readonly Kind[] = ['jobs', 'pods', 'resourceclaimtemplates', 'confi
 export async function clean(experiment: string | undefined, flags: CleanFlags): Promise<number> {
   if (experiment !== undefined && flags.all)
     throw new UserError(
-      'tune clean: an experiment beside --all',
-      'give one of them',
+      'tune clean: an experiment and --all exclude each other',
+      'use only one of them',
       exitCodes.usage,
     )
   if (flags.local && flags.namespace !== undefined)
     throw new UserError(
-      'tune clean: a namespace beside --local',
-      'give one of them',
+      'tune clean: --namespace and --local exclude each other',
+      'use only one of them',
       exitCodes.usage,
     )
   const remove = experiment !== undefined || flags.all === true
@@ -74,7 +74,7 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
   return exitCodes.ok
 }
 
-const hint = 'remove with `tune clean EXPERIMENT` or `tune clean --all`'
+const hint = 'to remove them: `tune clean EXPERIMENT` or `tune clean --all`'
 
 /**
  * Left groups but those of predictors that are shown. They do not say of which experiment they are:
@@ -96,7 +96,7 @@ function localLines(
   removed: boolean,
 ): string[] {
   if (predictors.length + groups.length === 0)
-    return [`nothing left of ${experiment ?? 'any killed experiment'} on this machine`]
+    return [`no remains of ${experiment ?? 'killed experiments'} on this machine`]
   const rows = predictors.flatMap(({ experiment, processes }) =>
     processes.map(({ pid, command }) => [experiment, `process ${pid}`, command.slice(0, 120)]),
   )
@@ -110,7 +110,7 @@ function localLines(
     ...table(rows),
     removed
       ? 'ended on this machine'
-      : `left running on this machine by a tuner that is gone; ${hint}`,
+      : `still running on this machine after their tuner ended; ${hint}`,
   ]
 }
 
@@ -127,7 +127,7 @@ async function cleanCluster(
 ): Promise<OnCluster | undefined> {
   const api = await connect(flags.namespace).catch((error: Error) => {
     if (flags.namespace !== undefined) throw error
-    process.stderr.write(`no cluster was looked at: ${error.message}\n`)
+    process.stderr.write(`the cluster was not checked: ${error.message}\n`)
     return undefined
   })
   if (api === undefined) return undefined
@@ -155,7 +155,7 @@ function clusterLines(
   if (cluster === undefined) return []
   const { namespace, objects } = cluster
   if (objects.length === 0)
-    return [`nothing of ${experiment ?? 'any experiment'} in namespace ${namespace}`]
+    return [`no objects of ${experiment ?? 'experiments'} in namespace ${namespace}`]
   const rows = objects.map(({ kind, name, createdAt, experiment }) => [
     experiment,
     `${kind}/${name}`,

@@ -87,7 +87,7 @@ function linesOf(
         ]
       : []),
     ...questions.map((text) => `not comparable: ${text}`),
-    ...circumstances.map((text) => `not alike: ${text}`),
+    ...circumstances.map((text) => `different conditions: ${text}`),
   ]
   return [
     ...wrap(head, columns, '    '),

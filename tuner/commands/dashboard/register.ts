@@ -15,7 +15,7 @@ export function registerDashboard(program: Command): void {
         'trial store (SQLite); the page can only change notes and tags, archive and delete',
       ),
     )
-    .option('--port <n>', 'port on 127.0.0.1; 0: any free one', '4455')
+    .option('--port <n>', 'port on 127.0.0.1; 0: any free port', '4455')
     .option('--read-only', 'allow no changes: no notes, tags, archiving or deleting')
     .action(async (id: string | undefined, flags: DashboardFlags) => {
       const { dashboard } = await import('./run.ts')

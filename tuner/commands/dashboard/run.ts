@@ -21,8 +21,8 @@ export async function dashboard(
   const port = Number(asked)
   if (!(Number.isInteger(port) && port >= 0 && port <= 65_535)) {
     throw new UserError(
-      `--port ${asked} is no port`,
-      'give a number from 0 (any free one) to 65535',
+      `--port ${asked} is not a port`,
+      'use a number from 0 (any free port) to 65535',
       exitCodes.usage,
     )
   }
@@ -42,8 +42,8 @@ export async function dashboard(
     await server.listen({ host: '127.0.0.1', port }).catch((error: NodeJS.ErrnoException) => {
       throw error.code === 'EADDRINUSE'
         ? new UserError(
-            `port ${port} is taken`,
-            'another dashboard may be running; choose another with --port, 0 for any free one',
+            `port ${port} is in use`,
+            'another dashboard may be running; choose another port with --port, or 0 for any free port',
           )
         : error
     })
@@ -51,7 +51,9 @@ export async function dashboard(
     process.stdout.write(
       `http://127.0.0.1:${given}/${token === undefined ? '' : `#token=${token}`}\n`,
     )
-    process.stderr.write(`Dashboard of ${db}; it follows experiments that run. Ctrl-C ends it.\n`)
+    process.stderr.write(
+      `Dashboard of ${db}; it follows running experiments. Press Ctrl-C to stop.\n`,
+    )
     if (!interrupt.signal.aborted)
       await new Promise((resolve) =>
         interrupt.signal.addEventListener('abort', resolve, { once: true }),

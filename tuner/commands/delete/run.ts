@@ -24,7 +24,7 @@ export async function deleteAll(given: readonly string[], flags: DeleteFlags): P
   process.stdout.write(
     flags.json
       ? `${JSON.stringify({ deleted: ids, trials }, null, 2)}\n`
-      : `deleted ${what}; logs and results in folders of theirs stay where they are\n`,
+      : `deleted ${what}; their logs and result folders remain\n`,
   )
   return exitCodes.ok
 }
@@ -44,7 +44,7 @@ async function trialsIn(ids: readonly string[], db: string): Promise<number> {
 
 async function isWanted(what: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY)
-    throw usageError('tune delete: there is no terminal to ask whether it is meant', 'add --yes')
+    throw usageError('tune delete: cannot ask for confirmation without a terminal', 'add --yes')
   const stop = new AbortController()
   const interrupted = () =>
     stop.abort(new UserError('interrupted: nothing was deleted', undefined, exitCodes.interrupted))

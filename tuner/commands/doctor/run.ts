@@ -43,12 +43,12 @@ function findingsOf(machine: MachineFacts): Finding[] {
       what: 'Core affinity',
       found:
         machine.taskset ??
-        'taskset not found (Debian: util-linux): cores are asked for by thread counts alone',
+        'taskset not found (Debian: util-linux): only thread counts limit the cores',
     },
     {
       ok: limits.length > 0,
       what: 'Control groups',
-      found: `version ${cgroups.version || 'none'}, ${limits.length > 0 ? `limits on ${limits.join(' and ')} hold` : 'not writable: limits are not enforced'}`,
+      found: `version ${cgroups.version || 'none'}, ${limits.length > 0 ? `limits on ${limits.join(' and ')} are enforced` : 'not writable: limits are not enforced'}`,
     },
     ...gpuFindings(machine),
     ...machine.packages.map((p) => ({
@@ -59,7 +59,7 @@ function findingsOf(machine: MachineFacts): Finding[] {
           ? p.version
           : p.state === 'broken'
             ? `broken: ${p.problem}`
-            : `not installed (gives ${p.gives}): npm install ${p.name}`,
+            : `not installed (needed for ${p.gives}): npm install ${p.name}`,
     })),
     {
       ok: machine.cluster !== undefined,
@@ -108,7 +108,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
             {
               ok: false,
               what: '',
-              found: `${gpu.name} is not in the catalogue: describe it with --gpu-catalogue FILE, its price with --prices FILE`,
+              found: `${gpu.name} is not in the catalogue: describe it with --gpu-catalogue FILE, and price it with --prices FILE`,
             },
           ]
         : []),
@@ -122,8 +122,8 @@ function gpuFindings(machine: MachineFacts): Finding[] {
           what: 'GPU shares',
           found:
             bound === 'mps'
-              ? 'MPS control daemon runs: shares of memory and threads hold'
-              : `whole GPUs alone: ${shareHint(gpus.map(({ name }) => name))}`,
+              ? 'MPS control daemon is running: shares of memory and threads are enforced'
+              : `only whole GPUs: ${shareHint(gpus.map(({ name }) => name))}`,
         },
       ]
     : []
@@ -137,7 +137,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
 }
 
 const memoryWords = ({ memoryMiB }: MachineFacts['gpus'][number]) =>
-  memoryMiB === undefined ? 'memory not told' : `${memoryMiB} MiB`
+  memoryMiB === undefined ? 'memory unknown' : `${memoryMiB} MiB`
 
 /** What the cluster offers, line by line. */
 export function clusterFindings(facts: ClusterFacts): Finding[] {
@@ -164,14 +164,14 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
       found:
         facts.nodes > 0
           ? `${facts.nodes}: ${facts.cpuCores} cores, ${Math.round(facts.memoryMiB / 1024)} GiB for pods`
-          : 'none to be seen',
+          : 'none visible',
     },
     ...(facts.dra
       ? [
           {
             ok: facts.dra.deviceClasses.length > 0,
             what: 'Device classes',
-            found: `resource.k8s.io/${facts.dra.version}: ${facts.dra.deviceClasses.join(', ') || 'none: no DRA driver is installed, or they may not be seen'}`,
+            found: `resource.k8s.io/${facts.dra.version}: ${facts.dra.deviceClasses.join(', ') || 'none: no DRA driver is installed, or tune may not list them'}`,
           },
         ]
       : []),
@@ -181,11 +181,11 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
           {
             ok: false,
             what: 'GPU',
-            found: 'no node offers any: tune CPU configurations, or emulated GPUs',
+            found: 'no node has any: tune CPU configurations, or emulate GPUs',
           },
         ]),
     ...(facts.migFaults ?? []).map((found) => ({ ok: false, what: 'MIG', found })),
-    ...facts.problems.map((problem) => ({ ok: false, what: 'Not seen', found: problem })),
+    ...facts.problems.map((problem) => ({ ok: false, what: 'No access', found: problem })),
   ]
 }
 

@@ -44,7 +44,7 @@ test('a model that fits on no GPU is refused with the nearest configuration', ()
     space: { ...problem.space, constraints: [{ text: 'a tenth of a T4, batch 128', holds }] },
   }
   expect(() => refuseWhatNeverServes(experiment, onT4)).toThrow(
-    /no configuration of the space can serve vgg16; the nearest, .*T4.*: needs \d+ MiB of GPU memory, has 1536 MiB/,
+    /no configuration of the search space can serve vgg16; the nearest is .*T4.*: needs \d+ MiB of GPU memory, but has 1536 MiB/,
   )
   const bertProblem = estimated({})
   expect(() => refuseWhatNeverServes(bertProblem.experiment, bertProblem.problem)).not.toThrow()
@@ -87,7 +87,7 @@ describe('refused, each with what is wrong and where', () => {
 
   test('a GPU file that is not there, or leaves the peak out', () => {
     expect(problemLines(() => load({ ...bert, gpuCatalogue: 'none.yaml' })).join()).toMatch(
-      /the GPU file cannot be read: .*none\.yaml/,
+      /cannot read the GPU file: .*none\.yaml/,
     )
     write('gpus.yaml', 'Home Card: { memoryGiB: 16, bandwidthGBs: 500 }\n')
     expect(problemLines(() => load({ ...bert, gpuCatalogue: 'gpus.yaml' })).join()).toMatch(
@@ -99,14 +99,14 @@ describe('refused, each with what is wrong and where', () => {
     const { experiment, problem } = estimated({})
     const url = { ...experiment, predictor: { ...experiment.predictor, kind: 'url' } } as Experiment
     expect(() => estimateAll(url, problem)).toThrow(
-      /a url predictor cannot be estimated: what it does is not known/,
+      /cannot estimate a url predictor: its behaviour is unknown/,
     )
     const own = {
       ...experiment,
       model: { name: 'mine', path: 'mine.onnx', architecture: 'mine' },
     } as Experiment
     expect(() => estimateAll(own, problem)).toThrow(
-      /a model of your own cannot be estimated: its architecture is not known/,
+      /cannot estimate your own model: its architecture is unknown/,
     )
   })
 })
@@ -157,7 +157,7 @@ test('of a calibrated server a parameter of which nothing is known has a factor 
   expect(Math.min(...errorsOf('fp16'))).toBeLessThan(0.3)
   expect(Math.min(...errorsOf('fp32'))).toBeGreaterThan(0.5)
   expect(caveat).toContain(
-    'What dtype other than fp16 changes is not known: there the error is a factor of two.',
+    'The effect of dtype other than fp16 is unknown: the error there is a factor of two.',
   )
 })
 
@@ -185,5 +185,5 @@ test('the command prints a table, says what it is, and exits with 3 where nothin
     'min-energy',
   ]).result
   expect([unknown.code, unknown.stdout]).toEqual([2, ''])
-  expect(unknown.stderr).toMatch(/nothing of J per request/)
+  expect(unknown.stderr).toMatch(/but not J per request/)
 })

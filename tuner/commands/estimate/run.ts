@@ -36,8 +36,8 @@ export async function estimate(flags: FlagValues & { json?: boolean }): Promise<
   )
   if (!modelsCapacityOrLatency(experiment.objective))
     throw new UserError(
-      `the device model expects rates and latencies, and nothing of ${getObjectiveUnit(experiment.objective)}`,
-      'estimate by another objective: --objective price-per-request',
+      `the device model predicts rates and latencies, but not ${getObjectiveUnit(experiment.objective)}`,
+      'use another objective: --objective price-per-request',
       exitCodes.usage,
     )
   const problem = problemOf(
@@ -61,14 +61,14 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
   const { rows, excluded, reasons, complete, caveat } = estimates
   const left = [
     excluded.sloUnattainable > 0
-      ? `${excluded.sloUnattainable} miss ${slo.limits ? 'the SLO' : latency(slo.limitMs)} even one request at a time`
+      ? `${excluded.sloUnattainable} exceed ${slo.limits ? 'the SLO' : latency(slo.limitMs)} even unloaded`
       : '',
     excluded.cannotServe > 0 ? `${excluded.cannotServe} cannot serve` : '',
   ].filter(Boolean)
   const tail = [
     ...(left.length > 0 ? [`Left out: ${left.join(', ')}.`] : []),
     ...(rows.length === 0 ? reasons : []),
-    ...(complete ? [] : ['The space is too large to list: this is the best of a sample.']),
+    ...(complete ? [] : ['The search space is too large to list: this is the best of a sample.']),
     `${caveat}. Errors are typical errors (1σ).`,
   ]
   const best = rows[0]
@@ -79,11 +79,11 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
   return [
     `Expected best: ${best.label}: ${rate(best.capacityRps)} ± ${percent(best.relativeError)}, ${formatCost(objective, best, writing)}`,
     rivals > 0
-      ? `${significant(rivals)} other configurations may be as good within the errors: trials tell.`
-      : 'No other comes as near within the errors.',
+      ? `${significant(rivals)} other configurations may be as good within the errors: run trials to decide.`
+      : 'No other configuration comes close within the errors.',
     '',
     ...table([
-      ['', 'configuration', 'capacity', 'idle', 'bound by', 'cost', 'P(out of memory)'],
+      ['', 'configuration', 'capacity', 'idle', 'limited by', 'cost', 'P(out of memory)'],
       ...rows
         .slice(0, maxRows)
         .map((row, i) => [

@@ -45,7 +45,7 @@ const withoutSecret = z
   .min(1)
   .refine(
     (text) => secretSpans(text).length === 0,
-    'holds a secret, and manifests are files that others read: give it to the cluster as a Secret',
+    'contains a secret, and others can read manifests: pass it to the cluster as a Secret',
   )
 
 function isTimezone(name: string): boolean {
@@ -67,7 +67,7 @@ const gpu = z.strictObject({
 const sloLimit = parsed("a p99 of whole answers, as in '50ms'", (text) => {
   const { metric, limits, percentile, limitMs } = writtenSlo(String(text), maxErrorRate)
   if (metric !== undefined || limits !== undefined || percentile !== 0.99)
-    throw new RangeError('another SLO needs an experiment in place of the table')
+    throw new RangeError('another SLO needs an experiment instead of the table')
   return limitMs
 })
 /** The default of experiments. */
@@ -87,7 +87,7 @@ const model = z
   })
   .refine(
     ({ experiment, table }) => (experiment === undefined) !== (table === undefined),
-    'needs its measurements: experiment: ID or table: FILE.csv (one of them)',
+    'needs measurements: either experiment: ID or table: FILE.csv',
   )
 /** Comments of manifests and tables repeat names. */
 const isLine = (name: string): boolean => name.trim() !== '' && !/\p{Cc}/u.test(name)
@@ -99,12 +99,10 @@ const fleet = z
       gpu.nullable().transform((given) => given ?? gpu.parse({})),
     ),
     models: z.record(z.string(), model),
-    headroom: share
-      .refine((part) => part < 1, 'all of a replica kept free leaves nothing to serve with')
-      .default(0),
+    headroom: share.refine((part) => part < 1, 'a headroom of 100 % leaves no capacity').default(0),
     timezone: z
       .string()
-      .refine(isTimezone, "no time zone of the IANA database, such as 'Europe/Berlin'")
+      .refine(isTimezone, "not a time zone of the IANA database, such as 'Europe/Berlin'")
       .default('UTC'),
   })
   .superRefine(({ models }, context) => {
@@ -112,7 +110,7 @@ const fleet = z
       context.addIssue({
         code: 'custom',
         path: ['models', name],
-        message: 'the name of a model is one line of text',
+        message: 'the name of a model must be one line of text',
         input: name,
       })
   })
@@ -151,8 +149,8 @@ export function readFleetFile(path: string, book: PriceBook): FleetFile {
   const twice = kinds.findIndex(({ name }, i) => kinds.findIndex((kind) => kind.name === name) < i)
   if (twice >= 0)
     throw new UserError(
-      `${path}: gpus: ${Object.keys(file.gpus)[twice]} is ${kinds[twice]!.name}, which is there already`,
-      'name each kind once, with the count of all of it',
+      `${path}: gpus: ${Object.keys(file.gpus)[twice]} is ${kinds[twice]!.name}, which already appears above`,
+      'list each kind once, with its total count',
       exitCodes.usage,
     )
   const inFolder = (name: string) => resolve(dirname(path), name)
@@ -199,14 +197,14 @@ function toGpuKind(
     const pricePerHour = price ?? book.gpus[found.name]?.perHour
     if (pricePerHour !== undefined && pricePerHour < minPricePerHour)
       throw new UserError(
-        `${path}: gpus: ${name} at ${pricePerHour} an hour is below the solver's precision`,
-        `give the price of an hour, at least ${minPricePerHour}`,
+        `${path}: gpus: ${name} at ${pricePerHour} per hour is below the precision of the solver`,
+        `set a price per hour of at least ${minPricePerHour}`,
         exitCodes.usage,
       )
     if (pricePerHour === undefined)
       throw new UserError(
         `${path}: the price book has no price for ${found.name}`,
-        `give one: gpus: {${name}: {price: 2.50}}`,
+        `add one: gpus: {${name}: {price: 2.50}}`,
         exitCodes.usage,
       )
     return {

@@ -103,14 +103,14 @@ function describeServing(
   const { image, port = defaultPort, health = defaultHealth, modelUri, sloMs, table } = entry
   if (segment.gpus > gpusPerNode)
     throw new SpecError(
-      `a replica needs ${segment.gpus} GPUs, and a node has ${gpusPerNode}`,
-      `say how many a node has: gpus: {${segment.gpu}: {perNode: ${segment.gpus}}}`,
+      `a replica needs ${segment.gpus} GPUs, but a node has ${gpusPerNode}`,
+      `set the GPUs per node: gpus: {${segment.gpu}: {perNode: ${segment.gpus}}}`,
     )
   if (reopened === undefined) {
     if (image === undefined)
       throw new SpecError('a table does not name an image', 'add image: in the fleet file')
     if (sloMs === undefined)
-      throw new SpecError('without an SLO nothing can verify it', 'add slo: in the fleet file')
+      throw new SpecError('without an SLO, tune cannot verify it', 'add slo: in the fleet file')
     const model = entry.name
     return describeTableServing(
       { name, model, table: basename(table!), segment, headroom, sloMs, placed },
@@ -142,7 +142,7 @@ function shareComment(placement: Placement, all: readonly Placement[]): string {
 const hoursComment = ({ byHour }: Placement): string =>
   byHour === undefined
     ? ''
-    : `# In some hours ${Math.min(...byHour)} of these replicas are enough: --target kubernetes scales them by the hour.\n`
+    : `# In some hours, ${Math.min(...byHour)} of these replicas are enough: --target kubernetes scales them by the hour.\n`
 
 /** 'bert-a100-80gb-1g-10gb', numbered where two would have the same name. */
 function nameDeployments(placements: readonly Placement[]): string[] {

@@ -56,15 +56,15 @@ test('all problems are reported at once, with their lines', () => {
     )
   for (const message of [
     /fleet.yaml:1: gpus.A100-80GB.count/,
-    /fleet.yaml:3: models.a: needs its measurements/,
-    /fleet.yaml:4: models.b.demand: hour 8 is not given .*got "0-8:5"/,
+    /fleet.yaml:3: models.a: needs measurements/,
+    /fleet.yaml:4: models.b.demand: hour 8 is missing .*got "0-8:5"/,
     /fleet.yaml:5: models.c: unknown key 'oops'/,
   ])
     expect(wrong).toThrow(message)
   expect(() =>
     fileOf("gpus: {T4: }\nmodels: {a: {table: a.csv, slo: 'p90 tpot<80ms', demand: 1}}\n"),
   ).toThrow(
-    /models.a.slo: another SLO needs an experiment in place of the table \(a p99 of whole answers/,
+    /models.a.slo: another SLO needs an experiment instead of the table \(a p99 of whole answers/,
   )
   expect(() =>
     fileOf('gpus: {T4: }\nmodels: {a: {table: a.csv, demand: 1, turns: byHour}}\n'),
@@ -83,10 +83,10 @@ test('no capacity left, a price of nothing and names of several lines are refuse
       fileOf(`gpus: {${gpu}}\n${more}\nmodels: {${name}: {table: a.csv, demand: 5}}\n`)
   expect(file('headroom: 100%')).toThrow(/headroom: all of a replica kept free/)
   expect(file('', 'T4: {price: 1e-9}')).toThrow(
-    /T4 at 1e-9 an hour is below the solver's precision/,
+    /T4 at 1e-9 per hour is below the precision of the solver/,
   )
   for (const name of ['""', '" "', '"a\\nkind: Secret"'])
-    expect(file('', 'T4: ', name), name).toThrow(/the name of a model is one line of text/)
+    expect(file('', 'T4: ', name), name).toThrow(/the name of a model must be one line of text/)
 })
 
 test('a kind of GPU by two of its names is refused', () => {
@@ -94,7 +94,7 @@ test('a kind of GPU by two of its names is refused', () => {
     fileOf(
       'gpus: {A100-80GB: {count: 1}, a100 80gb: {price: 1}}\nmodels: {a: {table: a.csv, demand: 5}}\n',
     ),
-  ).toThrow(/gpus: a100 80gb is A100-80GB, which is there already/)
+  ).toThrow(/gpus: a100 80gb is A100-80GB, which already appears above/)
 })
 
 test('deployments of long names that begin alike do not take each other’s file', async () => {
@@ -144,7 +144,7 @@ test('keys of deployment: GPUs of a node, time zone, and no secret that a manife
     fileOf(
       'gpus: {L4: }\nmodels: {a: {table: a.csv, demand: 5, modelUri: "https://u:hunter22@host/m"}}\n',
     ),
-  ).toThrow(/holds a secret/)
+  ).toThrow(/contains a secret/)
 })
 
 test('the files of a folder are valid; what is not written, or was there before, is named', async () => {
@@ -162,7 +162,7 @@ test('the files of a folder are valid; what is not written, or was there before,
       'out',
     ])
     expect({ code, stderr }).toMatchObject({ code: 0 })
-    expect(stdout).toContain('no packing of these costs less')
+    expect(stdout).toContain('proven: no cheaper packing exists')
     expect(stderr).toContain('not written: vgg19-a100-80gb')
     expect(stderr).toContain('out/models/old.yaml is not part of this fleet')
     const written = [
@@ -180,7 +180,7 @@ test('the files of a folder are valid; what is not written, or was there before,
     const document = await box.run(['fleet', '-f', 'fleet.yaml', '--out', 'fleet.md'])
     expect(document).toMatchObject({ code: 0, stdout: 'fleet.md\n', stderr: '' })
     expect((await box.run(['fleet', '-f', 'fleet.yaml', '--target', 'kserve'])).stderr).toContain(
-      'name a folder',
+      'add a folder',
     )
   } finally {
     box.dispose()
@@ -215,6 +215,6 @@ test('a replica with more GPUs than a node has is not written, with a hint', asy
   expect(files.map(({ path }) => path)).toEqual([join('models', 'a-2x-a100-80gb.yaml')])
   expect(files[0]!.text).toContain('nvidia.com/gpu: "2"')
   expect(leftOut).toEqual([
-    'a-4x-a100-80gb: a replica needs 4 GPUs, and a node has 2 (say how many a node has: gpus: {A100-80GB: {perNode: 4}})',
+    'a-4x-a100-80gb: a replica needs 4 GPUs, but a node has 2 (set the GPUs per node: gpus: {A100-80GB: {perNode: 4}})',
   ])
 })

@@ -30,7 +30,7 @@ export async function openSource(
   if (segments.length > 0) return { segments, reopened }
   throw new FleetError(
     `experiment ${experiment} has no configuration of ${name} that serves on a whole GPU or a MIG slice`,
-    'configurations on shares of a GPU and pools of prefill and decode servers are not packed; measure whole GPUs, or migProfile',
+    'tune fleet does not pack configurations on shares of a GPU or with prefill and decode pools; measure whole GPUs, or tune migProfile',
   )
 }
 

@@ -7,23 +7,20 @@ export function registerFleet(program: Command): void {
   program
     .command('fleet')
     .description('find the cheapest GPUs for several models, partitioned by MIG or shared by MPS')
-    .requiredOption(
-      '-f, --file <file>',
-      'fleet file: models, their demand, the GPUs that are available',
-    )
+    .requiredOption('-f, --file <file>', 'fleet file: models, their demand and the available GPUs')
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option(
       '--solver-time <time>',
-      'time for the solver; then the best packing found so far is taken',
+      'time limit of the solver; after it, the best packing found so far is used',
       '40s',
     )
     .option(
       '--out <file>',
-      '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on stdout)',
+      'output file (.md, .html, .json or .txt), or a folder for manifests as well (default: text on stdout)',
     )
-    .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
+    .option('--target <name>', 'target of the manifests: kubernetes | kserve (default: kubernetes)')
     .option('--json', 'print JSON')
-    .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
+    .addOption(storeOption('trial store (SQLite), for models with an experiment'))
     .addHelpText(
       'after',
       `

@@ -41,15 +41,15 @@ export async function fleet(flags: FleetFlags): Promise<number> {
   const render = forms[form]
   if (!render)
     throw new UserError(
-      `--out ${flags.out}: '${form}' is no format of a fleet`,
-      'one of .md, .html, .json, .txt, or a folder',
+      `--out ${flags.out}: a fleet cannot be written as '${form}'`,
+      'use .md, .html, .json, .txt, or a folder',
       exitCodes.usage,
     )
   const target = oneOf(flags.target ?? 'kubernetes', clusterTargets, '--target')
   if (flags.target !== undefined && folder === undefined)
     throw new UserError(
-      '--target is for deployments, and without a folder none are written',
-      'name a folder: --out fleet',
+      '--target needs an output folder for the manifests',
+      'add a folder: --out fleet',
       exitCodes.usage,
     )
   if (folder === undefined) mustBeWritable({ '--out': flags.out })
@@ -66,7 +66,7 @@ export async function fleet(flags: FleetFlags): Promise<number> {
     models.push({ name, segments: source.segments, demand, entry, source })
   }
   const seconds = parseDurationMs(flags.solverTime) / 1000
-  sayInPassing(`packing ${models.length} models, ${seconds} s at most`)
+  sayInPassing(`packing ${models.length} models, at most ${seconds} s`)
   const { kinds, headroom, timezone } = file
   const plan = await planFleet(models, kinds, headroom, seconds, timezone)
   sayInPassing('')
@@ -118,7 +118,7 @@ async function writeFolder(
         )
       )
         process.stderr.write(
-          `${join(folder, sub, name)} is not part of this fleet: it was there before\n`,
+          `${join(folder, sub, name)} is left from an earlier run and is not part of this fleet\n`,
         )
 }
 

@@ -131,16 +131,19 @@ describe('is refused, and keeps nothing', () => {
   test.each([
     [
       [triton[0]!, '--slo', '30ms'],
-      'what the server of metrics-model-inference.csv ran on is not known, and with it its price',
+      'the resources of the server of metrics-model-inference.csv are unknown, so it has no price',
     ],
-    [[triton[0]!, '--slo', '30ms', '--on', 'instances=2'], 'name a gpu or cpuCores'],
-    [[triton[0]!, '--slo', '30ms', '--on', 'gpu'], "--on: 'gpu' names no value"],
+    [[triton[0]!, '--slo', '30ms', '--on', 'instances=2'], 'set gpu or cpuCores'],
+    [[triton[0]!, '--slo', '30ms', '--on', 'gpu'], "--on: 'gpu' has no value"],
     [[triton[0]!, '--slo', '30ms', '--on', 'gpu=T5'], 'T5'],
     [[triton[0]!, '--slo', '30ms', '--on', 'gpu=T4,memoryMiB=much'], 'memoryMiB'],
     [[triton[0]!, '--slo', 'ttft p99<1s tpot<30ms', '--on', 'gpu=T4'], 'no joint percentile'],
     [[triton[0]!, '--slo', 'soon', '--on', 'gpu=T4'], 'soon'],
-    [[triton[1]!, ...onT4], 'it tells of GPUs, and of no requests'],
-    [[fixture('k6-summary-export.json'), ...onT4], 'the files do not tell which model was served'],
+    [[triton[1]!, ...onT4], 'it describes GPUs, but contains no requests'],
+    [
+      [fixture('k6-summary-export.json'), ...onT4],
+      'the files do not contain the name of the model',
+    ],
     [['.', ...onT4], 'is a folder'],
   ])('%j', async (words, said) => {
     const before = JSON.parse((await run('list', '--json')).stdout).length
@@ -166,9 +169,9 @@ describe('is refused, and keeps nothing', () => {
     )
     expect(code).toBe(2)
     expect(stderr).toMatch(/^gone\.csv: cannot read the file gone\.csv: ENOENT/m)
-    expect(stderr).toMatch(/^cut\.json: it begins like JSON, and is none/m)
+    expect(stderr).toMatch(/^cut\.json: it starts like JSON but is not valid JSON/m)
     expect(stderr).toMatch(
-      /^else\.csv: it is no result of Model Analyzer, perf_analyzer, vllm bench serve/m,
+      /^else\.csv: it is not a result of Model Analyzer, perf_analyzer, vllm bench serve/m,
     )
   })
 })

@@ -43,15 +43,15 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   const slo = writtenSlo(flags.slo, parseShare(defaults.errorRate))
   if (slo.limits)
     throw usageError(
-      'results of other tools have no joint percentile, and --slo names several limits',
-      "give one limit, e.g. 50ms or 'ttft p95<300ms'",
+      'results of other tools have no joint percentile, but --slo has several limits',
+      "use one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
   const on = flags.on === undefined ? {} : valuesOf(flags.on, '--on')
   const imported = readAll(given, (files) => importTrials(files, slo, flags.oneServer === true), on)
   refuse(imported, flags)
   const model = flags.model ?? imported.model
   if (model === undefined)
-    throw usageError('the files do not tell which model was served', 'say it: --model bert')
+    throw usageError('the files do not contain the name of the model', 'set it: --model bert')
   const experiment = experimentOf(imported, model, flags)
   const trials = trialsOf(imported, new Date().toISOString())
   const record: ExperimentRecord = {
@@ -128,7 +128,7 @@ function valuesOf(text: string, where: string): Configuration {
     text.split(',').map((pair) => {
       const [, name, value] = /^\s*([A-Za-z_][\w.-]*)\s*=\s*(\S.*?)\s*$/.exec(pair) ?? []
       if (name === undefined || value === undefined || name === sourceParameter)
-        throw usageError(`${where}: '${pair}' names no value`, 'write gpu=T4,cpuCores=4')
+        throw usageError(`${where}: '${pair}' has no value`, 'write gpu=T4,cpuCores=4')
       return [name, givenValue(name, value, where)]
     }),
   )
@@ -148,18 +148,18 @@ function givenValue(name: string, text: string, where: string): number | string 
 function refuse({ trials }: Imported, { on }: ImportFlags): void {
   if (trials.length > mostConfigurations)
     throw usageError(
-      `${trials.length} configurations: at most ${mostConfigurations} are imported at once`,
-      'give fewer files',
+      `${trials.length} configurations exceed the maximum of ${mostConfigurations} per import`,
+      'import fewer files',
     )
   const unpriced = trials.find(
     ({ configuration }) => configuration.gpu === undefined && configuration.cpuCores === undefined,
   )
   if (unpriced !== undefined)
     throw usageError(
-      `what the server of ${unpriced.configuration[sourceParameter]} ran on is not known, and with it its price`,
+      `the resources of the server of ${unpriced.configuration[sourceParameter]} are unknown, so it has no price`,
       on === undefined
-        ? 'say it: --on gpu=T4,cpuCores=4, or gpu=T4@FILE where files differ'
-        : 'name a gpu or cpuCores: --on gpu=T4,cpuCores=4',
+        ? 'set them: --on gpu=T4,cpuCores=4, or gpu=T4@FILE if files differ'
+        : 'set gpu or cpuCores: --on gpu=T4,cpuCores=4',
     )
 }
 

@@ -72,7 +72,7 @@ test.each<[string, (request: IncomingMessage) => Answer]>([
   ['what looks like a list of models', () => [200, '{"object": "list", "data": []}']],
 ])('a server that answers %s to whatever it is asked speaks no protocol', async (_, answer) => {
   await expect(discovered(await serve(answering(answer)))).rejects.toMatchObject({
-    message: expect.stringContaining('by no protocol known here'),
+    message: expect.stringContaining('with no protocol that tune knows'),
     hint: expect.stringContaining('--path /PATH'),
   })
 })
@@ -150,15 +150,15 @@ describe('what is of no use is told with what to do', () => {
     [
       'a path of one that loads for ever',
       ({ method }) => (method === 'POST' ? [503, '{"error": "model is loading"}'] : [405]),
-      /gave no good answer within 1.5 s; the last that it said: .* 503: model is loading/,
+      /gave no valid answer within 1.5 s; the last that it said: .* 503: model is loading/,
       /--ready-timeout/,
       { options: { firstAnswerMs: 1_500 } },
     ],
     [
       'several models, and none named',
       openai(delta, 'a/one', 'b/two'),
-      /does not say which model is meant/,
-      /it serves a\/one, b\/two: say --model a\/one/,
+      /serves more than one model or does not name it/,
+      /it serves a\/one, b\/two: choose one, as in --model a\/one/,
     ],
     [
       'a model that it has not',
@@ -247,7 +247,7 @@ describe('what is of no use is told with what to do', () => {
         stops.push(() => silent.close())
         return `http://127.0.0.1:${(silent.address() as AddressInfo).port}`
       },
-      /cannot be reached|gave no good answer/,
+      /cannot be reached|gave no valid answer/,
       /in time|--ready-timeout/,
     ],
   ])(

@@ -104,7 +104,7 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
     new ProtocolError(asked.protocol ?? unrecognised, what, hint, 'not-ready')
   const neverAnswered = (hint?: string) =>
     never(
-      `${asked.url} gave no good answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      `${asked.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
       hint,
     )
   try {
@@ -122,7 +122,7 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
   }
 }
 
-const notReadyHint = 'if it only needs longer: --ready-timeout 5m'
+const notReadyHint = 'if it only needs more time: --ready-timeout 5m'
 
 async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Discovered> {
   const { url, options, onReason } = asked
@@ -139,7 +139,7 @@ async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Di
     ).catch((error: unknown) => {
       if (!(error instanceof NeverReadyError)) throw error
       throw asked.neverAnswered(
-        `is '${model}' the name it is served by? Say --model NAME; ${notReadyHint}`,
+        `if '${model}' is not the name of the model, set --model NAME; ${notReadyHint}`,
       )
     }),
   )
@@ -214,10 +214,12 @@ async function modelAt(
   const names = await listModels(protocol, url, options, signal)
   if (names.length === 1) return names[0]!
   const hint =
-    names.length > 1 ? `it serves ${names.join(', ')}: say --model ${names[0]}` : 'say --model NAME'
+    names.length > 1
+      ? `it serves ${names.join(', ')}: choose one, as in --model ${names[0]}`
+      : 'set --model NAME'
   throw new ProtocolError(
     protocol,
-    `${url} speaks ${protocolTable[protocol].title}, and does not say which model is meant`,
+    `${url} speaks ${protocolTable[protocol].title}, but serves more than one model or does not name it`,
     hint,
   )
 }
@@ -277,8 +279,8 @@ async function jsonServer(
   const { message, hint } = first as ProtocolError
   const say =
     calls[0]!.template === undefined
-      ? `say its body: --body '{"...": "{{text}}"}'`
-      : (hint ?? 'say another body with --body')
+      ? `set the request body: --body '{"...": "{{text}}"}'`
+      : (hint ?? 'set another body with --body')
   throw new ProtocolError(protocol, message, say)
 }
 
@@ -345,7 +347,7 @@ async function callsOf(
       throw new ProtocolError(
         'json',
         `${below(url, usual)} answers ${status}`,
-        "give the header it asks for: --header 'Name: value'",
+        "add the required header: --header 'Name: value'",
         'denied',
       )
     // It knows the path, and wants another method.
@@ -355,8 +357,8 @@ async function callsOf(
   if (redirects !== undefined) throw redirects
   throw new ProtocolError(
     'json',
-    `${url} answers, by no protocol known here, and at none of ${usualPaths.join(', ')}`,
-    'say how it is called: --path /PATH and --body JSON',
+    `${url} responds, but with no protocol that tune knows and at none of ${usualPaths.join(', ')}`,
+    'describe its requests: --path /PATH and --body JSON',
   )
 }
 

@@ -150,7 +150,7 @@ describe.concurrent('a command', () => {
     const again = await box.run(['init', 'bert'])
     expect(again).toMatchObject({
       code: 2,
-      stderr: expect.stringContaining('experiment.yaml is there already'),
+      stderr: expect.stringContaining('experiment.yaml already exists'),
     })
   })
 
@@ -164,7 +164,7 @@ describe.concurrent('a command', () => {
       stderr: expect.stringContaining('Recognised Transformers: cbMaxBatchTokens.'),
     })
     expect(written(box)).toMatch(/^model:\n {2}name: models\/tiny$/m)
-    expect(written(box)).toContain('ignoreEos: false # it refuses ignore_eos')
+    expect(written(box)).toContain('ignoreEos: false # the server rejects ignore_eos')
     const config = await box.run(['config', '-f', 'experiment.yaml'])
     expect(config, config.stderr).toMatchObject({ code: 0 })
     expect(config.stdout).toMatch(/^model(\.name)? +models\/tiny /m)
@@ -444,6 +444,6 @@ test.for<[string, string, number, boolean]>([
 test('nothing said, and nobody to ask', async ({ box }) => {
   expect(await box.run(['init'])).toMatchObject({
     code: 2,
-    stderr: expect.stringContaining('tune init: of what?'),
+    stderr: expect.stringContaining('tune init: no server, command or model'),
   })
 })

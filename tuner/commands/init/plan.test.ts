@@ -97,14 +97,14 @@ describe('a server of the table', () => {
     })
     config('mine', 'yours')
     expect(() => commandPlan({ words: inFile }, folder)).toThrow(
-      'TensorFlow Serving is told to serve mine, yours: which one is tuned?',
+      'TensorFlow Serving serves several models: mine, yours',
     )
     // Said by its user, it is not asked for.
     expect(commandPlan({ words: inFile }, folder, true)).not.toHaveProperty('model')
     mkdirSync(join(folder, 'models/other'))
     expect(() =>
       commandPlan({ words: ['tritonserver', '--model-repository=models'] }, folder),
-    ).toThrow('models holds 2 models: which one is tuned?')
+    ).toThrow('models contains 2 models: one must be chosen')
   })
 
   test('a command as a shell takes it: its folder, its variables, its port', () => {

@@ -78,7 +78,7 @@ export function commandPlan(
   const parameters: TunedCommand['parameters'] = settings?.knobs ?? tuned.parameters
   const comments: Record<string, string> = {}
   for (const { name, what, was } of parameters)
-    comments[`space.${name}`] = was === undefined ? what : `${what}; ${was} until now`
+    comments[`space.${name}`] = was === undefined ? what : `${what}; was ${was}`
   const space = Object.fromEntries(
     parameters.map(({ name, values, args, env: variable, setting }) => [
       name,
@@ -91,7 +91,7 @@ export function commandPlan(
   )
   if (!tuned.saysPort && settings === undefined)
     comments['predictor.env'] =
-      'it names no port: does it read this variable? Else write ${port} where it does'
+      'the command sets no port: if it does not read this variable, put ${port} where it sets the port'
   const given = {
     ...(server?.preset ? { server: server.preset.kind } : {}),
     ...(server?.preset && command.length === 1 && command[0] === server.programs[0]
@@ -136,16 +136,16 @@ function servedModel({ server, command, models, model }: TunedCommand, cwd: stri
   const inFile = kind === 'tfserving' ? tfservingModels(new OwnSettings(command, cwd)) : []
   if (inFile.length > 1)
     throw new UserError(
-      `${server!.title} is told to serve ${inFile.map(({ name }) => name).join(', ')}: which one is tuned?`,
-      `say --model, the folder of one of them: ${inFile.map((one) => one.folder).join(', ')}; and its name in the file: model: {path: ..., name: ...}`,
+      `${server!.title} serves several models: ${inFile.map(({ name }) => name).join(', ')}`,
+      `choose one with --model and its folder: ${inFile.map((one) => one.folder).join(', ')}; then set its name in the file: model: {path: ..., name: ...}`,
       exitCodes.usage,
     )
   if (inFile[0]) return { path: inFile[0].folder, name: inFile[0].name }
   const folder = models === undefined ? undefined : resolve(cwd, models)
   if (models === undefined || folder === undefined || !existsSync(folder))
     throw new UserError(
-      `${server!.title} serves what ${argument} names, and ${models ?? 'it is not given'} is no folder here`,
-      `say ${argument}=FOLDER`,
+      `${server!.title} serves the folder of ${argument}, but ${models === undefined ? 'that argument is missing' : `${models} is not a folder`}`,
+      `add ${argument}=FOLDER`,
       exitCodes.usage,
     )
   if (kind === 'tfserving')
@@ -163,10 +163,10 @@ function servedModel({ server, command, models, model }: TunedCommand, cwd: stri
           .slice(0, 8)
           .map((name) => join(models, name))
           .join(', ')}`
-      : 'put the model there'
+      : 'and put the model into that folder'
   throw new UserError(
-    `${models} holds ${names.length} models: which one is tuned?`,
-    `say --model, ${hint}`,
+    `${models} contains ${names.length} models: one must be chosen`,
+    `add --model, ${hint}`,
     exitCodes.usage,
   )
 }

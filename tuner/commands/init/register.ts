@@ -21,16 +21,13 @@ const asked = [
 export function registerInit(program: Command): void {
   const command = new Command('init')
     .description(
-      'write an experiment file for a server, a command or a model: probes it, proposes a search space, runs one trial',
+      'write an experiment file for a server, a command or a model: probe it, propose a search space, run one trial',
     )
-    .argument(
-      '[target...]',
-      'the URL of a server that runs, the command that starts one, or a model',
-    )
+    .argument('[target...]', 'the URL of a running server, the command that starts one, or a model')
     .option('-f, --file <path>', 'file to write', 'experiment.yaml')
     .option('--force', 'overwrite it')
-    .option('-y, --yes', 'ask nothing (as without a terminal)')
-    .option('--no-smoke', 'do not try it: no load')
+    .option('-y, --yes', 'ask no questions (as without a terminal)')
+    .option('--no-smoke', 'skip the trial: send no load')
     .passThroughOptions()
   addChosenOptions(command, [...asked, ...serverFlags.map(({ flags }) => flags.split(' ')[0]!)])
   command

@@ -56,8 +56,8 @@ export async function init(words: readonly string[], flags: InitFlags): Promise<
   const cwd = process.cwd()
   if (existsSync(resolve(cwd, flags.file)) && !flags.force)
     throw new UserError(
-      `${flags.file} is there already`,
-      'write another with -f FILE, or over it with --force',
+      `${flags.file} already exists`,
+      'choose another file with -f FILE, or overwrite it with --force',
       exitCodes.usage,
     )
   mustBeWritable({ '-f': flags.file })
@@ -91,12 +91,12 @@ async function targetFrom(
       ? words
       : [
           await ask.say(
-            'What is to be tuned? The URL of a server, the command that starts one, or a model',
+            'What do you want to tune? Enter the URL of a server, the command that starts one, or a model',
           ),
         ]
   if (said[0] === '')
     throw new UserError(
-      'tune init: of what?',
+      'tune init: no server, command or model',
       'tune init http://127.0.0.1:8000, tune init gunicorn app:app, or tune init bert',
       exitCodes.usage,
     )
@@ -177,9 +177,7 @@ class Initialised {
       ? await smoke(experiment, this.machine, this.signal)
       : exitCodes.ok
     for (const variable of this.#variables)
-      say(
-        `The secret is not in the file: export ${variable}=..., what you gave in its place, before you go on.`,
-      )
+      say(`The file does not contain the secret: export ${variable}=... before you run tune.`)
     say(code === exitCodes.ok ? `Next: ${next}` : `Correct ${this.flags.file}, then: ${next}`)
     return code
   }
@@ -199,8 +197,8 @@ class Initialised {
     const { server, parameters } = tuned
     note(
       server
-        ? `Recognised ${server.title}: ${parameters.map(({ name }) => name).join(', ') || 'no knob of its arguments'}.`
-        : 'No server known here: CPU cores are tuned.',
+        ? `Recognised ${server.title}: ${parameters.map(({ name }) => name).join(', ') || 'no tunable arguments'}.`
+        : 'The server is unknown to tune: only CPU cores are tuned.',
     )
     if (server?.note) this.#foot.push(`${server.title}: ${server.note}`)
     if (parameters.length === 0) this.#foot.push(...ownKnobs)
@@ -218,8 +216,8 @@ class Initialised {
         ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
         : undefined
     this.#comments.pin = local
-      ? 'what it runs on, so that it has a price'
-      : 'say what it runs on, so that it has a price'
+      ? 'the resources it runs on, which set its price'
+      : 'set the resources it runs on, which set its price'
     const server = here && ownServerOf(here.words)
     if (here && server) {
       note(`Recognised ${server.title}, process ${here.pid}.`)
@@ -278,7 +276,7 @@ class Initialised {
     const { protocol, model, path, healthPath, body, form, otherPaths, request, answer, answerMs } =
       found
     note(
-      `It speaks ${protocolTable[protocol].title}, and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
+      `It speaks ${protocolTable[protocol].title} and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
     )
     say(withoutSecrets(`  ${request}\n  → ${answer}`))
     const server =
@@ -307,15 +305,15 @@ class Initialised {
       ...(this.#said.predictor as Draft),
     }
     this.#comments['predictor.body'] =
-      'one request: {{text}}, {{image}} and {{int}} are filled in; --payload has your own'
+      'request template: tune fills in {{text}}, {{image}} and {{int}}; use --payload for your own requests'
     if (found.knowsNoEos) {
       const load = this.#document.load as Draft | undefined
       this.#document.load = { ...load, payload: { ...(load?.payload as Draft), ignoreEos: false } }
       this.#comments['load.payload.ignoreEos'] =
-        'it refuses ignore_eos: answers are as long as the model makes them'
+        'the server rejects ignore_eos, so the model determines the length of answers'
     }
     if (otherPaths.length > 0)
-      this.#comments['predictor.path'] = `also there: ${otherPaths.slice(0, 5).join(', ')}`
+      this.#comments['predictor.path'] = `other paths: ${otherPaths.slice(0, 5).join(', ')}`
   }
 
   async #slo(found: Discovered | undefined): Promise<void> {
@@ -327,14 +325,14 @@ class Initialised {
         ? sloGuess(found.answerMs)
         : '50ms'
     const text = streams ? "'ttft<500ms tpot<50ms'" : String(guess)
-    const question = `Latency SLO, as 50ms or 'p95<80ms' [${text}]`
+    const question = `Latency SLO, such as 50ms or 'p95<80ms' [${text}]`
     let said = await this.ask.say(question)
     for (let fault = sloFault(said); fault !== undefined; fault = sloFault(said)) {
       note(fault)
       said = await this.ask.say(question)
     }
     this.#document.slo = said === '' ? guess : said
-    if (said === '') this.#comments.slo = 'a guess: what must 99 % of requests keep?'
+    if (said === '') this.#comments.slo = 'a guess: set the latency that 99 % of requests must meet'
     if (said === '' && isRecord(guess)) this.#comments['slo.ttft'] = 'a guess'
   }
 
@@ -376,7 +374,7 @@ class Initialised {
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
     const entries = keys.flatMap((key) => (isSaid(written[key]) ? [[key, written[key]]] : []))
     const head = [
-      `tune -f ${this.flags.file} runs it; tune config -f ${this.flags.file} shows every value. Keys: docs/experiment-file.md`,
+      `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/experiment-file.md`,
     ]
     const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
     return experimentText({
@@ -406,10 +404,9 @@ class Initialised {
   }
 }
 
-const measuredAsItIs =
-  'A server that runs already is measured as it is. To tune it, trials must start it themselves:'
+const measuredAsItIs = 'tune measures a running server as it is. To tune it, let trials start it:'
 const ownKnobs = [
-  'What else is to be tuned? Put ${workers} where the command, its environment or a file says how many, and name the values:',
+  'To tune more, put a placeholder such as ${workers} into the command, its environment or a file, and list its values:',
   '  space: {workers: {values: 1..4, category: server}}',
 ]
 

@@ -51,7 +51,7 @@ test("Ray Serve's configuration: the port, and every deployment's replicas, requ
   })
   expect(Object.keys(plan.space!)).toEqual(['replicas', 'maxOngoingRequests', 'numCpus'])
   expect(plan.comments).toMatchObject({
-    'space.replicas': expect.stringContaining('in place of autoscaling_config'),
+    'space.replicas': expect.stringContaining('replaces autoscaling_config'),
   })
 })
 

@@ -65,7 +65,7 @@ function rayServe(
     files: { 'serve.yaml': document.toString({ lineWidth: 0 }) },
     knobs: knobs.map((knob) =>
       autoscales && knob.setting === 'num_replicas'
-        ? { ...knob, what: `${knob.what}, in place of autoscaling_config, which is left out` }
+        ? { ...knob, what: `${knob.what}; replaces autoscaling_config` }
         : knob,
     ),
   }

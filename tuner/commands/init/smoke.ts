@@ -15,7 +15,7 @@ import { stepLine } from '../../render/trial-line.ts'
 
 /** Under load. */
 const mostSeconds = 20
-const enoughSaid = new Error('the time of a first look is over')
+const enoughSaid = new Error('the time of the smoke test is over')
 
 /** Returns the exit code. What it finds goes to stdout, nothing into a store. */
 export async function smoke(
@@ -32,7 +32,7 @@ export async function smoke(
   try {
     const configuration = parts.defaultConfiguration ?? {}
     const label = parts.label(configuration)
-    process.stderr.write(`One trial to see that it works${label ? `: ${label}` : ''}\n`)
+    process.stderr.write(`Running one trial as a check${label ? `: ${label}` : ''}\n`)
     const trial = await runTrial(
       { launcher: parts.backend.launcher, measure: parts.backend.measure },
       { kind: 'trial' },
@@ -55,7 +55,7 @@ export async function smoke(
     })
     if (trial === undefined) {
       process.stdout.write(
-        `It works: it answers under load${point ? ` (${stepLine(point, slo, 'search').trim()})` : ''}. What it can do takes longer than ${mostSeconds} s to tell here.\n`,
+        `It works: it answers under load${point ? ` (${stepLine(point, slo, 'search').trim()})` : ''}. Measuring its capacity takes longer than ${mostSeconds} s on this machine.\n`,
       )
       return exitCodes.ok
     }
@@ -73,12 +73,12 @@ export async function smoke(
       capacityRps > 0
         ? `${significant(capacityRps)} requests per second at ${sloText(slo)}`
         : outcome === 'slo-unattainable'
-          ? `${sloText(slo)} is not kept with these values: ${detail}`
-          : `it answers, and how fast is not known yet: ${detail ?? outcome}`
-    process.stdout.write(`It works: ${found}, a first look of ${duration(trial.seconds)}.\n`)
+          ? `these values do not meet ${sloText(slo)}: ${detail}`
+          : `it answers, but its capacity is not known yet: ${detail ?? outcome}`
+    process.stdout.write(`It works: ${found} (a check of ${duration(trial.seconds)}).\n`)
     if (experiment.predictor.kind !== 'url')
       process.stdout.write(
-        `At most ${budget.maxTrials} such trials and a confirmation: ${duration(all)}.\n`,
+        `A run of at most ${budget.maxTrials} such trials and a confirmation takes up to ${duration(all)}.\n`,
       )
     return exitCodes.ok
   } finally {

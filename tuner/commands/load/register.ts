@@ -7,7 +7,7 @@ import type { LoadFlags } from './run.ts'
 export function registerLoad(program: Command): void {
   program
     .command('load', { hidden: true })
-    .description('measure a predictor for a tuner elsewhere: reads TUNE_LOAD, prints lines of JSON')
+    .description('measure a predictor for a remote tuner: reads TUNE_LOAD, prints JSON Lines')
     .addOption(new Option('--task <json>', 'what to measure').env('TUNE_LOAD'))
     .action(async (flags: LoadFlags) => {
       const { load } = await import('./run.ts')

@@ -11,7 +11,7 @@ export async function load({ task }: LoadFlags): Promise<number> {
   if (task === undefined)
     throw new UserError(
       'tune load: nothing to measure',
-      'set TUNE_LOAD, as the tuner does',
+      'the tuner sets TUNE_LOAD: do not run this command by hand',
       exitCodes.usage,
     )
   const { signal, dispose } = interruptible(() => {})

@@ -85,7 +85,7 @@ test('a price file says what commitments cost, and --committed before it', async
 })
 
 test.each([
-  [['--committed', '0%'], 'is no price'],
+  [['--committed', '0%'], 'is not a price'],
   [['--committed', '60%', '--prices', 'aws-reserved-instances'], 'those of committed capacity'],
 ])('%j is refused', async (words, why) => {
   const { code, stderr } = await tune.run(box, ['plan', '--demand', '800', ...words])

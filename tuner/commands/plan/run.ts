@@ -82,8 +82,8 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
   const render = forms[form]
   if (!render)
     throw new UserError(
-      `--out ${flags.out}: no plan ends in '${form}'`,
-      'one of .md, .html, .csv, .json, .txt',
+      `--out ${flags.out}: a plan cannot be written as '${form}'`,
+      'use .md, .html, .csv, .json or .txt',
       exitCodes.usage,
     )
   mustBeWritable({ '--out': flags.out })
@@ -138,14 +138,14 @@ function committedPrice(text: string | undefined, book: PriceBook): GivenPrice |
   if (text === undefined) return undefined
   if (book.isCommitted)
     throw new UserError(
-      `the prices of '${book.name}' are those of committed capacity, of which nothing is bought on demand`,
-      'plan with on-demand prices: --prices aws-instances has the committed ones beside them',
+      `the prices of '${book.name}' are already those of committed capacity`,
+      'plan with on-demand prices: --prices aws-instances includes the committed prices',
       exitCodes.usage,
     )
   if (!text.trim().endsWith('%')) return { perHour: parseMoney(text) }
   const share = parseShare(text)
   if (share <= 0)
-    throw new UserError(`--committed ${text} is no price`, 'give more than 0%', exitCodes.usage)
+    throw new UserError(`--committed ${text} is not a price`, 'use more than 0%', exitCodes.usage)
   return { share }
 }
 
@@ -184,7 +184,7 @@ async function writeScaled(
   })
   if (!made.scalable)
     process.stderr.write(
-      'no autoscaler is written: the capacity of this server was not measured. Run tune verify once it runs\n',
+      'no autoscaler written: the capacity of this server was not measured. Run tune verify once it runs\n',
     )
   const isFixed = minReplicas === maxReplicas
   const files = await renderSpec(
@@ -194,7 +194,7 @@ async function writeScaled(
   )
   const isScaled = files.some(({ text }) => text.includes('\nkind: HorizontalPodAutoscaler\n'))
   if (made.scalable && !isFixed && !isScaled)
-    process.stderr.write('no autoscaler is written: a note in the file says why\n')
+    process.stderr.write('no autoscaler written: see the note in the file\n')
   for (const file of files) {
     const path = join(folder, file.name)
     await writeAtomically(path, file.text)
@@ -223,8 +223,8 @@ function checkedPlan(input: PlanInput): Plan {
 async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<Demand> {
   if ([demand, trace, pattern].filter((given) => given !== undefined).length !== 1) {
     throw new UserError(
-      'one demand is needed',
-      'give --demand 500, --trace FILE, or --pattern daily --peak 500',
+      'a plan needs exactly one demand',
+      'set --demand 500, --trace FILE, or --pattern daily --peak 500',
       exitCodes.usage,
     )
   }
@@ -234,8 +234,8 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
   if (pattern !== undefined) {
     if (peak === undefined)
       throw new UserError(
-        `pattern ${pattern} needs its highest rate`,
-        'give --peak, requests per second',
+        `pattern ${pattern} needs a peak rate`,
+        'set --peak, requests per second',
         exitCodes.usage,
       )
     return patternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
@@ -247,7 +247,7 @@ function fleetOf(text: string): { trial: number; replicas: number } {
   const match = /^\s*(\d+)\s*x\s*(\d+)\s*$/.exec(text)
   if (!match)
     throw new UserError(
-      `--fleet ${text} is no fleet`,
+      `--fleet ${text} is not a fleet`,
       'write 6x3 for six replicas of trial 3',
       exitCodes.usage,
     )
@@ -284,7 +284,7 @@ function unitsOf(
         : `: ${conclusions[recommendation.conclusion]}`
     throw new UserError(
       `experiment ${record.id}${what}`,
-      known ? `those that do: ${known}` : 'name another SLO with --slo',
+      known ? `trials that serve: ${known}` : 'set another SLO with --slo',
       missing.length > 0 ? exitCodes.usage : exitCodeOf(recommendation),
     )
   }

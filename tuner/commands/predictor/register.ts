@@ -8,7 +8,7 @@ export function registerPredictor(program: Command): void {
     .allowUnknownOption()
     .allowExcessArguments()
     .helpOption(false)
-    .argument('[flags...]', 'passed on, e.g. --model bert-tiny --port 8000')
+    .argument('[flags...]', 'flags of the server, e.g. --model bert-tiny --port 8000')
     .action(async (_flags: string[], _options: unknown, command: Command) => {
       const { main } = await import('../../../trials/predictor/main.ts')
       process.exitCode = await main(command.args)

@@ -109,8 +109,8 @@ export function readFlags(
     if (found === undefined)
       problems.push({
         where: `--${flag}`,
-        what: `'${value}' is not known`,
-        hint: `one of ${known.join(', ')}`,
+        what: `unknown value '${value}'`,
+        hint: `use one of ${known.join(', ')}`,
       })
     return found
   }
@@ -172,7 +172,9 @@ export function readFlags(
 function readLoads({ rate, concurrency }: ProfileFlags): Pick<ProfileOptions, 'rateRps' | 'sweep'> {
   if (concurrency !== undefined) {
     if (rate !== undefined)
-      throw new Error('a closed loop beside --rate, which is open load: keep one of the two')
+      throw new Error(
+        '--concurrency is closed-loop load, --rate is open-loop load: use only one of them',
+      )
     return {
       sweep: concurrency.split(',').map((text) => ({ connections: parseCount(text.trim(), 1) })),
     }
@@ -195,7 +197,7 @@ function readPrompts({
   })
   if (payload === undefined) return prompts
   if (prompts !== undefined)
-    throw new Error('lengths of prompts beside a file of them: keep one of the two')
+    throw new Error('a file of prompts has its own lengths: use only one of them')
   const named = protocolNames.find((name) => name === protocol)
   const streams = protocol === undefined || (named !== undefined && protocolTable[named].streams)
   return streams && isConversations(payload) ? promptsOf({}, { file: payload }) : undefined
@@ -209,14 +211,14 @@ function readPayload(
 ): PayloadSource {
   const items = asked === undefined ? undefined : parseItems(asked)
   if (items !== undefined && order?.items !== undefined)
-    throw new Error('--items beside a trace that has them: keep one of the two')
+    throw new Error('the trace already sets the items per request: leave --items out')
   const common = { seed, ...(items && { items }), ...(order && { order }) }
   if (payload === undefined || prompts !== undefined)
     return { kind: 'generated', ...(prompts && { prompts }), ...common }
   const kind = payloadKind(payload)
   if (kind !== 'file') return { kind, path: payload, ...common }
   if (items !== undefined || order?.items !== undefined)
-    throw new Error(`${payload} holds whole requests: their items cannot be chosen`)
+    throw new Error(`${payload} contains whole requests, so their items cannot be set`)
   const whole = wholeType(payload, contentType)
   return { kind, path: payload, ...(whole && { contentType: whole }), ...(order && { order }) }
 }
@@ -225,7 +227,7 @@ function readPayload(
 function readForm({ form, body, contentType }: ProfileFlags): FormFields | undefined {
   const fields = form && formOf(form)
   if (fields && (body !== undefined || contentType !== undefined))
-    throw new Error('a form beside a body: keep one of the two')
+    throw new Error('--form and --body exclude each other: use only one of them')
   const fault = requestFault({ template: body, contentType, form: fields })
   if (fault) throw new PayloadError(fault.what, fault.hint)
   for (const [, text] of listFields(fields ?? {})) {
@@ -255,13 +257,13 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
       return { arrivals: { kind } }
     case 'gamma': {
       const cv = Number(rest)
-      if (!(cv > 0)) throw new Error(`'${text}' has no coefficient of variation, as in gamma:2`)
+      if (!(cv > 0)) throw new Error(`'${text}' needs a coefficient of variation, as in gamma:2`)
       return { arrivals: { kind, cv } }
     }
     case 'on-off': {
       const [on, off] = rest.split('/')
       if (on === undefined || off === undefined)
-        throw new Error(`'${text}' names no two durations, as in on-off:1s/4s`)
+        throw new Error(`'${text}' needs two durations, as in on-off:1s/4s`)
       return {
         arrivals: { kind, onS: parseDurationMs(on) / 1000, offS: parseDurationMs(off) / 1000 },
       }
@@ -273,14 +275,14 @@ function readArrivals(text: string): { arrivals: Arrivals; order?: PayloadOrder 
     }
     default:
       throw new Error(
-        `'${text}' is not known: poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE (trace:FILE:UNIT)`,
+        `unknown arrivals '${text}': use poisson, constant, gamma:CV, on-off:ON/OFF or trace:FILE (trace:FILE:UNIT)`,
       )
   }
 }
 
 function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOptions | undefined {
   if ((cert === undefined) !== (key === undefined))
-    throw new Error(`--${cert === undefined ? 'key' : 'cert'} stands alone; ${pairHint}`)
+    throw new Error(`--cert and --key need each other; ${pairHint}`)
   if (ca === undefined && cert === undefined)
     return insecureSkipVerify ? { insecureSkipVerify } : undefined
   return {

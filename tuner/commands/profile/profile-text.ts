@@ -92,7 +92,7 @@ function steadyLines(
   { slo }: Profile,
   style: Style,
 ): string[] {
-  const head = `At ${significant(point.offeredRps)} req/s for ${point.seconds.toFixed(1)} s: ${significant(point.achievedRps)} good answers a second, ${significant(point.goodputRps)} within the SLO, ${percent(point.errors / Math.max(1, point.requests))} failed`
+  const head = `At ${significant(point.offeredRps)} req/s for ${point.seconds.toFixed(1)} s: ${significant(point.achievedRps)} successful answers per second, ${significant(point.goodputRps)} within the SLO, ${percent(point.errors / Math.max(1, point.requests))} failed`
   const kinds = Object.entries(point.errorKinds).map(
     ([kind, count]) => `${kind} ${glyph('times', style)} ${count}`,
   )
@@ -107,7 +107,7 @@ function steadyLines(
     head,
     ...(kinds.length > 0 ? [`  ${kinds.join(', ')}`] : []),
     ...table(rows),
-    `  ${point.requests} requests say as much as ${Math.round(nEff)} independent ones: they ${proof}`,
+    `  ${point.requests} requests are worth ${Math.round(nEff)} independent ones: they ${proof}`,
   ]
 }
 
@@ -134,14 +134,14 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
         row(streamLatencies[metric].title, stream[metric], metric),
       ),
     ]),
-    `  ${significant(stream.outputTokensPerSecond)} output tokens a second${requestTokens(stream)}${joint ? `; ${percent(joint.good)} of requests kept every limit` : ''}`,
+    `  ${significant(stream.outputTokensPerSecond)} output tokens per second${requestTokens(stream)}${joint ? `; ${percent(joint.good)} of requests met every limit` : ''}`,
   ]
 }
 
 const requestTokens = ({ inputTokens, outputTokens }: NonNullable<LoadPoint['stream']>): string =>
   outputTokens === undefined
     ? ''
-    : `, ${significant(outputTokens)} a request${inputTokens === undefined ? '' : ` for ${significant(inputTokens)} of input`}`
+    : `, ${significant(outputTokens)} per request${inputTokens === undefined ? '' : ` from ${significant(inputTokens)} input tokens`}`
 
 /** One bar a bin; bins over the SLO are marked. */
 export function histogramLines(

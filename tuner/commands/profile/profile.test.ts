@@ -194,7 +194,7 @@ test('several rates, or sizes of closed loops, are a sweep; one rate is looked a
     { connections: 8 },
   ])
   expect(() => loads({ concurrency: '0' })).toThrow(/--concurrency/)
-  expect(() => loads({ concurrency: '4', rate: '9rps' })).toThrow(/keep one of the two/)
+  expect(() => loads({ concurrency: '4', rate: '9rps' })).toThrow(/use only one of them/)
 })
 
 test('prompts and answers have the lengths that are asked for', () => {
@@ -207,9 +207,9 @@ test('prompts and answers have the lengths that are asked for', () => {
       outputTokens: { kind: 'uniform', from: 100, to: 200 },
     },
   })
-  expect(() => readFlags({ ...flags, inputTokens: 'long' })).toThrow(/no length in tokens/)
+  expect(() => readFlags({ ...flags, inputTokens: 'long' })).toThrow(/not a length in tokens/)
   expect(() => readFlags({ ...flags, inputTokens: '9', payload: 'x.jsonl' })).toThrow(
-    /beside a file/,
+    /a file of prompts has its own lengths/,
   )
 })
 
@@ -245,7 +245,7 @@ test('a sweep is a table of its loads, with every latency of a stream, in text, 
   expect(text).toMatch(
     /load +req\/s +output tokens\/s +TTFT p50, p90, p99 +ITL p50, p90, p99 +TPOT p50, p90, p99 +E2E p50, p90, p99/,
   )
-  expect(text).toMatch(/1 at a time +1 +640 +40, 80, 120 ms .* 100 % +keeps it/)
+  expect(text).toMatch(/1 at a time +1 +640 +40, 80, 120 ms .* 100 % +meets it/)
   expect(text).toMatch(/16 at a time .*90 ms +100 %$/m)
   expect(await profileHtml(swept, new Date(0))).toContain('16 at a time')
   const [head, first] = profileCsv(swept)

@@ -53,7 +53,7 @@ export function sweepTable(points: readonly LoadPoint[], slo: Slo): Table {
       sloValue(slo, point.sloMs),
       percent(point.achievedRps > 0 ? point.goodputRps / point.achievedRps : 0),
       [
-        meetsSlo(point, slo) ? 'keeps it' : '',
+        meetsSlo(point, slo) ? 'meets it' : '',
         point.errors > 0 ? `${point.errors} failed` : '',
         point.generatorSaturated ? 'generator saturated' : '',
       ]

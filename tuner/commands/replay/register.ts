@@ -12,30 +12,30 @@ export function registerReplay(program: Command): void {
     )
     .argument(
       '[files...]',
-      'a CSV table that --task explains; or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), one file or one for each configuration',
+      'a CSV table described by --task; or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), in one file or one per configuration',
     )
     .option(
       '--task <file>',
-      'JSON or YAML that says what the columns of a table mean (docs/replay.md)',
+      'JSON or YAML file that describes the columns of a table (docs/how-to/import-results.md)',
     )
     .option(
       '--slo <slo>',
-      "for results of other tools: the limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)",
+      "for results of other tools: latency limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)",
     )
     .option(
       '--price-per-hour <money>',
-      'for the same: price of one server (default: $1, which ranks by throughput)',
+      'for results of other tools: price of one server (default: $1, which ranks by throughput)',
     )
     .option('--sampler <name>', samplerNames.join(' | '), defaults.sampler)
     .option('--max-trials <n>', 'most look-ups', '40')
     .option(
       '--noise <share>',
-      'noise to draw on every reading, e.g. 5%: its standard deviation as a share',
+      'noise to add to every measurement, as a relative standard deviation, e.g. 5%',
     )
     .option('--seed <n>', 'seed of all randomness', String(defaults.seed))
     .option(
       '--seeds <n>',
-      'replay with so many seeds, from --seed on, and say how soon the search was near the cheapest',
+      'replay with this many seeds, starting at --seed, and report how soon the search came near the cheapest',
       '1',
     )
     .option('--json', 'print JSON')

@@ -41,16 +41,16 @@ function fromTask(
 ): Recording {
   if (slo !== undefined || pricePerHour !== undefined)
     throw usageError(
-      `${slo === undefined ? '--price-per-hour' : '--slo'} is for results of other tools; a task has its own`,
-      'leave it out, or change the task: constraint, price',
+      `${slo === undefined ? '--price-per-hour' : '--slo'} applies to results of other tools, but a task has its own`,
+      'leave it out, or change constraint or price in the task',
     )
-  if (files.length > 1) throw usageError('a task explains one table', 'give one file')
+  if (files.length > 1) throw usageError('a task describes one table', 'pass one file')
   const task = parseReplayTask(source(path, '--task'))
   const table = files[0] ?? (task.table && join(dirname(path), task.table))
   if (table === undefined)
     throw usageError(
-      'no table is given',
-      `tune replay FILE --task ${path}, or table: FILE in the task`,
+      'no table',
+      `run tune replay FILE --task ${path}, or set table: FILE in the task`,
     )
   const recording = readOwnTable(task, source(table, 'FILE'))
   return {
@@ -76,9 +76,9 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
   const best = Math.exp(least) / taskObjectives[task.objective].costFactor
   const costDiffers = task.bestCost !== undefined && !(Math.abs(best / task.bestCost - 1) < 1e-3)
   return [
-    ...differing.map((key) => `${path}: ${key} is ${task[key]}, the table has ${found[key]}`),
+    ...differing.map((key) => `${path}: ${key} is ${task[key]}, but the table has ${found[key]}`),
     ...(costDiffers
-      ? [`${path}: bestCost is ${task.bestCost}, the table has ${significant(best)}`]
+      ? [`${path}: bestCost is ${task.bestCost}, but the table has ${significant(best)}`]
       : []),
   ]
 }
@@ -86,15 +86,15 @@ function miscounted(path: string, task: GivenTask, recorded: RecordedTable): str
 function fromTools(files: readonly string[], { slo, pricePerHour }: InputFlags): Recording {
   if (files.length === 0)
     throw usageError(
-      'no table is given',
-      `tune replay TABLE --task TASK, or tune replay RESULTS --slo 50ms with results of ${toolNames.join(', ')}`,
+      'no table',
+      `run tune replay TABLE --task TASK, or tune replay RESULTS --slo 50ms with results of ${toolNames.join(', ')}`,
     )
   const entry = slo === undefined ? undefined : parseSlo(slo)
   const [limit, ...more] = entry ? limitsOf(entry) : []
   if (more.length > 0)
     throw usageError(
-      'results of other tools have no joint percentile, and --slo names several limits',
-      "give one limit, e.g. 50ms or 'ttft p95<300ms'",
+      'results of other tools have no joint percentile, but --slo has several limits',
+      "use one limit, e.g. 50ms or 'ttft p95<300ms'",
     )
   return importResults(
     files.map((file) => source(file, 'FILE')),

@@ -60,7 +60,7 @@ function verdict({ task, recorded, truth, run }: Told): string {
   const { metric, max } = task.constraint
   const all = recorded.configurations.length
   if (!best) {
-    return `Nothing that was looked up keeps ${metric} <= ${max}: ${truth.feasible || 'none'} of ${all} recorded configurations can.`
+    return `No configuration that the search tried meets ${metric} <= ${max}: ${truth.feasible || 'none'} of ${all} recorded configurations can.`
   }
   const certainty =
     probabilityBetterExists === undefined
@@ -76,7 +76,7 @@ function regret({ task, recorded, run: { best, regret: share } }: Told): string[
     const value =
       truly.state === 'complete' ? significant(truly.constraint?.value ?? Number.NaN) : 'none'
     return [
-      `By the recorded figures it does not keep the limit: ${task.constraint.metric} is ${value}, over ${task.constraint.max}.`,
+      `By the recorded figures, it violates the limit: ${task.constraint.metric} is ${value}, over ${task.constraint.max}.`,
     ]
   }
   return [
@@ -90,7 +90,7 @@ const noise = ({ noise: sd, run: { seed } }: Told): string[] =>
   sd === 0
     ? []
     : [
-        `Noise of ${percent(sd)} was drawn on every reading (lognormal, seed ${seed}): the list shows what the search read; what is said of the table is by the recorded figures.`,
+        `Noise of ${percent(sd)} was added to every measurement (lognormal, seed ${seed}): the list shows the noisy values; statements about the table use the recorded figures.`,
       ]
 
 /** How soon the search was near the cheapest, and random search. */

@@ -120,8 +120,8 @@ const recommendedIn = (recorded: RecordedTable, { best }: SeedRun) =>
 function knownSampler(name: string): string {
   if (samplerNames.some((known) => known === name)) return name
   throw new UserError(
-    `--sampler: '${name}' is no sampler`,
-    `known are ${samplerNames.join(', ')}`,
+    `--sampler: '${name}' is not a sampler`,
+    `use one of ${samplerNames.join(', ')}`,
     exitCodes.usage,
   )
 }

@@ -26,8 +26,8 @@ export async function report(id: string | undefined, flags: ReportFlags): Promis
   const render = forms[form]
   if (!render)
     throw new UserError(
-      `--out ${flags.out}: no report ends in '${form}'`,
-      `one of ${Object.keys(forms).join(', ')}`,
+      `--out ${flags.out}: a report cannot be written as '${form}'`,
+      `use one of ${Object.keys(forms).join(', ')}`,
       exitCodes.usage,
     )
   mustBeWritable({ '--out': flags.out })
@@ -71,7 +71,7 @@ function inputOf({
         ? [`imported ${record.createdAt}; prices: ${book.name} (${book.currency})`]
         : [
             `started ${record.createdAt}; seed ${record.seed}; prices: ${book.name} (${book.currency})`,
-            `to repeat it: save the following as experiment.yaml and run tune -f experiment.yaml --seed ${record.seed}`,
+            `to repeat the experiment, save the following as experiment.yaml and run tune -f experiment.yaml --seed ${record.seed}`,
           ]),
     ],
   }

@@ -12,10 +12,7 @@ export function registerResume(program: Command): void {
     .description('continue an interrupted experiment, or add trials to a finished one')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())
-    .option(
-      '--max-trials <n>',
-      'allow this many trials in all, instead of the number given at the start',
-    )
+    .option('--max-trials <n>', 'maximum number of trials in total (default: as before)')
     .option('--json', 'print one JSON document on stdout')
     .option('--events', 'print every event as a line of JSON on stdout')
     .option('--plain', 'plain lines instead of the live screen')

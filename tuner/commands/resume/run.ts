@@ -68,8 +68,8 @@ function refuseFinished(
   const counted = trials.filter(countsAsTrial).length
   if (maxTrials !== undefined && parseCount(maxTrials, 1) > counted) return
   throw new UserError(
-    `experiment ${id} is finished, with ${counted} trials`,
-    `to measure more, allow more trials: tune resume ${id} --max-trials ${counted + 10}; to see it: tune show ${id}`,
+    `experiment ${id} is finished after ${counted} trials`,
+    `allow more trials with tune resume ${id} --max-trials ${counted + 10}, or print it with tune show ${id}`,
     exitCodes.usage,
   )
 }

@@ -27,7 +27,7 @@ test('a place that cannot be written is refused before anything is read, and not
         exitCode: 2,
       })
     await expect(ask({ patch: '/dev/null', write: true })).rejects.toThrow(
-      '--patch /dev/null: is no file',
+      '--patch /dev/null: is not a file',
     )
     await expect(ask({ patch: join(folder, 'missing.yaml') })).rejects.toThrow('missing.yaml')
     await expect(ask({ out: join(folder, 'new', 'specs') })).rejects.toThrow('none.db')
@@ -38,8 +38,8 @@ test('a place that cannot be written is refused before anything is read, and not
 })
 
 test.each([
-  [{ write: true }, /^--write applies to --patch alone/],
-  [{ container: 'server' }, /^--container applies to --patch alone/],
+  [{ write: true }, /^--write applies only to --patch/],
+  [{ container: 'server' }, /^--container applies only to --patch/],
   [{ patch: 'a.yaml', out: 'specs' }, /^--out does not apply to --patch/],
   [{ patch: 'a.yaml', autoscaler: 'keda' }, /^--autoscaler does not apply to --patch/],
 ])('%o is refused before anything is read', async (flags, message) => {

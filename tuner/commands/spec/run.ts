@@ -55,7 +55,7 @@ function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags):
   })) {
     if (value === undefined || secretSpans(value).length === 0) continue
     const hint =
-      'specs are files that others read: leave the secret out, and give it to the cluster as a Secret or a service account'
+      'others can read specs: remove the secret, and pass it to the cluster as a Secret or a service account'
     throw new UserError(
       `${flag} contains a secret: ${withoutSecrets(value)}`,
       hint,
@@ -81,7 +81,7 @@ function refuseOutOfPlace(flags: SpecFlags): void {
   if (flags.patch === undefined) {
     const only = flags.write ? '--write' : flags.container === undefined ? undefined : '--container'
     if (only !== undefined)
-      throw usageError(`${only} applies to --patch alone`, 'name the manifest with --patch FILE')
+      throw usageError(`${only} applies only to --patch`, 'set the manifest with --patch FILE')
     return
   }
   for (const [name, flag] of Object.entries(specFlags))

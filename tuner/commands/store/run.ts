@@ -15,7 +15,7 @@ export async function check({ db, json }: StoreFlags): Promise<number> {
   const found = await checkStore(db)
   say(json, { file: resolve(db), sound: found.damage.length === 0, ...found }, [
     ...lines(found.damage),
-    `${db}: ${found.experiments} experiments and ${found.trials} trials can be read, ${found.damage.length || 'nothing'} damaged`,
+    `${db}: ${found.experiments} experiments and ${found.trials} trials are readable, ${found.damage.length || 'nothing'} is damaged`,
   ])
   return found.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }
@@ -26,7 +26,7 @@ export async function backup(to: string, { db, json }: StoreFlags): Promise<numb
   const copy = await backupStore(db, to)
   say(json, { file: resolve(to), complete: copy.damage.length === 0, ...copy }, [
     ...lines(copy.damage),
-    `${to}: ${copy.experiments} experiments and ${copy.trials} trials, read again from the copy${copy.damage.length === 0 ? '' : `; what is named above is not in it`}`,
+    `${to}: ${copy.experiments} experiments and ${copy.trials} trials, verified by reading the copy${copy.damage.length === 0 ? '' : `; it does not contain the damaged items above`}`,
   ])
   return copy.damage.length === 0 ? exitCodes.ok : exitCodes.failure
 }

@@ -57,7 +57,7 @@ export async function dryRun(
       ...table(config.map((row) => [row.path, row.value, row.origin])),
       '',
       `At most ${counted(trials, 'trial')} of ${spaceText(parts.spaceSize)}${experiment.confirm ? ', and a confirmation' : ''}: about ${duration(time.aboutSeconds)}${trials > 1 ? ' if all are run' : ''}, at most ${duration(time.atMostSeconds)} (${time.said}).`,
-      'It would start with:',
+      'First trials:',
       ...table(
         rows.map((row, i) => [`  ${i + 1}`, row.label, `${money(row.pricePerHour)}/h`, row.why]),
       ),

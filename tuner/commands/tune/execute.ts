@@ -46,7 +46,7 @@ export async function execute(
   })
   const interrupt = interruptible((name) =>
     renderer.handle(
-      warningEvent(`${name}: ${endingWords(experiment)}. To go on later: tune resume ${id}`),
+      warningEvent(`${name}: ${endingWords(experiment)}. To continue: tune resume ${id}`),
     ),
   )
   try {
@@ -71,7 +71,7 @@ export async function execute(
 /** What is waited for after an interrupt, and what a second one does. */
 const endingWords = ({ backend }: Experiment): string =>
   backend === 'kubernetes'
-    ? 'stopping the running trial and waiting for the cluster to remove its objects; press again to leave at once, and the cluster removes them within a minute'
+    ? 'stopping the running trial and waiting until the cluster has removed its objects; press again to exit now, and the cluster removes them within a minute'
     : 'stopping the running trial, press again to kill'
 
 /**

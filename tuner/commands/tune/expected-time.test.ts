@@ -65,7 +65,7 @@ describe('how long a run takes', () => {
       tells: 'start',
     })
     expect(aboutSeconds).toBeCloseTo(10 * (3 + 4.5 + 40) + 30 + 3 + 40)
-    expect(said).toBe('trials of 48 s each, 40 s of it the start, as when it was started last')
+    expect(said).toBe('trials of 48 s each, including 40 s to start the server, as last time')
   })
 
   test('a server that runs is started by nobody; what is read of it takes its time', () => {
@@ -75,7 +75,7 @@ describe('how long a run takes', () => {
       )
     const { aboutSeconds, said } = expectedTime(url(), 1, neverStarted)
     expect(aboutSeconds).toBeCloseTo(7.5 + 33)
-    expect(said).toContain('it runs already')
+    expect(said).toContain('the server is already running')
     expect(expectedTime(url('metrics: depth\n'), 1, neverStarted).aboutSeconds).toBeCloseTo(
       7.5 + 33 + 2 * 3,
     )
@@ -89,7 +89,9 @@ describe('how long a run takes', () => {
       1,
       neverStarted,
     )
-    expect(said).toMatch(/starts, and so is its prepare step and its warm-up requests$/)
+    expect(said).toMatch(
+      /starts, and so does the time of its prepare step and its warm-up requests$/,
+    )
   })
 
   test('a space smaller than the budget, trials at once, no confirmation', () => {

@@ -113,7 +113,7 @@ export function expectedTime(
     atMostSeconds: total('atMost'),
     parts: { start, trial, confirmation: confirm ? confirmation : nothing },
     said: simulated
-      ? 'time is simulated, only the search takes any'
+      ? 'time is simulated, only the search takes time'
       : reckonedFrom(experiment, trials, { start, trial, known }),
   }
 }
@@ -125,16 +125,16 @@ function reckonedFrom(
 ): string {
   const each = `${duration(trial.about)} each`
   if (known.length > 0) return `as its last ${counted(known.length, 'trial')} took, ${each}`
-  if (start === nothing) return `trials of ${each}; it runs already`
+  if (start === nothing) return `trials of ${each}; the server is already running`
   if (start !== assumedStart)
-    return `trials of ${each}, ${duration(start.about)} of it the start, as when it was started last`
+    return `trials of ${each}, including ${duration(start.about)} to start the server, as last time`
   const { predictor, load, confirm } = experiment
   const unknown = [
     ...(predictor.kind === 'command' && predictor.prepare ? ['its prepare step'] : []),
     ...(load.warmUp ? ['its warm-up requests'] : []),
   ]
-  const more = unknown.length > 0 ? `, and so is ${unknown.join(' and ')}` : ''
-  return `if it starts in ${duration(start.about)}: every further second is one for each of up to ${trials + (confirm ? mostHeats : 0)} starts${more}`
+  const more = unknown.length > 0 ? `, and so does the time of ${unknown.join(' and ')}` : ''
+  return `if the server starts in ${duration(start.about)}; every further second counts for each of up to ${trials + (confirm ? mostHeats : 0)} starts${more}`
 }
 
 /** A server that runs is started by nobody; that of earlier trials tells itself. */

@@ -79,7 +79,7 @@ describe('an experiment in virtual time', () => {
     expect(json(stdout)).toMatchObject({ trial: 2 })
     const wrong = await tune.run(simulated, ['verify', '--trial', '77'])
     expect(wrong.code).toBe(2)
-    expect(wrong.stderr).toMatch(/no trial 77.*\n.*those that do: /)
+    expect(wrong.stderr).toMatch(/no trial 77.*\n.*trials that serve: /)
   })
 })
 
@@ -171,7 +171,7 @@ describe('a service that runs', () => {
     expect(beyond.code, beyond.stderr).toBe(4)
     expect(json(beyond.stdout)).toMatchObject({
       finding: 'does not hold',
-      verdict: expect.stringMatching(/^Does not hold: http/),
+      verdict: expect.stringMatching(/^SLO violated: http/),
     })
   })
 
@@ -225,7 +225,7 @@ describe('a service that runs', () => {
   test('one that is not there is not known to fail its SLO: exit 1', async () => {
     const { code, stdout } = await box.run([...file(1), '--rate', '40rps'])
     expect(code).toBe(1)
-    expect(stdout).toMatch(/^Not known: /)
+    expect(stdout).toMatch(/^Inconclusive: /)
     // Asked what it speaks, it does not answer.
     const asked = await box.run([
       'verify',
@@ -247,7 +247,7 @@ test.each([
   [['verify', '--url', 'http://127.0.0.1:1', '--model', 'm', '--slo', '50ms'], /--rate/],
   [
     ['verify', 'bert-7f3a', '--url', 'http://127.0.0.1:1', '--slo', '50ms', '--rate', '10rps'],
-    /one of them/,
+    /only one of them/,
   ],
   [['verify'], /no trial store/],
 ])('tune %j: exit 2, and what to say instead', async (args, words) => {

@@ -46,8 +46,8 @@ export async function verify(id: string | undefined, flags: VerifyFlags): Promis
     const service = flags.url !== undefined || flags.file !== undefined
     if (service && (id ?? flags.trial) !== undefined)
       throw new UserError(
-        'tune verify: an experiment beside a service',
-        'name one of them',
+        'tune verify: an experiment and a service exclude each other',
+        'use only one of them',
         exitCodes.usage,
       )
     const verified = service
@@ -80,14 +80,14 @@ const linesOf = ({ verdict, caveats, experimentId, verification }: Verified): st
   ...caveats.map((caveat) => `Note: ${caveat}`),
   ...(experimentId === undefined
     ? []
-    : [`Kept as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
+    : [`Saved as trial ${verification} of experiment ${experimentId}: tune show ${experimentId}`]),
 ]
 
 /** A server that runs already, at a rate. */
 async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<Verified> {
   const { rate } = flags
   if (rate === undefined)
-    throw new UserError('tune verify: at which rate?', 'say --rate 800rps', exitCodes.usage)
+    throw new UserError('tune verify needs a rate', 'add --rate 800rps', exitCodes.usage)
   const askedRps = parseRateRps(rate)
   const machine = await inspectMachine()
   const asked = { ...flags, ...(await protocolAsked(flags, signal)) }
@@ -100,8 +100,8 @@ async function verifyService(flags: VerifyFlags, signal: AbortSignal): Promise<V
   const { predictor, slo } = experiment
   if (predictor.kind !== 'url')
     throw new UserError(
-      `${flags.file} names no service that runs`,
-      'give its address: --url http://HOST:PORT',
+      `${flags.file} has no address of a running service`,
+      'add its address: --url http://HOST:PORT',
       exitCodes.usage,
     )
   const backend = await openBackend(experiment, 'verify', machine)

@@ -29,7 +29,7 @@ test('it holds: the figure is of the window at that rate', () => {
     trial: 3,
     verification: 9,
   })
-  expect(found.verdict).toBe('Holds: 2 cores, batch 8 serves 200 req/s: p99 41 ms (SLO 50 ms)')
+  expect(found.verdict).toBe('SLO met: 2 cores, batch 8 serves 200 req/s: p99 41 ms (SLO 50 ms)')
 })
 
 test('rounding is not a miss, a lower rate is', () => {
@@ -37,7 +37,7 @@ test('rounding is not a miss, a lower rate is', () => {
   const lower = verifiedOf(question, complete({ capacityRps: 190, points }))
   expect(lower).toMatchObject({ finding: 'does not hold', heldRps: 190, sloMs: 70 })
   expect(lower.verdict).toBe(
-    'Does not hold: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it holds at 190 req/s',
+    'SLO violated: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it is met at 190 req/s',
   )
 })
 
@@ -78,7 +78,7 @@ test.each(['generator-limit', 'disturbed'] as const)(
     )
     expect(found).toMatchObject({
       finding: 'unknown',
-      verdict: expect.stringMatching(/^Not known: .*eight others ran$/),
+      verdict: expect.stringMatching(/^Inconclusive: .*eight others ran$/),
     })
   },
 )

@@ -49,11 +49,11 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
       ...common,
       finding: 'unknown',
       heldRps: 0,
-      verdict: `Not known: ${label} could not be measured: ${trial.error}`,
+      verdict: `Inconclusive: ${label} could not be measured: ${trial.error}`,
       caveats: [],
     }
   if (trial.state === 'infeasible') {
-    const verdict = `Does not hold: ${label} no longer serves: ${trial.detail}`
+    const verdict = `SLO violated: ${label} no longer serves: ${trial.detail}`
     return { ...common, finding: 'does not hold', heldRps: 0, verdict, caveats: [] }
   }
   const { measurement } = trial
@@ -72,23 +72,23 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
       ...common,
       ...figures,
       finding: 'holds',
-      verdict: `Holds: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})`,
+      verdict: `SLO met: ${label} serves ${rate(askedRps)}${figure} (SLO ${limit})`,
     }
   // What a window missed at the rate itself is not taken back by those at lower rates.
   const missed = at !== undefined && !meetsSlo(at, slo) && !isInvalidWindow(at, slo)
   if (!missed && (outcome === 'generator-limit' || outcome === 'disturbed')) {
-    const verdict = `Not known: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
+    const verdict = `Inconclusive: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
     return { ...common, ...figures, finding: 'unknown', verdict }
   }
   const instead =
     heldRps > 0
-      ? `it holds at ${rate(heldRps)}`
-      : (measurement.detail ?? 'nor at any lower rate that was tried')
+      ? `it is met at ${rate(heldRps)}`
+      : (measurement.detail ?? 'no lower rate that was tried met it')
   return {
     ...common,
     ...figures,
     finding: 'does not hold',
-    verdict: `Does not hold: ${label} at ${rate(askedRps)}${figure} (SLO ${limit}); ${instead}`,
+    verdict: `SLO violated: ${label} at ${rate(askedRps)}${figure} (SLO ${limit}); ${instead}`,
   }
 }
 

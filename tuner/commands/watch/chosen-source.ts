@@ -27,16 +27,16 @@ export function sourceOf(
 ): Source {
   if ((flags.prometheus === undefined) === (flags.log === undefined))
     throw new UserError(
-      'one source is needed',
-      'give --prometheus http://prometheus:9090, or --log access.log',
+      'tune watch needs exactly one source',
+      'set --prometheus http://prometheus:9090, or --log access.log',
       exitCodes.usage,
     )
   const { percentile } = deployed.slo
   if (flags.log !== undefined) {
     if (deployed.replicas === undefined)
       throw new UserError(
-        'a log does not say how many replicas serve',
-        'give --replicas',
+        'a log does not contain the number of replicas',
+        'set it with --replicas',
         exitCodes.usage,
       )
     return new LogSource({
@@ -55,7 +55,7 @@ export function sourceOf(
     const missing = rate === undefined ? 'rate' : 'latency'
     throw new UserError(
       `there is no query for the ${missing}`,
-      `name the server or mesh that tells it with --server (${tellingServers.join(', ')}), or write it: --query '${missing}=...'`,
+      `choose the server or mesh that reports it with --server (${tellingServers.join(', ')}), or write a query: --query '${missing}=...'`,
       exitCodes.usage,
     )
   }
@@ -76,14 +76,14 @@ function addressOf(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (url !== undefined && (url.username !== '' || url.password !== ''))
     throw new UserError(
-      '--prometheus holds a password',
-      'give a bearer token in TUNE_PROMETHEUS_TOKEN in its place',
+      '--prometheus contains a password',
+      'set a bearer token in TUNE_PROMETHEUS_TOKEN instead',
       exitCodes.usage,
     )
   if (url?.protocol === 'http:' || url?.protocol === 'https:') return url
   throw new UserError(
-    `--prometheus ${text} is no address`,
-    'write for example http://prometheus.monitoring:9090',
+    `--prometheus ${text} is not a URL`,
+    'write, for example, http://prometheus.monitoring:9090',
     exitCodes.usage,
   )
 }

@@ -19,8 +19,8 @@ export async function keptOf(db: string, name: string, windowS: number): Promise
   if (found?.state?.schema !== watchSchema) return undefined
   if (found.windowS === windowS) return found
   throw new UserError(
-    `${name} was watched in windows of ${found.windowS} s`,
-    `give --window ${found.windowS}s; --reset begins anew, --name keeps another watch beside it`,
+    `the watch ${name} uses windows of ${found.windowS} s`,
+    `use --window ${found.windowS}s, start again with --reset, or start another watch with --name`,
     exitCodes.usage,
   )
 }

@@ -92,11 +92,7 @@ export class LogSource implements Source {
     const { path, windowS } = this.#options
     const now = fileAt(path)
     if (now === undefined)
-      throw new UserError(
-        `there is no log ${path}`,
-        'check the path given with --log',
-        exitCodes.usage,
-      )
+      throw new UserError(`no log at ${path}`, 'check the path given with --log', exitCodes.usage)
     const before = placeOf(place)
     const files = filesSince(path, now, before)
     const format = this.#keptFormat(before) ?? (await this.#recognise(files, signal))
@@ -140,8 +136,8 @@ export class LogSource implements Source {
       throw unreadable(path, format, uncounted.unreadExample)
     if (uncounted.withoutPath > 0 && uncounted.withoutPath === uncounted.lines - uncounted.unread)
       throw new UserError(
-        `no request of ${path} has a path, and --path was given`,
-        'name its field: --field path=NAME',
+        `--path needs the path of requests, but no request of ${path} has one`,
+        'set its field: --field path=NAME',
         exitCodes.usage,
       )
     const closed = [...open].filter(([fromS]) => fromS < until).sort(([a], [b]) => a - b)
@@ -241,7 +237,7 @@ function warnOfUnit(format: LogFormat, latencies: readonly number[]): string[] {
   if (medianMs >= minMedianMs && medianMs <= maxMedianMs) return warnings
   return [
     ...warnings,
-    `warning: half of the requests take ${Number(medianMs.toPrecision(3))} ms or less where ${field} is in ${unit}; is it another unit? --field latency=${field}:UNIT names it`,
+    `warning: half of the requests take ${Number(medianMs.toPrecision(3))} ms or less if ${field} is in ${unit}; if it has another unit, set --field latency=${field}:UNIT`,
   ]
 }
 
@@ -251,7 +247,7 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
   return [
     ...(unread > 0
       ? [
-          `${unread} of ${lines} lines of ${path} are no requests of that format, e.g. ${uncounted.unreadExample.slice(0, 120)}`,
+          `${unread} of ${lines} lines of ${path} are not requests of that format, e.g. ${uncounted.unreadExample.slice(0, 120)}`,
         ]
       : []),
     ...(otherPaths > 0
@@ -262,17 +258,19 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
     ...(withoutPath > 0 ? [`${withoutPath} of the requests have no path and are left out`] : []),
     ...(withoutStatus > 0
       ? [
-          `${withoutStatus} of the requests have no status: how many failed is not known (--field status=NAME names its field)`,
+          `${withoutStatus} of the requests have no status, so failures are unknown (set its field with --field status=NAME)`,
         ]
       : []),
-    ...(localTimes > 0 ? [`times without a zone are read as those of this machine (${zone})`] : []),
+    ...(localTimes > 0
+      ? [`times without a zone are read in the zone of this machine (${zone})`]
+      : []),
   ]
 }
 
 const unreadable = (path: string, format: LogFormat, line: string): UserError =>
   new UserError(
     `${path} has no line of ${describeFormat(format)}: ${line.slice(0, 200)}`,
-    'if its format changed, --reset recognises it anew; --field latency=NAME:UNIT names its fields (docs/watch.md)',
+    'if its format changed, add --reset to recognise it again, or set its fields with --field latency=NAME:UNIT (docs/how-to/watch-production.md)',
     exitCodes.usage,
   )
 
@@ -286,7 +284,7 @@ const placeOf = (value: unknown): Place | undefined => {
 const fileAt = (path: string): Stats | undefined => {
   const about = statSync(path, { throwIfNoEntry: false })
   if (about !== undefined && !about.isFile())
-    throw new UserError(`${path} is no file`, 'name the access log with --log', exitCodes.usage)
+    throw new UserError(`${path} is not a file`, 'set the access log with --log', exitCodes.usage)
   return about
 }
 

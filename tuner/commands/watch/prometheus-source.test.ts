@@ -123,16 +123,16 @@ describe.skipIf(!prometheusInstalled)('Prometheus', () => {
       return stderr
     }
     expect(await refused('rate=predictor_request_seconds_bucket')).toMatch(
-      /gives \d+ series, and one is asked for.*\n.*--query 'rate=sum/,
+      /returns \d+ series instead of one.*\n.*--query 'rate=sum/,
     )
     expect(await refused('rate=sum(')).toMatch(
-      /Prometheus refuses --query rate=sum\(: .*parse error/,
+      /Prometheus rejects --query rate=sum\(: .*parse error/,
     )
   })
 
   test('where it has nothing the watch says of what', async () => {
     const { code, stderr } = await look('--name', 'none', '--selector', 'job="none"')
-    expect(stderr).toContain('Prometheus has nothing of: rate, latency')
+    expect(stderr).toContain('Prometheus has no data for rate, latency')
     expect(code).toBe(1)
   })
 })
@@ -186,7 +186,7 @@ test('a figure that is never a number is named as missing where there were reque
     [5, undefined],
     [5, undefined],
   ])
-  expect(silent.notes).toEqual([expect.stringContaining('Prometheus has nothing of: latency')])
+  expect(silent.notes).toEqual([expect.stringContaining('Prometheus has no data for latency')])
   expect(await readFrom({ r: series(0, 0), l: series('NaN', 'NaN') })).toMatchObject({
     notes: [],
     silent: false,
@@ -215,13 +215,13 @@ test('more windows than Prometheus gives points of a series are asked for in par
 
 test('per cent where a share is asked for, and figures below 0, are refused', async () => {
   await expect(readFrom({ r: series(5, -5), l: series(7, 7) })).rejects.toThrow(
-    'the query of rate gives -5, and a number from 0 on is asked for: r',
+    'the query for rate returns -5 instead of a number of at least 0: r',
   )
   await expect(
     readFrom({ r: series(5, 5), l: series(7, 7), g: series(0.5, 87) }, { gpu: 'g' }),
   ).rejects.toMatchObject({
-    message: 'the query of gpu gives 87, and a share from 0 to 1 is asked for: g',
-    hint: "of per cent: --query 'gpu=(...) / 100'",
+    message: 'the query for gpu returns 87 instead of a share from 0 to 1: g',
+    hint: "for percentages, divide: --query 'gpu=(...) / 100'",
   })
 })
 
@@ -229,7 +229,7 @@ test('windows that are over without a word of them are silent, and series withou
   expect(await readFrom({ r: [], l: [] })).toMatchObject({
     windows: [],
     silent: true,
-    notes: [expect.stringContaining('nothing of: rate, latency')],
+    notes: [expect.stringContaining('no data for rate, latency')],
   })
   for (const odd of [[null], [{ metric: {} }], [{ values: [null] }], [{ histograms: [] }]])
     await expect(readFrom({ r: odd, l: [] })).rejects.toThrow(
@@ -264,6 +264,6 @@ test('what is no Prometheus, and one that asks who comes', async () => {
     message: expect.stringContaining('status 401'),
     hint: expect.stringContaining('TUNE_PROMETHEUS_TOKEN'),
   })
-  await expect(read('secret')).rejects.toThrow('is no JSON')
+  await expect(read('secret')).rejects.toThrow('is not JSON')
   server.close()
 })

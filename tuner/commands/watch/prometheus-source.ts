@@ -109,8 +109,8 @@ export class PrometheusSource implements Source {
     }))
     if (name !== 'version' && series.length > 1)
       throw new UserError(
-        `the query of ${name} gives ${series.length} series, and one is asked for: ${filled}`,
-        `put sum(...), avg(...) or max(...) around it: --query '${name}=sum(...)'`,
+        `the query for ${name} returns ${series.length} series instead of one: ${filled}`,
+        `wrap it in sum(...), avg(...) or max(...): --query '${name}=sum(...)'`,
         exitCodes.usage,
       )
     const odd =
@@ -119,9 +119,9 @@ export class PrometheusSource implements Source {
         : series.flatMap(({ values }) => [...values.values()]).find((value) => !isOf(name, value))
     if (odd !== undefined)
       throw new UserError(
-        `the query of ${name} gives ${odd}, and ${isShare(name) ? 'a share from 0 to 1' : 'a number from 0 on'} is asked for: ${filled}`,
+        `the query for ${name} returns ${odd} instead of ${isShare(name) ? 'a share from 0 to 1' : 'a number of at least 0'}: ${filled}`,
         isShare(name)
-          ? `of per cent: --query '${name}=(...) / 100'`
+          ? `for percentages, divide: --query '${name}=(...) / 100'`
           : `write a query of your own: --query '${name}=...'`,
         exitCodes.usage,
       )
@@ -151,7 +151,7 @@ function silent(
   return empty.length === 0
     ? []
     : [
-        `Prometheus has nothing of: ${empty.join(', ')} (--query NAME=..., --selector, --server change what is asked)`,
+        `Prometheus has no data for ${empty.join(', ')}: change the query with --query NAME=..., --selector or --server`,
       ]
 }
 
@@ -180,8 +180,8 @@ async function answerOf(
     if (answer.ok || answer.status === 400 || answer.status === 422) return text
     const hint =
       answer.status === 401 || answer.status === 403
-        ? 'give a bearer token in TUNE_PROMETHEUS_TOKEN'
-        : 'is it the address of Prometheus itself?'
+        ? 'set a bearer token in TUNE_PROMETHEUS_TOKEN'
+        : 'check that this is the address of Prometheus itself'
     throw new UserError(`Prometheus at ${where} answered with status ${answer.status}`, hint)
   } catch (error) {
     signal.throwIfAborted()
@@ -192,7 +192,7 @@ async function answerOf(
         ? error.message
         : causeOf(error)
     throw new UserError(
-      `Prometheus at ${where} cannot be asked: ${why}`,
+      `cannot query Prometheus at ${where}: ${why}`,
       'check --prometheus, e.g. http://prometheus.monitoring:9090',
     )
   }
@@ -210,8 +210,8 @@ const causeOf = (error: unknown): string => {
 function seriesOf(text: string, what: string): Series[] {
   const refused = (why: string) =>
     new UserError(
-      `Prometheus refuses ${what}: ${why}`,
-      'docs/watch.md has the default queries',
+      `Prometheus rejects ${what}: ${why}`,
+      'replace the query with --query NAME=PROMQL (docs/how-to/watch-production.md)',
       exitCodes.usage,
     )
   let answer: {
@@ -223,14 +223,14 @@ function seriesOf(text: string, what: string): Series[] {
     answer = (jsonFrom(text) ?? {}) as typeof answer
   } catch {
     throw new UserError(
-      `what answers ${what} is no JSON`,
-      'is it the address of Prometheus itself?',
+      `the answer to ${what} is not JSON`,
+      'check that this is the address of Prometheus itself',
     )
   }
-  if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason is given'))
+  if (answer.status !== 'success') throw refused(String(answer.error ?? 'no reason'))
   const { resultType, result } = answer.data ?? {}
   if (resultType !== 'matrix' || !Array.isArray(result))
-    throw refused(`its answer is a ${String(resultType)}, no matrix`)
+    throw refused(`its answer is a ${String(resultType)}, not a matrix`)
   return result.map((series: { metric?: Record<string, string>; values?: unknown } | null) => {
     const pairs = Array.isArray(series?.values) ? (series.values as unknown[]) : []
     if (!Array.isArray(series?.values) || !pairs.every(Array.isArray))

@@ -11,66 +11,78 @@ export function registerWatch(program: Command): void {
   program
     .command('watch')
     .description(
-      'compare production (Prometheus or an access log) with the recommendation, and report when it no longer holds',
+      'compare production (Prometheus or an access log) with the recommendation, and report when it is no longer valid',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(
       '--prometheus <url>',
-      'Prometheus, e.g. http://prometheus:9090; a bearer token is read from TUNE_PROMETHEUS_TOKEN',
+      'URL of Prometheus, e.g. http://prometheus:9090; TUNE_PROMETHEUS_TOKEN sets a bearer token',
     )
-    .option(
-      '--log <file>',
-      'an access log in place of it: it is followed as it grows and is rotated',
-    )
+    .option('--log <file>', 'access log to follow instead of Prometheus, across rotations')
     .option(
       '--server <name>',
-      `whose metrics are asked for: ${tellingServers.join(' | ')} (default: the one that was measured)`,
+      `server whose metrics are queried: ${tellingServers.join(' | ')} (default: the measured one)`,
     )
-    .option('--selector <labels>', `labels of the series, e.g. 'namespace="shop",job="bert"'`, '')
+    .option(
+      '--selector <labels>',
+      `labels that select the series, e.g. 'namespace="shop",job="bert"'`,
+      '',
+    )
     .option(
       '--query <name=promql>',
-      `a query of your own for ${figureNames.join(', ')}; may hold $window, $selector, $percentile`,
+      `your own query for ${figureNames.join(', ')}; may contain $window, $selector, $percentile; repeatable`,
       severalTimes,
       [],
     )
-    .option('--log-format <name>', `${logShapes.join(' | ')} (default: by its first lines)`)
+    .option(
+      '--log-format <name>',
+      `format of the log: ${logShapes.join(' | ')} (default: detected from its first lines)`,
+    )
     .option(
       '--field <name=field>',
       'field of a log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
       severalTimes,
       [],
     )
-    .option('--path <prefix>', 'of a log: only requests whose path begins so', severalTimes, [])
-    .option('--version-label <name>', "label or JSON field that has the model's version")
-    .option('--replicas <n>', 'deployed replicas, where the metrics do not say (a log never does)')
-    .option('--trial <n>', 'the configuration that is deployed (default: the recommended one)')
-    .option('--window <time>', 'production is looked at in windows of this length', '5m')
-    .option('--since <time>', 'how far back the first look at Prometheus goes', '1h')
-    .option('--tolerance <share>', 'slower by less is no drift', '7%')
     .option(
-      '--quiet-days <n>',
-      'a server that has not changed is called slow once in so many days on average, or more rarely',
-      '365',
+      '--path <prefix>',
+      'with --log: only requests whose path starts with this prefix; repeatable',
+      severalTimes,
+      [],
     )
+    .option('--version-label <name>', 'label or JSON field with the version of the model')
+    .option(
+      '--replicas <n>',
+      'deployed replicas, if the metrics do not report them (required with --log)',
+    )
+    .option('--trial <n>', 'trial of the deployed configuration (default: the recommended one)')
+    .option('--window <time>', 'length of the windows in which production is evaluated', '5m')
+    .option('--since <time>', 'how far back the first query of Prometheus goes', '1h')
+    .option('--tolerance <share>', 'slowdown that does not count as drift', '7%')
+    .option('--false-alarm-days <n>', 'mean days between false drift alarms, at least', '365')
     .option(
       '--detour <time>',
-      'what the way to the server adds where it is observed, and trials did not have',
+      'latency that the ingress path adds to the observed latencies, but did not add in the trials',
     )
     .option('--prices <file>', "today's price book (default: the experiment's)")
     .option(
       '--headroom <share>',
-      "share of the capacity kept free when replicas are counted (default: the experiment's)",
+      "share of the capacity kept free when sizing replicas (default: the experiment's)",
     )
-    .option('--min-gain <share>', 'another configuration must cost so much less', '5%')
-    .option('--out <folder>', 'write the new spec there when one is proposed')
+    .option(
+      '--min-gain <share>',
+      'propose another configuration only if it costs at least this much less',
+      '5%',
+    )
+    .option('--out <folder>', 'folder for the new spec, if one is proposed')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option(
       '--name <name>',
-      'under which what was seen is kept in the store (default: the experiment)',
+      'name under which the store saves the observations (default: the experiment)',
     )
-    .option('--reset', 'forget what was seen under that name')
-    .option('--once', 'one look, then end with an exit code: for a CronJob')
-    .option('--json', 'print a line of JSON for each look')
+    .option('--reset', 'discard the observations saved under that name')
+    .option('--once', 'evaluate once, then exit with an exit code, for a CronJob')
+    .option('--json', 'print a line of JSON per evaluation')
     .addOption(storeOption())
     .addHelpText(
       'after',

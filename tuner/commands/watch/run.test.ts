@@ -101,7 +101,7 @@ test('an SLO that is broken now is 3, and a new version 5 with the command that 
   writeFileSync(path('slow.log'), slow.join(''))
   expect(await look('--log', 'slow.log', '--name', 'slow')).toMatchObject({
     code: 3,
-    stdout: expect.stringMatching(/SLO IS BROKEN NOW: p99 80 ms/),
+    stdout: expect.stringMatching(/SLO VIOLATED NOW: p99 80 ms/),
   })
   const half = all.slice(0, 2000).map((one, i) => line(one, { model: i < 1000 ? '1' : '2' }))
   writeFileSync(path('versions.log'), half.join(''))
@@ -170,7 +170,7 @@ test('a Prometheus that falls silent is no word that the recommendation holds', 
     expect(await asked()).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /nothing of: rate, latency(.|\n)*nothing of production was seen since .*: whether it serves is not known/,
+        /no data for rate, latency(.|\n)*no production data since .*: it is unknown whether the service still runs/,
       ),
     })
   } finally {
@@ -201,22 +201,22 @@ test('prices that have moved since are told', async () => {
 test('what is deployed is watched on, whatever is recommended meanwhile, until the flag says otherwise', async () => {
   writeFileSync(path('kept.log'), between(0, 3).join(''))
   const kept = await look('--log', 'kept.log', '--name', 'kept', '--trial', '2')
-  expect(kept.stderr).toMatch(/kept: trial 2.*\nrecommended is trial 1/)
+  expect(kept.stderr).toMatch(/kept: trial 2.*\nthe recommendation is trial 1/)
   expect((await look('--log', 'kept.log', '--name', 'kept')).stderr).toMatch(/kept: trial 2/)
   const changed = await look('--log', 'kept.log', '--name', 'kept', '--trial', '1', '--json')
-  expect(changed.stderr).toMatch(/until now trial 2 was watched: this begins anew/)
+  expect(changed.stderr).toMatch(/the watch starts again: it watched trial 2 until now/)
   expect(JSON.parse(changed.stdout)).toMatchObject({ trial: 1, windows: 6 })
 })
 
 test('what is wrong is told before anything is read', async () => {
   const wrong: readonly (readonly [readonly string[], RegExp])[] = [
-    [[], /one source is needed/],
-    [['--log', 'a.log', '--prometheus', 'http://x'], /one source is needed/],
-    [['--log', 'none.log'], /there is no log none.log/],
+    [[], /tune watch needs exactly one source/],
+    [['--log', 'a.log', '--prometheus', 'http://x'], /tune watch needs exactly one source/],
+    [['--log', 'none.log'], /no log at none.log/],
     [['--log', 'a.log', '--window', '7h'], /10 s to 30 min/],
-    [['--log', 'a.log', '--window', '10m'], /was watched in windows of 1800 s/],
+    [['--log', 'a.log', '--window', '10m'], /uses windows of 1800 s/],
     [['--log', 'a.log', '--trial', '99'], /no trial 99/],
-    [['--prometheus', 'prometheus:9090'], /is no address/],
+    [['--prometheus', 'prometheus:9090'], /is not a URL/],
     [['--prometheus', 'http://me:secret@x:9090'], /^(?!.*secret).*holds a password/s],
     [['--prometheus', 'http://127.0.0.1:1', '--query', 'speed=1'], /--query/],
     [['--prometheus', 'http://127.0.0.1:1', '--server', 'apache'], /--server/],
@@ -228,7 +228,7 @@ test('what is wrong is told before anything is read', async () => {
   }
   expect(await look('--prometheus', 'http://127.0.0.1:1', '--name', 'away')).toMatchObject({
     code: 1,
-    stderr: expect.stringContaining('cannot be asked'),
+    stderr: expect.stringContaining('cannot query Prometheus'),
   })
 })
 

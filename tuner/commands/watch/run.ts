@@ -38,7 +38,7 @@ export async function watch(id: string | undefined, flags: WatchFlags): Promise<
   const windowS = parseDurationMs(flags.window) / 1000
   if (windowS < 10 || windowS > 1800 || windowS % 1 !== 0)
     throw new UserError(
-      `--window ${flags.window}: windows are of 10 s to 30 min, in whole seconds`,
+      `--window ${flags.window}: a window must have 10 s to 30 min, in whole seconds`,
       'the default is 5m',
       exitCodes.usage,
     )
@@ -136,10 +136,12 @@ const introduction = (
   [
     `${name}: trial ${trial}, ${label}\n`,
     ...(before !== undefined && before !== trial
-      ? [`until now trial ${before} was watched: this begins anew\n`]
+      ? [`the watch starts again: it watched trial ${before} until now\n`]
       : []),
     ...(recommended !== undefined && recommended !== trial
-      ? [`recommended is trial ${recommended}: give --trial ${recommended} once it is deployed\n`]
+      ? [
+          `the recommendation is trial ${recommended}: add --trial ${recommended} once it is deployed\n`,
+        ]
       : []),
   ].join('')
 
@@ -199,7 +201,7 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
         replicas,
         peakRps,
         drift,
-        falseAlarmDays: deployed.drift.quietDays,
+        falseAlarmDays: deployed.drift.falseAlarmDays,
       },
       ...{
         findings: findings.map((finding) => ({ ...finding, text: findingText(finding, deployed) })),
@@ -231,7 +233,7 @@ function commandOf(
   if (!proposal.newModel)
     return `tune resume ${record.id} --max-trials ${trials.length + 10} --db ${db}`
   return out === undefined
-    ? 'give --out FOLDER: the experiment is written there, to be run again on the new version'
+    ? 'add --out FOLDER to write the experiment there, then run it on the new version'
     : `tune -f ${out}/experiment.yaml --db ${db}`
 }
 
@@ -239,12 +241,12 @@ function commandOf(
 function codeOf({ state, findings }: Watching, silent: boolean): number {
   if (state.windows === 0)
     throw new UserError(
-      'nothing of production was seen: there is no whole window yet',
-      'see the notes above, or look again later',
+      'no production data yet: no window is complete',
+      'see the notes above, or try again later',
     )
   if (silent)
     throw new UserError(
-      `nothing of production was seen since ${new Date(state.untilS! * 1000).toISOString()}: whether it serves is not known`,
+      `no production data since ${new Date(state.untilS! * 1000).toISOString()}: it is unknown whether the service still runs`,
       'see the notes above',
     )
   if (findings.some(({ kind }) => kind === 'slo')) return exitCodes.sloUnmet

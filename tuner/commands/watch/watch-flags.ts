@@ -15,7 +15,7 @@ export interface WatchFlags {
   readonly window: string
   readonly since: string
   readonly tolerance: string
-  readonly quietDays: string
+  readonly falseAlarmDays: string
   readonly detour?: string
   readonly prices?: string
   readonly headroom?: string

@@ -32,7 +32,7 @@ export function deployedOf(
   const { slo } = experiment
   if (resolveLimits(slo).length > 1 || slo.classes !== undefined)
     throw new UserError(
-      `tune watch follows one latency, and ${sloText(slo)} bounds several`,
+      `tune watch follows one latency, but ${sloText(slo)} limits several`,
       'watch an experiment with a single limit',
       exitCodes.usage,
     )
@@ -54,7 +54,7 @@ export function deployedOf(
         : `has no trial ${trial} that serves within its SLO under load`
     const hint =
       known.length > 0
-        ? `those that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}`
+        ? `trials that do: ${known.map(({ candidate }) => candidate.trial).join(', ')}`
         : `to see why: tune show ${record.id}`
     throw new UserError(`experiment ${record.id} ${what}`, hint, exitCodes.usage)
   }
@@ -80,7 +80,10 @@ export function deployedOf(
       today: candidate.pricePerHour,
     },
     ...(candidate.bundles && { bundles: candidate.bundles }),
-    drift: { tolerance: parseShare(flags.tolerance), quietDays: parseCount(flags.quietDays, 1) },
+    drift: {
+      tolerance: parseShare(flags.tolerance),
+      falseAlarmDays: parseCount(flags.falseAlarmDays, 1),
+    },
     detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
   }
 }

@@ -20,7 +20,7 @@ const expand: Expand = ({ name, text }) => {
   if (name === 'PORT') return '${port}'
   if (text.startsWith('${')) return text
   throw new ShellError(
-    `the command uses the variable $${name}, and no shell runs it`,
-    `write its value, or run a shell: [sh, -c, 'exec ... $${name}']`,
+    `the command uses the variable $${name}, but tune runs it without a shell`,
+    `write its value, or run the command in a shell: [sh, -c, 'exec ... $${name}']`,
   )
 }

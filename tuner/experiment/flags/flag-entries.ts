@@ -109,7 +109,7 @@ export function gatherFlag(
       problems.push({
         where: long,
         what: flag.gather === 'headers' ? noHeader(text) : `'${text}' is not name=value`,
-        hint: `for example ${long} ${example}`,
+        hint: `write, for example, ${long} ${example}`,
       })
   }
 }

@@ -157,7 +157,7 @@ test('headers are flags: each its own entry, and one that is none is named witho
   expect(problems).toEqual([
     expect.objectContaining({
       where: '--header',
-      what: "'no header' is no header: write 'Name: value'",
+      what: "'no header' is not a header: write 'Name: value'",
     }),
   ])
 })
@@ -219,8 +219,8 @@ test('a command is described by flags as by a file', () => {
 })
 
 test.each([
-  ['--env', 'A', "'A' is not name=value", 'for example --env OMP_NUM_THREADS=1'],
-  ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'for example --pin cpuCores=2'],
+  ['--env', 'A', "'A' is not name=value", 'write, for example, --env OMP_NUM_THREADS=1'],
+  ['--pin', 'env:a=1', "'env:a=1' is not name=value", 'write, for example, --pin cpuCores=2'],
 ])('%s %s is refused with an example', (flag, text, what, hint) => {
   expect(flagsToLayer(parse(flag, text), '/').problems).toEqual([{ where: flag, what, hint }])
 })

@@ -38,7 +38,7 @@ export function parseShorthand(input: string | number): Values {
       range[4]?.toLowerCase(),
       Number(range[5]),
     )
-  if (input.includes('..')) throw new UnitError(`'${input}' is no range`, rangeHint)
+  if (input.includes('..')) throw new UnitError(`'${input}' is not a range`, rangeHint)
   const values = input
     .split(',')
     .map((value) => value.trim())
@@ -56,7 +56,7 @@ function readRange(
   word: string | undefined,
   by: number,
 ): Values {
-  if (min > max) throw new UnitError(`'${input}' runs backwards`, `write ${max}..${min}`)
+  if (min > max) throw new UnitError(`'${input}' is in descending order`, `write ${max}..${min}`)
   if (word === 'step' && !(by > 0))
     throw new UnitError(`the step of '${input}' must be more than 0`, rangeHint)
   if ((word === 'x' || word === '*') && !(by > 1))

@@ -50,5 +50,5 @@ function parseArrivals(
   if (kind === 'on-off' && on && off && more.length === 0)
     return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
   if (kind === 'trace' && rest !== '') return { kind, ...parseTraceName(rest) }
-  throw new UnitError(`'${input}' is no arrival pattern`, hint)
+  throw new UnitError(`'${input}' is not an arrival pattern`, hint)
 }

@@ -29,20 +29,20 @@ import { classSlo, slo } from './slo-schema.ts'
 import { warmUp } from './warm-up-schema.ts'
 
 const modelKeys = z.strictObject({
-  name: text('a name').optional().describe('the name it is served under, e.g. bert'),
+  name: text('a name').optional().describe('name under which the model is served, e.g. bert'),
   architecture: text('an architecture')
     .optional()
     .describe(
-      'architecture of the built-in predictor and the device model, or a file of its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
+      'architecture for the built-in predictor and the device model, or a file with its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
     ),
   path: text('a path')
     .optional()
     .describe(
-      'your own model: a folder or file, relative to this file; default: the architecture with seeded weights',
+      'your own model: a folder or file, relative to this file; default: the architecture with random weights',
     ),
   version: quantity(String, 'a version')
     .optional()
-    .describe('version folder to serve, default the latest'),
+    .describe('version folder to serve; default: the latest'),
 })
 type ModelEntry = z.output<typeof modelKeys>
 const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
@@ -68,7 +68,7 @@ const scalar = z.union([z.number(), z.string()], { error: 'expected a number or 
 const parameterKeys = z.strictObject({
   kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind')
     .optional()
-    .describe('default: what the values look like'),
+    .describe('type of the parameter; default: derived from the values'),
   values: z
     .union(
       [
@@ -81,41 +81,43 @@ const parameterKeys = z.strictObject({
       { error: 'expected values such as [1, 2, 4] or 1..32' },
     )
     .optional()
-    .describe('a list or a short form, e.g. [1, 2, 4] or 1..32'),
-  min: scalar.optional().describe('least value of a range'),
-  max: scalar.optional().describe('greatest value of a range'),
+    .describe('values as a list or in short form, e.g. [1, 2, 4] or 1..32'),
+  min: scalar.optional().describe('minimum of a range'),
+  max: scalar.optional().describe('maximum of a range'),
   step: z
     .number({ error: 'expected a number' })
     .positive({ error: 'must be more than 0' })
     .optional()
-    .describe('distance of two values of a range, default 1 for int'),
+    .describe('step between values of a range; default: 1 for int'),
   factor: z
     .number({ error: 'expected a number' })
     .gt(1, { error: 'must be more than 1' })
     .optional()
-    .describe('ratio of two values, e.g. 2 for powers of two'),
+    .describe('factor between values, e.g. 2 for powers of two'),
   scale: choice(['linear', 'log'], 'a scale')
     .optional()
-    .describe('how far apart values are for the search'),
+    .describe('scale on which the search measures distances between values'),
   category: choice(categoryNames, 'a category')
     .optional()
     .describe('how the value reaches the predictor'),
   when: text('a condition')
     .optional()
-    .describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
+    .describe("condition under which the parameter applies, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
-    .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
+    .describe(
+      'known effect on the rate: a higher value never lowers it (up) or never raises it (down)',
+    ),
   concurrency: z
     .boolean({ error: 'expected true or false' })
     .optional()
     .describe(
-      'how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it',
+      'whether the parameter sets how many requests are served concurrently (a batch size, a number of processes), so that rate and latency rise with it',
     ),
   features: z
     .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
     .optional()
-    .describe('categorical: known numbers that place the values, e.g. [ln bandwidth, ln FLOP/s]'),
+    .describe('categorical: numeric features of each value, e.g. [ln bandwidth, ln FLOP/s]'),
 })
 
 /** A parameter as written: `values`, or a range, and what else is said of it. */
@@ -142,70 +144,76 @@ const parameter = z.union(
 )
 
 const promptClass = z.strictObject({
-  share: share.describe('of all requests, e.g. 70%'),
+  share: share.describe('share of all requests, e.g. 70%'),
   inputTokens: quantity(parseLengths, 'a length in tokens'),
   outputTokens: quantity(parseLengths, 'a length in tokens'),
   slo: classSlo
     .optional()
-    .describe('limits of its own, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
+    .describe('limits of this class, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
 })
 
 const payloadKeys = z.strictObject({
   file: text('a path')
     .optional()
     .describe(
-      'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
+      'JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
     ),
-  count: count(1, 'how many different bodies')
+  count: count(1, 'a number of request bodies')
     .optional()
     .describe(
-      'how many different bodies are made, default 64; of a file of texts as many as it takes',
+      'number of different request bodies; default: 64, or for a file of texts, as many as it yields',
     ),
   items: quantity(parseItems, 'a number of items')
     .optional()
     .describe(
-      "items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says",
+      "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as in the trace",
     ),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+    .describe(
+      'openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
+    ),
   outputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: likewise, default lognormal:160,0.7'),
+    .describe('openai: length of an answer, in the same forms; default: lognormal:160,0.7'),
   classes: z
     .record(text('a name'), promptClass, {
       error: 'expected name: {share, inputTokens, outputTokens, slo} pairs',
     })
     .optional()
     .describe(
-      'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each must keep the percentile of `slo` by itself',
+      'openai: a mix of request classes, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each class must meet the percentile of `slo`',
     ),
   sharedPrefixTokens: count(0, 'tokens')
     .optional()
-    .describe('openai: tokens that prompts begin with in common, default 0'),
+    .describe('openai: length of a prefix that prompts share, in tokens; default: 0'),
   prefixes: count(1, 'prefixes')
     .optional()
-    .describe('openai: how many different such beginnings, default 1'),
+    .describe('openai: number of different shared prefixes; default: 1'),
   turns: quantity(parseLengths, 'a number of turns')
     .optional()
     .describe(
-      'openai: turns of a conversation, 4 or 1..6: each prompt is all that was said before and inputTokens more; default: none',
+      'openai: turns per conversation, such as 4 or 1..6; each prompt is the conversation so far plus inputTokens; default: no conversations',
     ),
   conversations: count(1, 'conversations')
     .optional()
-    .describe('openai: how many take turns, default 32: so many requests are between two of one'),
+    .describe(
+      'openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32',
+    ),
   lengths: text('a path')
     .optional()
     .describe(
-      "openai: recorded lengths, a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens) or Mooncake's JSON Lines, relative to this file",
+      'openai: file of recorded lengths, relative to this file: a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), or Mooncake JSON Lines',
     ),
   tokenizer: text('a path')
     .optional()
-    .describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
+    .describe(
+      'openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token',
+    ),
   ignoreEos: z
     .boolean({ error: 'expected true or false' })
     .optional()
-    .describe('openai: answers of the drawn length, default true'),
+    .describe('openai: force answers to the sampled length; default: true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
 const payload = z.union(
@@ -218,16 +226,16 @@ const payload = z.union(
 const variant = z.strictObject({
   quality: z
     .number({ error: 'expected a number' })
-    .describe('how good its answers are, as you measured it: accuracy, F1, ...; more is better'),
+    .describe('quality of the answers, as you measured it: accuracy, F1, ...; higher is better'),
   model: text('an architecture')
     .optional()
-    .describe("architecture, where it is another than the model's, e.g. distilbert"),
-  path: text('a path').optional().describe('a model of your own, relative to this file'),
+    .describe("architecture, if it differs from the model's, e.g. distilbert"),
+  path: text('a path').optional().describe('path of your own model, relative to this file'),
   values: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
     .describe(
-      'parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win',
+      'parameters of the variant, e.g. {precision: int8, sequenceLength: 64}; tuned values override them',
     ),
 })
 
@@ -236,45 +244,47 @@ export const experimentFileSchema = z.strictObject({
   model: model
     .optional()
     .describe(
-      'what is served: bert, resnet50, ..., a path of your own, a config.json, or {name, architecture, path, version}',
+      'model to serve: bert, resnet50, ..., the path of your own model, a config.json, or {name, architecture, path, version}',
     ),
   slo: slo
     .optional()
     .describe(
-      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; of a language model also several: {ttft: 200ms, tpot: 30ms}',
+      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; for a language model also several limits: {ttft: 200ms, tpot: 30ms}',
     ),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
     .describe(
-      `what is best among configurations that keep the SLO; default ${defaultObjectiveKind.withDemand} with a demand, else ${defaultObjectiveKind.plain}`,
+      `what to optimise among configurations that meet the SLO; default: ${defaultObjectiveKind.withDemand} with a demand, else ${defaultObjectiveKind.plain}`,
     ),
   objectiveMetric: text('the name of a metric')
     .optional()
     .describe(
-      `what the objectives ${listKindsRequiring('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
+      `metric for the objectives ${listKindsRequiring('metric').join(' and ')}: one of \`metrics\`, with its labels if several have the same name; default: the only one`,
     ),
   demand: rate.optional().describe('requests per second that the replicas must serve together'),
   headroom: share
     .optional()
-    .describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
+    .describe(`share of the capacity kept free for peaks; default: ${defaults.headroom}`),
   maxPricePerHour: money
     .optional()
     .describe(
-      `bound for the objectives ${listKindsRequiring('price bound').join(' and ')}, $ per hour of one replica`,
+      `price bound for the objectives ${listKindsRequiring('price bound').join(' and ')}, $ per hour of one replica`,
     ),
   maxJoulesPerRequest: z.coerce
     .number({ error: 'expected a number' })
     .positive({ error: 'must be more than 0' })
     .optional()
     .describe(
-      'most energy of a request, J, of what tells its power (nvidia-smi, RAPL); over it, and where nothing tells it, a configuration is infeasible',
+      'maximum energy per request in J, from the reported power (nvidia-smi, RAPL); a configuration above it, or without reported power, is infeasible',
     ),
   backend: choice(backends, 'a backend')
     .optional()
-    .describe(`where trials run, default ${defaults.backend}`),
+    .describe(`where trials run; default: ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()
-    .describe(`auto: GPUs that are there, else emulated ones; default ${defaults.devices}`),
+    .describe(
+      `devices of the trials; auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`,
+    ),
   space: z
     .record(z.string(), parameter, { error: 'expected name: values pairs' })
     .optional()
@@ -284,36 +294,36 @@ export const experimentFileSchema = z.strictObject({
       error: 'expected a list of conditions',
     })
     .optional()
-    .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
+    .describe("conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'"),
   pin: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
-    .describe('parameters held at one value, e.g. cpuCores: 2'),
+    .describe('parameters fixed at one value, e.g. cpuCores: 2'),
   variants: z
     .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
     .optional()
     .describe(
-      "models to choose from, name → {quality, model, path, values}; the parameter 'variant' is tuned over them, the first is the baseline",
+      "model variants to choose from, name → {quality, model, path, values}; tune adds the parameter 'variant', and the first is the baseline",
     ),
   minQuality: z.coerce
     .number({ error: 'expected a number' })
     .optional()
-    .describe('variants of less quality are not tried'),
+    .describe('minimum quality of the variants to try'),
   predictor: predictor
     .optional()
-    .describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
+    .describe('server of the model: builtin, {command: ...} or {url: ...}; default: builtin'),
   kubernetes: z
     .strictObject({
       namespace: text('a namespace')
         .optional()
-        .describe('where trials run, default that of the current context'),
+        .describe('namespace of the trials; default: that of the current context'),
       pod: z
         .record(z.string(), z.unknown(), {
           error: 'expected a pod template with metadata and spec',
         })
         .optional()
         .describe(
-          'pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is. Without an image: laid over the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
+          'pod template (metadata, spec) of your own server; tune sets the tuned values in its container and changes nothing else. Without an image: overlay for the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
         ),
       job: z
         .record(z.string(), z.unknown(), {
@@ -321,185 +331,191 @@ export const experimentFileSchema = z.strictObject({
         })
         .optional()
         .describe(
-          'laid over the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
+          'overlay for the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
         ),
       container: text('a name')
         .optional()
-        .describe('container of the pod that is tuned, default its only one'),
+        .describe('container of the pod to tune; default: the only one'),
       port: count(1, 'a port')
         .optional()
-        .describe('port it serves on, default the first of the container'),
+        .describe('port of the server; default: the first port of the container'),
       image: text('an image')
         .optional()
         .describe(
-          'image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor',
+          'image with `tune` as its entry point, for the built-in predictor and the load generator',
         ),
       loadFrom: z
         .enum(loadOrigins)
         .optional()
         .describe(
-          'cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses',
+          'origin of the load; cluster: a Job in the cluster; port-forward: this machine, through the API server; here: this machine, to the pod addresses',
         ),
       through: z
         .enum(['pod', 'service'], { error: 'expected pod or service' })
         .optional()
-        .describe("where load goes: the pod's address (default), or a Service of each trial"),
+        .describe('target of the load: the address of the pod (default), or one Service per trial'),
       scaleUpTimeout: duration
         .optional()
         .describe(
-          'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
+          'how long an unschedulable pod waits for a node, regardless of the autoscaler; default: 10m while the autoscaler reports that it adds a node',
         ),
       gpuScheme: z
         .enum(gpuSchemes)
         .optional()
-        .describe('how GPUs are asked for, default: as the nodes that have them are set up'),
+        .describe('how pods request GPUs; default: derived from the setup of the nodes'),
       dra: z
         .strictObject({
           deviceClass: text('a DeviceClass')
             .optional()
-            .describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
+            .describe(
+              'DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices',
+            ),
           sharing: z
             .enum(draSharings)
             .optional()
             .describe(
-              'how a part of a GPU is asked for, default capacity where the driver offers it, else mps',
+              'how pods request a share of a GPU; default: capacity if the driver supports it, else mps',
             ),
         })
         .optional()
-        .describe('GPUs by dynamic resource allocation (gpuScheme dra)'),
+        .describe('settings of dynamic resource allocation (gpuScheme dra)'),
     })
     .optional()
-    .describe('backend kubernetes: where and from what'),
+    .describe('settings of backend kubernetes'),
   load: z
     .strictObject({
       arrivals: arrivals
         .optional()
         .describe(
-          `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`,
+          `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default: ${defaults.arrivals}`,
         ),
       payload: payload
         .optional()
         .describe(
-          'request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated',
+          'request bodies: generated, a file, a folder of images, or {file, count, items}; default: generated',
         ),
       timeout: duration
         .optional()
-        .describe('deadline of one request; default 10 times the SLO, at least 2s'),
+        .describe('timeout of one request; default: 10 times the SLO, at least 2s'),
       warmUp: warmUp
         .optional()
         .describe(
-          'requests before anything is measured, counted in the time of the launch: a number, a file of them, or {requests, atOnce, payload}',
+          'warm-up requests before the measurement, as part of the launch: a number, a file of requests, or {requests, atOnce, payload}',
         ),
       trialTime: duration
         .optional()
         .describe(
-          `time under open load of one trial, once its server is warm, default ${defaults.trialTime}`,
+          `open-loop load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`,
         ),
       confirmTime: duration
         .optional()
-        .describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
+        .describe(`load-test duration of the confirmation; default: ${defaults.confirmTime}`),
     })
     .optional()
-    .describe('how trials are loaded'),
+    .describe('load of the trials'),
   metrics: metrics
     .optional()
     .describe(
-      "the server's own metrics (Prometheus text), read under load at each rate that is measured: a name, queue_depth <= 20, or {name, labels, max, from}; over its `max` a configuration is infeasible",
+      'metrics of the server (Prometheus text) to read at each measured rate: a name, queue_depth <= 20, or {name, labels, max, from}; a configuration above `max` is infeasible',
     ),
   expect: z
     .record(text('a path'), expectation, { error: 'expected path: value pairs' })
     .optional()
     .describe(
-      "what stands in every answer, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
+      "values that every answer must contain, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
     ),
   golden: golden
     .optional()
     .describe(
-      `answers that every other configuration's are held against: first (those of the first configuration), off, or a JSON Lines file of answers; default ${defaults.golden}`,
+      `reference answers to compare the answers of every configuration with: first (those of the first configuration), off, or a JSON Lines file; default: ${defaults.golden}`,
     ),
   budget: z
     .strictObject({
       maxTrials: count(1, 'trials')
         .optional()
-        .describe(`most trials, default ${defaults.maxTrials}`),
+        .describe(`maximum number of trials; default: ${defaults.maxTrials}`),
       timeLimit: duration
         .optional()
-        .describe('for the whole run: no trial begins after it, one under way ends; default none'),
+        .describe(
+          'time limit of the run: no trial starts after it, but a running trial finishes; default: none',
+        ),
       cost: money
         .optional()
-        .describe('most that the trials may cost together by the price book, default no limit'),
+        .describe('maximum cost of all trials by the price book; default: no limit'),
     })
     .optional()
-    .describe('what the run may spend'),
+    .describe('limits of the run'),
   stop: z
     .strictObject({
       tolerance: share
         .optional()
         .describe(
-          `how much better something untried must be to matter, default ${defaults.tolerance}`,
+          `improvement below which an untried configuration does not matter; default: ${defaults.tolerance}`,
         ),
       certainty: share
         .optional()
         .describe(
-          `stop when it is this certain that nothing better is left, default ${defaults.certainty}`,
+          `stop at this probability that no better configuration is left; default: ${defaults.certainty}`,
         ),
       yearlyBill: money
         .optional()
         .describe(
-          'stop when a trial costs more than it may save of this in a year; default the bill of the demand, or of one replica',
+          'yearly serving bill: stop when a trial costs more than it may save of it; default: the bill of the demand, or of one replica',
         ),
     })
     .optional()
-    .describe('when the search has found enough'),
-  parallel: count(1, 'trials at once')
+    .describe('when the search stops'),
+  parallel: count(1, 'a number of concurrent trials')
     .optional()
     .describe(
-      `trials at once, default ${defaults.parallel}; on this machine the next one's server starts meanwhile, where cores are left for it and none of its GPUs is used`,
+      `number of concurrent trials; default: ${defaults.parallel}; on this machine, the server of the next trial starts early if its cores and GPUs are free`,
     ),
-  seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
+  seed: count(0, 'a seed').optional().describe(`random seed; default: ${defaults.seed}`),
   sampler: choice(samplerNames, 'a sampler')
     .optional()
-    .describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+    .describe(`how the search chooses the next configuration; default: ${defaults.sampler}`),
   gpuCatalogue: text('a path')
     .optional()
     .describe(
-      'GPUs of your own (YAML), name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
+      'YAML file of your own GPUs, name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
     ),
   calibration: text('a name')
     .optional()
-    .describe('name of what `tune calibrate` measured, or none; default its own'),
+    .describe(
+      'name of a calibration of `tune calibrate`, or none; default: the one of this server',
+    ),
   prices: text('a path or a provider')
     .optional()
     .describe(
-      `price book: ${providerNames.join(', ')}, or a file (YAML), relative to this file; default: on-demand list prices`,
+      `price book: ${providerNames.join(', ')}, or a YAML file, relative to this file; default: on-demand list prices`,
     ),
   db: text('a path')
     .optional()
     .describe(
-      `trial store, relative to this file; default ${defaults.db} in the working directory`,
+      `trial store, relative to this file; default: ${defaults.db} in the working directory`,
     ),
   out: text('a path')
     .optional()
     .describe(
-      'folder for the result files, relative to this file; default tune-results/<experiment>',
+      'folder for the result files, relative to this file; default: tune-results/<experiment>',
     ),
   send: send
     .optional()
-    .describe('programs that the run is told to while it goes on, by kind; see docs/outputs.md'),
+    .describe('receivers of live results, by kind; see docs/how-to/send-results.md'),
   history: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',
     })
     .optional()
     .describe(
-      'learn from earlier trials of the same model and predictor in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
+      'learn from earlier trials of the same model and predictor in the trial store; default: true (false: the same seed repeats a run, independent of the store)',
     ),
   confirm: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',
     })
     .optional()
-    .describe('measure the winner once more, independently; default true'),
+    .describe('measure the winner a second time, independently; default: true'),
 })
 
 /** One layer of settings (defaults, a file, flags), in base units. */

@@ -7,7 +7,7 @@ import { text } from './schema-parts.ts'
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
 
 const address = text('a URL').refine((url) => url.includes('${') || isHttp(url), {
-  error: 'no http URL',
+  error: 'not an http URL',
   params: {
     hint: 'write http://HOST:PORT/PATH: for a collector http://HOST:4318, for Prometheus http://HOST:9090/api/v1/otlp, for MLflow http://HOST:5000',
   },
@@ -21,7 +21,7 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
       headers: z
         .record(z.string(), z.string(), { error: 'expected name: value pairs' })
         .optional()
-        .describe('of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
+        .describe('headers of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
     }),
   ],
   { error: 'expected a URL, or {url, headers}' },
@@ -29,7 +29,7 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
 
 const what: Readonly<Record<OutputKind, string>> = {
   mlflow: 'URL of an MLflow tracking server, e.g. http://mlflow:5000',
-  otlp: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318; of Prometheus http://prometheus:9090/api/v1/otlp',
+  otlp: 'URL of an OTLP/HTTP receiver, e.g. http://collector:4318; for Prometheus http://prometheus:9090/api/v1/otlp',
 }
 
 type Entries = { readonly [K in OutputKind]?: OutputAddress }

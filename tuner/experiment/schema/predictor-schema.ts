@@ -40,20 +40,20 @@ const command = z.union([
 ])
 const prepareKeys = z.strictObject({
   command: command.describe(
-    'program and arguments with ${prepared} (the folder to fill, which the server is told by the same name) and parameters; never run by a shell',
+    'program and arguments, with ${prepared} (the folder to fill, under the same name in the command of the server) and parameters; runs without a shell',
   ),
   env: texts
     .optional()
     .describe(
-      'its environment, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
+      'environment variables, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
     ),
   inputs: z
     .array(text('a path'))
     .optional()
     .describe(
-      'files and folders that it reads, relative to this file: it is run again when they change. Files that its words name are known by themselves',
+      'files and folders that the step reads, relative to this file; it runs again when they change. Files named in the command are included',
     ),
-  timeout: duration.optional().describe('how long it may take, default 30m'),
+  timeout: duration.optional().describe('maximum duration; default: 30m'),
 })
 /** A command in short, or all of it. */
 const prepare = z.union(
@@ -63,7 +63,7 @@ const prepare = z.union(
   },
 )
 const weighted = z.strictObject({
-  url: text('a URL').describe('one of the servers'),
+  url: text('a URL').describe('URL of one server'),
   weight: z
     .number({ error: 'expected a weight above 0' })
     .positive({ error: 'expected a weight above 0' })
@@ -74,7 +74,7 @@ const weighted = z.strictObject({
 const weightedText = quantity((given): z.output<typeof weighted> => {
   const [, url = '', weight] = /^(\S+?)(?:\s+x\s*([\d.]+))?$/.exec(String(given).trim()) ?? []
   if (url === '' || Number(weight ?? 1) <= 0 || Number.isNaN(Number(weight ?? 1)))
-    throw new UnitError(`'${given}' is no URL with a weight`, 'write http://a:8000 x3')
+    throw new UnitError(`'${given}' is not a URL with a weight`, 'write http://a:8000 x3')
   return { url, ...(weight !== undefined && { weight: Number(weight) }) }
 }, 'a URL, with its weight: http://a:8000 x3')
 const urls = z
@@ -85,8 +85,8 @@ const urls = z
 const kvTransferKeys = z.strictObject({
   bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s')
     .optional()
-    .describe('of each GPU'),
-  latency: duration.optional().describe('of each request beside'),
+    .describe('bandwidth per GPU'),
+  latency: duration.optional().describe('additional latency per request'),
 })
 /** '25 GB/s, 2ms', or the bandwidth alone. */
 const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
@@ -99,19 +99,19 @@ const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor')
     .optional()
-    .describe('default: what the other keys say'),
+    .describe('default: derived from the other keys'),
   engine: choice(['auto', ...engineNames], 'an engine')
     .optional()
-    .describe('builtin: what runs the model'),
+    .describe('builtin: inference engine'),
   command: command
     .optional()
     .describe(
-      'command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell',
+      'command: program and arguments, with ${port}, ${model}, ${batchSize}, ...; runs without a shell',
     ),
   server: choice(serverKinds, 'a server')
     .optional()
     .describe(
-      'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
+      'command: preset for TensorFlow Serving, Triton, vLLM, SGLang, TGI or TensorRT-LLM; tune writes its flags and files for each trial, and `command` is optional',
     ),
   kvTransfer: z
     .union([kvTransferText, kvTransferKeys], {
@@ -119,25 +119,25 @@ const predictorKeys = z.strictObject({
     })
     .optional()
     .describe(
-      'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
+      'builtin: assumed KV cache transfer between simulated prefill and decode servers; default: 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms',
     ),
-  url: text('a URL').optional().describe('url: a server that runs already'),
+  url: text('a URL').optional().describe('url: a running server'),
   from: z
     .array(text('a file'))
     .min(1, { error: 'expected at least one file' })
     .optional()
     .describe(
-      'imported: what `tune import` writes, the files of another tool whose results the trials are; nothing can be run',
+      'imported: written by `tune import`: the files of another tool that contain the results; no trials can run',
     ),
   urls: urls
     .optional()
     .describe(
-      'url: several servers of the same, in place of `url`: {url, weight}, or http://a:8000 x3; load is spread over them by weight',
+      'url: several replicas of one server, instead of `url`: {url, weight}, or http://a:8000 x3; the load is spread over them by weight',
     ),
   protocol: choice(protocolNames, 'a protocol')
     .optional()
     .describe(
-      `how it is asked; default ${spoken.tensors[0]}, openai where the SLO is about a stream`,
+      `protocol of the server; default: ${spoken.tensors[0]}, or openai if the SLO is about streamed answers`,
     ),
   path: text('a path')
     .optional()
@@ -145,11 +145,11 @@ const predictorKeys = z.strictObject({
   signature: text('a signature')
     .optional()
     .describe(
-      "protocols 'tfserving': the signature that is called (signature_name); default serving_default, else the model's first",
+      "protocol 'tfserving': signature to call (signature_name); default: serving_default, else the first of the model",
     ),
   healthPath: text('a path')
     .optional()
-    .describe("path that answers 200 once ready, where it is not the protocol's own"),
+    .describe("path that answers 200 once the server is ready; default: the protocol's own"),
   body: z
     .union(
       [
@@ -162,87 +162,93 @@ const predictorKeys = z.strictObject({
     )
     .optional()
     .describe(
-      'request body for protocol \'json\', e.g. {"text": "{{text}}"}; {{text}}, {{image}} and {{int}} are filled in',
+      'request body for protocol \'json\', with placeholders {{text}}, {{image}} and {{int}}, e.g. {"text": "{{text}}"}',
     ),
   contentType: text('a content type')
     .optional()
     .describe(
-      "protocol 'json': type of the body, or of the payload's one file, where it is not JSON, e.g. image/jpeg with body '{{image}}'",
+      "protocol 'json': content type of the body, or of the single file of the payload, if it is not JSON, e.g. image/jpeg with body '{{image}}'",
     ),
   form: fields
     .optional()
     .describe(
-      "protocol 'json': multipart/form-data in place of the body, field → value as curl has it, or a list of them, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file and <PATH sends its text (relative to this file), {{image}} alone is sent as a file",
+      "protocol 'json': multipart form instead of the body, field → value as in curl, or a list of values, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file, <PATH sends its text (relative to this file), and {{image}} is sent as a file",
     ),
   headers: texts
     .optional()
     .describe(
-      'url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}',
+      'url, command: HTTP headers or gRPC metadata of every request; a value may be ${env:NAME} or ${file:PATH}',
     ),
   http2: flag
     .optional()
     .describe(
-      'url: HTTP/2 for REST protocols, over TLS by ALPN, over plain TCP by prior knowledge',
+      'url: use HTTP/2 for REST protocols: over TLS by ALPN, over plain TCP by prior knowledge',
     ),
   ca: text('a path')
     .optional()
     .describe(
-      'url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file',
+      'url, https and grpcs: PEM file of certificate authorities to trust, relative to this file',
     ),
   tls: z
     .strictObject({
       cert: text('a path')
         .optional()
         .describe(
-          "the client's own certificate, for servers that ask for one (PEM), relative to this file",
+          'PEM file of the client certificate, for servers that require one, relative to this file',
         ),
       key: text('a path')
         .optional()
-        .describe("that certificate's key (PEM, not encrypted), relative to this file"),
-      ca: text('a path').optional().describe('another place for `ca`'),
+        .describe('PEM file of the unencrypted key of that certificate, relative to this file'),
+      ca: text('a path').optional().describe('alternative place for `ca`'),
     })
     .optional()
-    .describe('url, https and grpcs: what the server is shown'),
+    .describe('url, https and grpcs: client certificate'),
   insecureSkipVerify: flag.optional().describe('url, https and grpcs: skip TLS certificate checks'),
   env: texts
     .optional()
     .describe(
-      'builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}',
+      'builtin, command: environment variables; tuned values override them; a value may be ${env:NAME} or ${file:PATH}',
     ),
   envNames: texts
     .optional()
     .describe(
-      'command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads',
+      'command: environment variable of a parameter, name → variable; default: BATCH_SIZE for batchSize',
     ),
   argFormat: z
     .array(z.string())
     .optional()
-    .describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
+    .describe(
+      "command: how a parameter of category args is written; default: ['--${name}=${value}']",
+    ),
   files: texts
     .optional()
-    .describe("command: files written into the trial's folder, path → text with placeholders"),
+    .describe(
+      'command: files to write into the folder of the trial, path → text with placeholders',
+    ),
   prepare: prepare
     .optional()
     .describe(
-      'command: run before the server is started, once for each set of values that stand in it: builds an engine, converts a model; what it makes is kept',
+      'command: step to run before the server starts, such as building an engine or converting a model; it runs once per set of values in it, and tune reuses the result',
     ),
   reconfigure: command
     .optional()
     .describe(
-      'command: sets values on the server while it runs, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; of those that stand nowhere else another value starts no other server',
+      'command: command that changes values of the running server, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; parameters used only here need no restart',
     ),
   cwd: text('a path')
     .optional()
-    .describe('command: working directory, relative to this file; default: its folder'),
+    .describe(
+      'command: working directory, relative to this file; default: the folder of this file',
+    ),
   acceptance: share
     .optional()
     .describe(
-      `builtin: of a language model that is simulated or emulated with speculative decoding, probability that a draft token is accepted; an assumption, default ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
+      `builtin: assumed acceptance probability of a draft token, for simulated or emulated speculative decoding; default: ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
     ),
   readyTimeout: duration
     .optional()
     .describe(
-      'how long it may take to be ready, default 60s, of vllm, sglang, tgi and tensorrt-llm 15m',
+      'maximum time until the server is ready; default: 60s, for vllm, sglang, tgi and tensorrt-llm 15m',
     ),
 })
 type PredictorEntry = z.output<typeof predictorKeys>

@@ -23,20 +23,20 @@ const sloKeys = z.strictObject({
   percentile: percentile
     .optional()
     .describe(
-      'which percentile of the latencies must keep the limit, or share of requests every limit; default p99',
+      'percentile of the latencies that must meet the limit, or share of requests that must meet every limit; default: p99',
     ),
-  limit: latencyLimit.optional().describe('the latency it must stay at or below, e.g. 50ms'),
-  errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
+  limit: latencyLimit.optional().describe('latency limit, e.g. 50ms'),
+  errorRate: share.optional().describe('maximum share of failed requests; default: 0.1%'),
   metric: choice(latencyMetricNames, 'a latency')
     .optional()
     .describe(
-      `of streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default e2e`,
+      `latency metric, for streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default: e2e`,
     ),
   ...byMetric((metric) =>
     latencyLimit
       .optional()
       .describe(
-        `of streamed answers: limit of ${latencyMetrics[metric].what}; a request must keep all limits`,
+        `for streamed answers: limit of ${latencyMetrics[metric].what}; a request must meet all limits`,
       ),
   ),
 })
@@ -62,7 +62,7 @@ const sloList = z
       return z.NEVER
     }
   })
-  .describe('limits of a joint SLO: a request must keep every one')
+  .describe('limits of a joint SLO: a request must meet every one')
 export const slo = z.union(
   [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
   {

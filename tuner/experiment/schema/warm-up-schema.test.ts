@@ -25,7 +25,7 @@ test('what cannot be sent is named', () => {
     expect.stringContaining('no payload file'),
   ])
   expect(problemLines(() => loadFile(file('{atOnce: 2}')))).toEqual([
-    expect.stringContaining('no requests to warm up with'),
+    expect.stringContaining('no warm-up requests'),
   ])
   expect(problemLines(() => load({ ...bert, warmUp: '3', backend: 'simulated' }))).toEqual([
     expect.stringContaining('always warm'),

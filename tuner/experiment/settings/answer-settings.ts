@@ -20,11 +20,11 @@ export function resolveAnswers(
       if (steps === undefined || steps.length === 0)
         report(
           at,
-          `'${path}' is no path`,
-          'write e.g. outputs.logits.data[0] or predictions[0].label',
+          `'${path}' is not a path`,
+          'write, for example, outputs.logits.data[0] or predictions[0].label',
         )
       if (value === undefined && tolerance === undefined)
-        report(at, `neither a value nor a tolerance at ${path}`, 'say what stands there')
+        report(at, `neither a value nor a tolerance at ${path}`, 'add the expected value')
       return { path, value, tolerance }
     },
   )
@@ -34,7 +34,7 @@ export function resolveAnswers(
     report(
       ['expect'],
       'a tolerance without a value, and no golden answers',
-      'give the value, or leave out golden: off',
+      'add the value, or remove golden: off',
     )
   return { expect, golden: from, tolerance }
 }
@@ -45,7 +45,7 @@ function givenAnswers(
 ): AnswerRules['golden'] {
   const file = pathAt(['golden'], from)
   const hint =
-    'write first, off, or a JSON Lines file: the whole answer to each request of the payload, in its order'
+    'write first, off, or a JSON Lines file with the complete answer to each request of the payload, in the same order'
   try {
     if (!existsSync(file)) throw new Error(`no file ${file}`)
     const lines = readText(file, 'data')

@@ -105,16 +105,16 @@ test('what is wrong with them is told all at once, each at its line', () => {
   )
   const lines = problemLines(() => loadFile(text))
   expect(lines).toHaveLength(4)
-  expect(lines[0]).toMatch(/:5.*inputTokens beside classes/)
-  expect(lines[1]).toMatch(/:6.*turns beside classes/)
-  expect(lines[2]).toMatch(/:7.*the shares of the classes come to 60.001 %/)
-  expect(lines[3]).toMatch(/:9.*0.001 % of 2048 requests is none/)
+  expect(lines[0]).toMatch(/:5.*inputTokens and classes exclude each other/)
+  expect(lines[1]).toMatch(/:6.*turns and classes exclude each other/)
+  expect(lines[2]).toMatch(/:7.*the shares of the classes add up to 60.001 %/)
+  expect(lines[3]).toMatch(/:9.*0.001 % of 2048 requests is less than one request/)
 })
 
 test('a class that cannot be read is told once', () => {
   const lines = problemLines(() => loadFile(two.replace("'normal:4000,500'", 'long')))
   expect(lines.filter((line) => line.includes('shares'))).toEqual([])
-  expect(lines.join('\n')).toMatch(/:7:.*'long' is no length in tokens/)
+  expect(lines.join('\n')).toMatch(/:7:.*'long' is not a length in tokens/)
 })
 
 test.each([

@@ -42,18 +42,22 @@ export function resolveClasses(
   if (!streamed)
     report(
       at,
-      'classes of requests are of prompts for language models',
-      'of other models write items: 1:70, 8:30, say',
+      'classes of requests apply only to language models',
+      'for other models, use items, such as items: 1:70, 8:30',
     )
   for (const key of ['inputTokens', 'outputTokens', 'turns', 'lengths'] as const)
     if (beside[key] !== undefined)
       report(
         ['load', 'payload', key],
-        `${key} beside classes, which have lengths of their own`,
-        'keep one of the two',
+        `${key} and classes exclude each other, because classes have their own lengths`,
+        'use only one of them',
       )
   if (named.length === 0) {
-    report(at, 'no class', 'write e.g. chat: {share: 70%, inputTokens: 300, outputTokens: 200}')
+    report(
+      at,
+      'no class',
+      'write, for example, chat: {share: 70%, inputTokens: 300, outputTokens: 200}',
+    )
     return named
   }
   const shares = named.map(({ share }) => share)
@@ -62,16 +66,16 @@ export function resolveClasses(
   if (Math.abs(sum - 1) > shareTolerance && !broken.has('load'))
     report(
       at,
-      `the shares of the classes come to ${Number((100 * sum).toPrecision(6))} %`,
-      'they are parts of all requests: 100 % together',
+      `the shares of the classes add up to ${Number((100 * sum).toPrecision(6))} %`,
+      'make them add up to 100 %',
     )
   const counts = sum > 0 ? countsByShare(shares, count) : []
   for (const [i, { name, share }] of named.entries())
     if (!counts[i])
       report(
         [...at, name, 'share'],
-        `${Number((100 * share).toPrecision(6))} % of ${count} requests is none`,
-        'give it a larger share, or make more different requests: count: 4096',
+        `${Number((100 * share).toPrecision(6))} % of ${count} requests is less than one request`,
+        'increase the share, or use more different requests, such as count: 4096',
       )
   return named
 }
@@ -91,13 +95,13 @@ export function classLimits({ report, broken, entries }: Context, general: boole
     report(
       [...at, without[0]!],
       `no SLO for ${without.join(', ')}`,
-      'give it limits of its own, or write `slo` for the classes without',
+      'add limits to the class, or write `slo` for classes without limits',
     )
   if (classes.length > 0 && without.length === 0 && general)
     report(
       ['slo'],
-      'limits that hold for no request: every class has its own',
-      'keep the percentile here alone, or leave out the slo of a class',
+      'these limits apply to no request, because every class has its own',
+      'write only the percentile here, or remove the slo of a class',
     )
   return own.flat()
 }

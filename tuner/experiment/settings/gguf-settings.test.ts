@@ -17,10 +17,10 @@ test('more sequences than llama.cpp takes are refused where they are written, be
   })
   const asked = (more: object) => problemLines(() => load({ ...flags(), ...more }))
   expect(asked({ param: ['maxNumSeqs=64,512'] })).toEqual([
-    expect.stringMatching(/maxNumSeqs: 512 sequences, but llama.cpp takes 256/),
+    expect.stringMatching(/maxNumSeqs: 512 sequences, but llama.cpp supports at most 256/),
   ])
   expect(asked({ pin: ['maxNumSeqs=300'] })).toEqual([
-    expect.stringMatching(/maxNumSeqs: 300 sequences, but llama.cpp takes 256/),
+    expect.stringMatching(/maxNumSeqs: 300 sequences, but llama.cpp supports at most 256/),
   ])
 })
 

@@ -27,7 +27,7 @@ test('a pod with an image is the predictor; one without is laid over the built-i
   })
 })
 
-test('load goes through a Service of each trial where the file says so', () => {
+test('load goes through one Service per trial where the file says so', () => {
   expect(load({ through: 'service' }).kubernetes).toEqual({ through: 'service' })
 })
 
@@ -43,12 +43,12 @@ test.each([
   ],
   [
     { job: { tolerations: [] } },
-    /kubernetes.job: 'tolerations' is no part of a pod template.*it has metadata and spec/s,
+    /kubernetes.job: 'tolerations' is not part of a pod template.*use metadata and spec/s,
   ],
   [{ pod: { spec: [] } }, /kubernetes.pod.spec: expected an object/],
   [
     { through: 'service', loadFrom: 'port-forward' },
-    /kubernetes.through with loadFrom port-forward.*leave loadFrom out/s,
+    /kubernetes.through with loadFrom port-forward.*remove loadFrom/s,
   ],
   [{ through: 'mesh' }, /expected pod or service/],
 ])('%j is an error with its place and what to do', (kubernetes, message) => {

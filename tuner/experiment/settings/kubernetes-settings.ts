@@ -20,7 +20,7 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
     report(
       ['kubernetes'],
       `a kubernetes section with backend ${entries.backend ?? defaults.backend}`,
-      'say backend: kubernetes, or leave the section out',
+      'set backend: kubernetes, or remove the section',
     )
   checkThrough(given, report)
   if (given.job !== undefined) checkOverlay(given.job, 'job', loadContainer, report)
@@ -36,8 +36,8 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   )
     report(
       ['predictor'],
-      'a predictor beside a pod template',
-      'the pod is the predictor: of `predictor` keep protocol, path, envNames and argFormat at most',
+      'both a predictor and a pod template',
+      'the pod is the predictor: `predictor` may contain only protocol, path, envNames and argFormat',
     )
   const containers = containersOf(given.pod)
   const names = containers.map((container) => String(container.name))
@@ -45,8 +45,8 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   if (container === undefined)
     report(
       ['kubernetes', 'pod'],
-      `kubernetes.pod: which of its containers is tuned: ${names.join(', ')}?`,
-      'say container: NAME',
+      `kubernetes.pod has several containers: ${names.join(', ')}`,
+      'choose the one to tune with container: NAME',
     )
   else if (!names.includes(container))
     report(
@@ -67,8 +67,8 @@ function checkThrough(
   if (through === 'service' && loadFrom !== 'cluster')
     report(
       ['kubernetes', 'through'],
-      `kubernetes.through with loadFrom ${loadFrom}: a Service is reached from inside the cluster alone`,
-      'leave loadFrom out',
+      `kubernetes.through with loadFrom ${loadFrom}: a Service can be reached only from inside the cluster`,
+      'remove loadFrom',
     )
 }
 
@@ -90,8 +90,8 @@ function checkOverlay(
   for (const name of Object.keys(over).filter((name) => name !== 'metadata' && name !== 'spec'))
     report(
       [...at, name],
-      `kubernetes.${key}: '${name}' is no part of a pod template`,
-      'it has metadata and spec',
+      `kubernetes.${key}: '${name}' is not part of a pod template`,
+      'use metadata and spec',
     )
   for (const part of ['metadata', 'spec'])
     if (
@@ -101,7 +101,7 @@ function checkOverlay(
       report(
         [...at, part],
         `kubernetes.${key}.${part}: expected an object`,
-        `e.g. ${key}: {spec: {tolerations: [...]}}`,
+        `write, for example, ${key}: {spec: {tolerations: [...]}}`,
       )
   const listed = (over.spec as { containers?: unknown } | null | undefined)?.containers
   if (listed === undefined) return
@@ -112,7 +112,7 @@ function checkOverlay(
       report(
         [...at, 'spec', 'containers'],
         `kubernetes.${key}: ${name === undefined ? 'a container without a name' : `container ${name} has no image`}`,
-        `its own container is called ${container}${key === 'pod' ? '; a predictor of your own names its image' : ''}`,
+        `its own container is called ${container}${key === 'pod' ? '; your own server needs an image' : ''}`,
       )
 }
 
@@ -131,7 +131,7 @@ export function checkPodGpu({ report }: Context, space: SearchSpace): void {
   if (has('gpus') && !has('gpu'))
     report(
       ['kubernetes', 'pod'],
-      'the pod asks for a GPU, but not for which',
-      'say it: --gpus T4, or --pin gpu=T4',
+      'the pod requests a GPU, but its model is unknown',
+      'set it: --gpus T4, or --pin gpu=T4',
     )
 }

@@ -40,12 +40,12 @@ describe('a metric to rank by', () => {
   })
 
   test.each([
-    [ranked('depth', 'objectiveMetric: dept\n'), 'e.yaml:6:18 no dept among metrics'],
-    [ranked(two, 'objectiveMetric: depth\n'), 'e.yaml:6:18 several of metrics are called depth'],
+    [ranked('depth', 'objectiveMetric: dept\n'), 'e.yaml:6:18 metrics do not include dept'],
+    [ranked(two, 'objectiveMetric: depth\n'), 'e.yaml:6:18 several metrics have the name depth'],
     [ranked(two), 'e.yaml:5:12 max-metric needs a metric'],
     [
       `${withMetrics('depth')}objectiveMetric: depth\n`,
-      'e.yaml:5:18 a metric does nothing for the objective price-per-request',
+      'e.yaml:5:18 the objective price-per-request does not use a metric',
     ],
   ])('%j', (text, line) => {
     const [first, ...more] = problemLines(() => loadFile(text))
@@ -91,7 +91,7 @@ test('what cannot be read is named with its place', () => {
     ),
   ])
   expect(problemLines(() => loadFile(withMetrics('queue_depth', 'grpc-v2')))).toEqual([
-    expect.stringContaining('a gRPC port has no /metrics'),
+    expect.stringContaining('a gRPC port does not serve /metrics'),
   ])
   expect(
     loadFile(withMetrics('{name: queue_depth, from: ":8002/metrics"}', 'grpc-v2')).metrics[0]!.from,
@@ -109,11 +109,13 @@ test('what cannot be read is named with its place', () => {
   expect(
     problemLines(() => loadFile(`${inCluster}kubernetes: {loadFrom: port-forward}\n`)),
   ).toEqual([
-    expect.stringMatching(/^e\.yaml:4:\d+ .*no port but the predictor's is reached, not :8002/),
+    expect.stringMatching(
+      /^e\.yaml:4:\d+ .*port forwarding reaches only the port of the predictor, not :8002/,
+    ),
   ])
   expect(
     problemLines(() =>
       loadFile('model: bert\nslo: 50ms\nbackend: simulated\nmetrics: queue_depth\n'),
     ),
-  ).toEqual([expect.stringContaining('not read with backend simulated')])
+  ).toEqual([expect.stringContaining('backend simulated cannot read metrics')])
 })

@@ -19,8 +19,8 @@ export function resolveMetrics(
   if (entries.backend === 'simulated')
     report(
       ['metrics'],
-      'metrics of a server are not read with backend simulated',
-      'leave them out, or use backend: local or kubernetes',
+      'backend simulated cannot read metrics of a server',
+      'remove them, or use backend: local or kubernetes',
     )
   const grpc =
     predictor.kind !== 'builtin' && protocolTable[predictor.protocol].transport === 'grpc'
@@ -31,20 +31,20 @@ export function resolveMetrics(
     if (triton && from === usualPlace)
       report(
         ['metrics'],
-        `${name}: Triton has its metrics on a port of its own`,
-        'name it: from: ":8002/metrics"',
+        `${name}: Triton serves its metrics on a separate port`,
+        'set it: from: ":8002/metrics"',
       )
     if (grpc && !/^(https?)?:/i.test(from))
       report(
         ['metrics'],
-        `${name}: a gRPC port has no ${from}`,
-        'give its HTTP port: from: ":8002/metrics"',
+        `${name}: a gRPC port does not serve ${from}`,
+        'set the HTTP port: from: ":8002/metrics"',
       )
     if (forwarded && from.startsWith(':'))
       report(
         ['metrics'],
-        `${name}: of a forwarded pod no port but the predictor's is reached, not ${from}`,
-        'say loadFrom: cluster, or here',
+        `${name}: port forwarding reaches only the port of the predictor, not ${from}`,
+        'set loadFrom: cluster or here',
       )
   }
   return asked

@@ -42,7 +42,7 @@ describe('numbers of items', () => {
     'lognormal:0,1',
     'normal:1,2',
   ])("'%s' is none", (text) => {
-    expect(() => parseItems(text)).toThrow(`'${text}' is no number of items`)
+    expect(() => parseItems(text)).toThrow(`'${text}' is not a number of items`)
   })
 })
 
@@ -60,9 +60,9 @@ describe('traces', () => {
     })
   })
   test.each([
-    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is no time"],
-    ['ms,items\n0,1\n1,0\n', "a.csv:3: '0' is no number of items, from 1"],
-    ['ms,body\n0,1\n1\n', "a.csv:3: '' is no number of a body, from 0"],
+    ['ms,items\n0,1\nx,1\n', "a.csv:3: 'x' is not a time"],
+    ['ms,items\n0,1\n1,0\n', "a.csv:3: '0' is not a number of items, from 1"],
+    ['ms,body\n0,1\n1\n', "a.csv:3: '' is not a number of a body, from 0"],
     ['5\n4\n', "a.csv:2: '4' is before the line above"],
     ['ms\n5\n', 'the trace a.csv has 1 arrivals'],
   ])('%j names its line', (text, message) => {
@@ -73,7 +73,7 @@ describe('traces', () => {
 test('a payload is what its path holds', () => {
   expect(payloadKind(write('bodies.jsonl', '{}'))).toBe('file')
   expect(payloadKind(write('texts.TXT', 'a'))).toBe('texts')
-  expect(() => payloadKind(folder)).toThrow('holds no picture')
+  expect(() => payloadKind(folder)).toThrow('contains no images')
   write('x.jpeg', 'x')
   expect(payloadKind(folder)).toBe('images')
   expect(() => payloadKind(write('empty.jsonl', ''))).toThrow('is empty')

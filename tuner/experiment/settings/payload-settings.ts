@@ -5,16 +5,16 @@ import { typeOfFile } from '../../../profiler/protocols/file-types.ts'
 import { UnitError } from '../units.ts'
 
 const itemsHint =
-  "write 4, 1..16 (each as often), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
+  "write 4, 1..16 (uniform), '1, 2, 4', '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6 (median, sigma)"
 const payloadHint =
-  'JSON Lines (one request body a line), .txt (one text a line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
+  'use JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or one file that is the whole request (.jpg, .wav, ...)'
 const mostItems = 4096
 
 /** '4', '1..16', '1, 2, 4', '1:70, 8:20, 32:10', 'lognormal:4,0.6'; throws a UnitError. */
 export function parseItems(input: string | number): ItemCounts {
   const text = String(input).trim()
   const fail = (): never => {
-    throw new UnitError(`'${input}' is no number of items`, itemsHint)
+    throw new UnitError(`'${input}' is not a number of items`, itemsHint)
   }
   const whole = (value: string) => {
     const items = /^\d+$/.test(value.trim()) ? Number(value) : Number.NaN
@@ -61,10 +61,10 @@ export function payloadKind(path: string): 'file' | 'texts' | 'images' {
   const about = statSync(path)
   if (about.isDirectory()) {
     if (!readdirSync(path).some((name) => /\.(jpe?g|png)$/i.test(name)))
-      throw new UnitError(`${path} holds no picture`, payloadHint)
+      throw new UnitError(`${path} contains no images`, payloadHint)
     return 'images'
   }
-  if (!about.isFile()) throw new UnitError(`${path} is no file`, payloadHint)
+  if (!about.isFile()) throw new UnitError(`${path} is not a file`, payloadHint)
   if (about.size === 0) throw new UnitError(`the payload file ${path} is empty`, payloadHint)
   return /\.txt$/i.test(path) ? 'texts' : 'file'
 }

@@ -72,7 +72,7 @@ test('what is said of the way between them is kept, and told', () => {
     kvTransfer: { gbPerS: 25, latencyMs: 5 },
   })
   expect(experiment.notices.join()).toMatch(
-    /SIMULATED; no real ones were compared. ASSUMED: keys and values move at 25 GB\/s a GPU, with 5 ms/,
+    /SIMULATED and were not validated against real ones. ASSUMED: KV cache transfer at 25 GB\/s per GPU, plus 5 ms/,
   )
   expect(experiment.document.predictor).toMatchObject({
     kvTransfer: { bandwidth: '25 GB/s', latency: '5ms' },
@@ -92,7 +92,7 @@ test('what is said of the way between them is kept, and told', () => {
     kvTransfer: { gbPerS: 40 },
   })
   expect(load(asked).notices.join()).toMatch(
-    /over NVLink at 200 GB\/s a GPU where one machine of 8 .* else over the network \(or PCIe\) at 25 GB\/s a GPU, with 2 ms/,
+    /200 GB\/s per GPU over NVLink if one machine of 8 .* else 25 GB\/s per GPU over the network \(or PCIe\), plus 2 ms/,
   )
   expect(load(modelled).notices.join()).not.toContain('keys and values')
 })
@@ -101,37 +101,37 @@ test.each<[string, Record<string, unknown>, RegExp]>([
   [
     'one kind alone',
     { ...modelled, param: ['prefillReplicas=0,1'] },
-    /prefillReplicas without decodeReplicas: neither kind of servers answers alone/,
+    /prefillReplicas without decodeReplicas: each needs the other to answer requests/,
   ],
   [
     'on real servers',
     { ...asked, backend: 'local', model: 'meta-llama/Llama-3.1-8B' },
-    /are simulated, and not started/,
+    /can only be simulated/,
   ],
   [
     'emulated under real load',
     { ...asked, backend: 'local', devices: 'emulated' },
-    /are simulated, and not started/,
+    /can only be simulated/,
   ],
   [
     'on a cluster',
     { ...asked, backend: 'kubernetes', devices: 'emulated' },
-    /are simulated, and not started/,
+    /can only be simulated/,
   ],
   [
     'of a server without them',
     { ...asked, server: 'tgi' },
-    /tgi has no pools of prefill and decode servers here/,
+    /prefill and decode servers are not modelled for tgi/,
   ],
   [
     'of another model',
     { model: 'bert', slo: '50ms', backend: 'simulated', param: asked.param },
-    /prefillReplicas means nothing for bert-base/,
+    /prefillReplicas has no effect on bert-base/,
   ],
   [
     'GPUs of decode servers without any',
     { ...modelled, param: ['decodeGpus=1,2'] },
-    /decodeGpus: no configuration has decode servers/,
+    /decodeGpus has no effect, because no configuration has decode servers/,
   ],
   [
     'fewer than none',
@@ -150,7 +150,7 @@ test('a way between pools that there are not is refused, and so is a bandwidth t
   const said = (transfer: string) =>
     `model: llama-3.1-8b\nslo: ttft<1s\nbackend: simulated\npredictor: {kvTransfer: ${transfer}}\n`
   expect(problemLines(() => loadFile(said('{latency: 1ms}')))).toEqual([
-    'e.yaml:4:25 kvTransfer: no configuration has pools of prefill and decode servers',
+    'e.yaml:4:25 kvTransfer has no effect, because no configuration has prefill and decode servers',
   ])
   expect(problemLines(() => loadFile(said('{bandwidth: 25}'))).join()).toContain(
     'predictor.kvTransfer.bandwidth: 25 is not a bandwidth',

@@ -64,14 +64,14 @@ export function checkPools(
     if (decodeGpus !== undefined)
       report(
         [Object.hasOwn(entries.pin ?? {}, 'decodeGpus') ? 'pin' : 'space', 'decodeGpus'],
-        'decodeGpus: no configuration has decode servers',
-        `tune them: ${example}`,
+        'decodeGpus has no effect, because no configuration has decode servers',
+        `to tune them, add ${example}`,
       )
     if (predictor.kind === 'builtin' && predictor.kvTransfer !== undefined)
       report(
         ['predictor', 'kvTransfer'],
-        'kvTransfer: no configuration has pools of prefill and decode servers',
-        `tune them: ${example}`,
+        'kvTransfer has no effect, because no configuration has prefill and decode servers',
+        `to tune them, add ${example}`,
       )
     return
   }
@@ -81,8 +81,8 @@ export function checkPools(
     const other = poolParameters.find((one) => one !== name)
     report(
       at,
-      `${name} without ${other}: neither kind of servers answers alone`,
-      `give both: ${example}`,
+      `${name} without ${other}: each needs the other to answer requests`,
+      `set both: ${example}`,
     )
   }
   if (!isStarted(predictor)) return
@@ -91,14 +91,14 @@ export function checkPools(
   if (standsFor === undefined || (entries.backend ?? defaults.backend) !== 'simulated')
     report(
       at,
-      `${name}: pools of prefill and decode servers are simulated, and not started`,
-      'use --backend simulated with --server vllm or sglang; a router that runs already is measured by its --url, with both numbers pinned',
+      `${name}: prefill and decode servers can only be simulated`,
+      'use --backend simulated with --server vllm or sglang; to measure a running router, set its --url and pin both numbers',
     )
   else if (!pooledEngines.includes(standsFor))
     report(
       at,
-      `${name}: ${standsFor} has no pools of prefill and decode servers here`,
-      `${pooledEngines.join(' and ')} have: --server vllm`,
+      `${name}: prefill and decode servers are not modelled for ${standsFor}`,
+      `use ${pooledEngines.join(' or ')}, such as --server vllm`,
     )
 }
 
@@ -109,9 +109,9 @@ export function poolNotices(predictor: PredictorTemplate, space: SearchSpace): s
   const { gbPerS, latencyMs = network.latencyMs } = predictor.kvTransfer ?? {}
   const bandwidth =
     gbPerS === undefined
-      ? `over NVLink at ${nvlink.gbPerS} GB/s a GPU where one machine of ${gpusOfMachine} GPUs holds both pools, else over the network (or PCIe) at ${network.gbPerS} GB/s a GPU`
-      : `at ${gbPerS} GB/s a GPU`
+      ? `${nvlink.gbPerS} GB/s per GPU over NVLink if one machine of ${gpusOfMachine} GPUs has room for both pools, else ${network.gbPerS} GB/s per GPU over the network (or PCIe)`
+      : `${gbPerS} GB/s per GPU`
   return [
-    `Pools of prefill and decode servers are SIMULATED; no real ones were compared. ASSUMED: keys and values move ${bandwidth}, with ${latencyMs} ms a request (predictor.kvTransfer says otherwise). Manifests of pools are written for SGLang alone (tune spec --server sglang).`,
+    `Prefill and decode pools are SIMULATED and were not validated against real ones. ASSUMED: KV cache transfer at ${bandwidth}, plus ${latencyMs} ms per request (set predictor.kvTransfer to change it). tune spec writes manifests of pools only for SGLang (--server sglang).`,
   ]
 }

@@ -23,7 +23,7 @@ export function parseLengths(input: string | number): LengthDistribution {
     return kind === 'normal'
       ? { kind, mean: a, deviation: b }
       : { kind: 'lognormal', median: a, sigma: b }
-  throw new UnitError(`'${input}' is no length in tokens`, hint)
+  throw new UnitError(`'${input}' is not a length in tokens`, hint)
 }
 
 /** What `parseLengths` reads. */

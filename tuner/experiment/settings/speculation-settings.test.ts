@@ -39,7 +39,8 @@ test('tokens are tuned, method and model are said once, and an experiment of a s
 test('every figure of a modelled server says what it assumes', () => {
   const param = ['speculativeTokens=0,4']
   const experiment = load({ ...modelled, param })
-  const assumed = /ASSUMPTION: a draft token is accepted with probability 0.3 \(ngram\)/
+  const assumed =
+    /ASSUMPTION: each draft token is accepted independently with probability 0.3 \(ngram\)/
   expect(noticesOf(experiment, 'simulated').join()).toMatch(assumed)
   const { caveat } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
   expect(caveat).toMatch(assumed)
@@ -60,12 +61,12 @@ test.each<[string, Record<string, unknown>, string]>([
   [
     'a method that the server does not have',
     { server: 'vllm', pin: ['speculativeMethod=draft', 'speculativeModel=org/one'] },
-    'vllm has no speculativeMethod draft',
+    'vllm does not support speculativeMethod draft',
   ],
   [
     'no weights that draft',
     { server: 'sglang', pin: ['speculativeMethod=eagle3'] },
-    'speculativeMethod eagle3 drafts with a model of its own',
+    'speculativeMethod eagle3 needs a draft model',
   ],
 ])('started for real: %s', (_, flags, what) => {
   expect(whatIsWrong({ ...started, param: ['speculativeTokens=0,4'], ...flags })).toEqual([what])
@@ -75,7 +76,7 @@ test.each<[string, Record<string, unknown>, string]>([
   [
     'a method that what deploys does not have',
     { pin: ['speculativeMethod=draft'] },
-    'vllm has no speculativeMethod draft',
+    'vllm does not support speculativeMethod draft',
   ],
   [
     'a draft model that is not known',
@@ -85,7 +86,7 @@ test.each<[string, Record<string, unknown>, string]>([
   [
     'a method and nothing drafted',
     { param: [], pin: ['speculativeMethod=ngram'] },
-    'speculativeMethod means nothing where no tokens are drafted',
+    'speculativeMethod has no effect, because no tokens are drafted',
   ],
   [
     'a name that is no method',
@@ -103,10 +104,10 @@ test('it means nothing of what is no language model, and an acceptance nothing o
     whatIsWrong({ model: 'bert', slo: '50ms', param: ['speculativeTokens=0,4'] }).join(),
   ).toMatch(/speculativeTokens/)
   expect(whatIsWrong({ ...started, server: 'vllm', acceptance: '0.5' })).toEqual([
-    "'acceptance' means nothing for a command predictor",
+    "'acceptance' does not apply to a command predictor",
   ])
   expect(whatIsWrong({ model: 'bert', slo: '50ms', acceptance: '0.5' })).toEqual([
-    'acceptance means nothing but of a language model that is modelled',
+    'acceptance applies only to a simulated or emulated language model',
   ])
 })
 

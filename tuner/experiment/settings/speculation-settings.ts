@@ -64,7 +64,7 @@ export function checkSpeculation(
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf') {
     report(
       at(names[0]!),
-      `${names[0]}: the built-in predictor drafts nothing through llama.cpp`,
+      `${names[0]}: the built-in predictor does not support speculative decoding through llama.cpp`,
       'leave it out',
     )
     return
@@ -77,8 +77,8 @@ export function checkSpeculation(
     for (const name of names.filter((each) => each !== 'speculativeTokens'))
       report(
         at(name),
-        `${name} means nothing where no tokens are drafted`,
-        'say how many: speculativeTokens: [0, 2, 4]',
+        `${name} has no effect, because no tokens are drafted`,
+        'set their number: speculativeTokens: [0, 2, 4]',
       )
   const models = valuesOf(space, 'speculativeModel')
   for (const method of methods) {
@@ -102,7 +102,7 @@ export function checkSpeculation(
           report(
             at('speculativeModel'),
             `speculativeModel: ${unknown.message}`,
-            'a model of the catalogue, or one under architectures',
+            'use a model of the catalogue, or one under architectures',
           )
       }
   }
@@ -134,6 +134,6 @@ export function acceptanceNotice({
       ? methods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')
       : String(acceptance)
   return [
-    `Speculative decoding rests on an ASSUMPTION: a draft token is accepted with probability ${said}, each by itself, whatever is asked. What it comes to, trials of the server itself tell: then say it as predictor.acceptance.`,
+    `Speculative decoding rests on an ASSUMPTION: each draft token is accepted independently with probability ${said}, for any request. Trials of the real server measure the true value: set it as predictor.acceptance.`,
   ]
 }

@@ -20,7 +20,7 @@ describe('variants', () => {
     expect(valuesOf(loadFile(three), 'variant')).toEqual(['base', 'short', 'small'])
     const strict = loadFile(three, { minQuality: '0.92' })
     expect(valuesOf(strict, 'variant')).toEqual(['base', 'short'])
-    expect(strict.notices).toEqual(['Left out, for less quality than 0.92: small (0.913)'])
+    expect(strict.notices).toEqual(['Left out, because their quality is below 0.92: small (0.913)'])
     expect(qualityOf(strict.variants)!({ variant: 'small' })).toBe(0.913)
     expect(
       loadFile('model: bert\nslo: 50ms\n').space.parameters.map(({ name }) => name),
@@ -91,12 +91,12 @@ describe('variants', () => {
     expect(valuesOf(experiment, 'variant')).toEqual(['org/large', 'org/small'])
     expect(
       problemLines(() => loadFile(`model: m\nslo: 50ms\npredictor: {command: serve}\n${variants}`)),
-    ).toEqual([expect.stringContaining('parameter variant (server) reaches the predictor nowhere')])
+    ).toEqual([expect.stringContaining('parameter variant (server) never reaches the predictor')])
   })
 })
 
 test.each([
-  ['model: bert\nslo: 50ms\nminQuality: 0.9\n', 'e.yaml:3:13 a least quality without variants'],
+  ['model: bert\nslo: 50ms\nminQuality: 0.9\n', 'e.yaml:3:13 a minimum quality without variants'],
   [`${three}minQuality: 0.99\n`, 'e.yaml:7:13 no variant has a quality of 0.99'],
   [`${three}space: {variant: [base, tall]}\n`, "e.yaml:7:18 no variant 'tall'"],
   [
@@ -109,7 +109,7 @@ test.each([
   ],
   [
     'model: m\nslo: 50ms\npredictor: {url: "http://x"}\nvariants: {a: {quality: 1}}\n',
-    'e.yaml:4:11 variants of a server that runs already',
+    'e.yaml:4:11 variants with a running server',
   ],
 ])('refused: %s', (text, problem) =>
   expect(problemLines(() => loadFile(text))).toContainEqual(problem),

@@ -25,15 +25,15 @@ export function resolveVariants(
       if (kind !== 'builtin' && (model ?? path ?? values) !== undefined)
         report(
           at,
-          `variant ${name}: model, path and values are of the built-in predictor`,
-          'put ${variant} into the command, and keep quality alone',
+          `variant ${name}: model, path and values apply only to the built-in predictor`,
+          'put ${variant} into the command, and keep only quality',
         )
       const absolute = path === undefined ? undefined : pathAt(at, path)
       if (absolute !== undefined && isMissing(absolute, around))
         report(
           [...at, 'path'],
           `variant ${name}: no file or folder ${absolute}`,
-          'a path starts from the folder of the file that names it',
+          'paths are relative to the folder of the file that contains them',
         )
       if (kind === 'builtin' && model !== undefined)
         for (const hint of unknownArchitecture(model, devicesUsed, own))
@@ -44,14 +44,14 @@ export function resolveVariants(
   if (kind === 'url' && variants.length > 0)
     report(
       ['variants'],
-      'variants of a server that runs already',
-      'it serves one model; give a command that starts it with ${variant}',
+      'variants with a running server',
+      'a running server serves one model: set a command that starts it with ${variant}',
     )
   const { minQuality } = entries
   if (minQuality !== undefined && variants.length === 0)
     report(
       ['minQuality'],
-      'a least quality without variants',
+      'a minimum quality without variants',
       'state the quality of each: variants: {base: {quality: 0.92}, small: {quality: 0.90, model: distilbert}}',
     )
   else if (minQuality !== undefined && variants.every(({ quality }) => quality < minQuality))
@@ -155,7 +155,7 @@ export function variantNotices(
   return left.length === 0
     ? []
     : [
-        `Left out, for less quality than ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
+        `Left out, because their quality is below ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
       ]
 }
 

@@ -42,7 +42,7 @@ export function aroundTheBest(app: App, asked: () => void) {
   const model = h(
     'div',
     {},
-    h('h3', {}, 'Along each parameter, all else as recommended'),
+    h('h3', {}, 'One parameter at a time, all others as recommended'),
     along,
     h('p', { class: 'note' }, sliceNote),
     over,
@@ -71,16 +71,16 @@ export function aroundTheBest(app: App, asked: () => void) {
         )
         .sort((a, b) => b.median - a.median)[0]!
       surface.describe(
-        `Capacity over ${told.across.parameter} and ${told.up.parameter}: most at ${most.at}, ${rate(most.median)}`,
+        `Capacity over ${told.across.parameter} and ${told.up.parameter}: highest at ${most.at}, ${rate(most.median)}`,
       )
     },
   }
 }
 
 const sliceNote =
-  'Capacity that the same Gaussian process predicts when one parameter changes, with 90 % intervals. Diamonds: measured. In brackets: the recommended value.'
+  'Capacity predicted by the same Gaussian process when one parameter changes, with 90 % intervals. Diamonds: measured. In brackets: the recommended value.'
 const surfaceNote =
-  'All other parameters as recommended. Darker is more capacity; a cell is the smaller the less is known of it, and framed where it was measured.'
+  'All other parameters are as recommended. Darker cells have more capacity, smaller cells are less certain, and framed cells were measured.'
 
 function showSlices(
   element: HTMLElement,
@@ -148,10 +148,10 @@ function parallelChart(app: App) {
         ),
       )
       chart.describe(
-        `${served.length} configurations that served, a line each over their parameters, capacity, price and cost${best ? `; recommended: ${best.label}` : ''}`,
+        `${served.length} configurations that served, one line each over parameters, capacity, price and cost${best ? `; recommended: ${best.label}` : ''}`,
       )
-      const left = served.length > mostLines ? ` ${mostLines} of ${served.length} are drawn.` : ''
-      note.textContent = `A line is a configuration that served: solid if it meets the SLO, dashed if not, thick if recommended.${left} Drag along an axis to hold the lines to a part of it; click beside it to let go.`
+      const left = served.length > mostLines ? ` ${mostLines} of ${served.length} are shown.` : ''
+      note.textContent = `Each line is a configuration that served: solid if it meets the SLO, dashed if not, thick if recommended.${left} Drag along an axis to filter the lines; click next to the axis to clear the filter.`
     },
   }
 }

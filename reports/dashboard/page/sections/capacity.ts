@@ -71,7 +71,7 @@ function planText(
     h('strong', {}, `${fleet.replicas} replica${fleet.replicas === 1 ? '' : 's'}`),
     ` of ${best.label} carry ${rate(demandRps)} for `,
     h('strong', {}, `${money(fleet.pricePerMonth)} a month`),
-    `; each runs at ${percent(fleet.utilisation)} of its safe capacity, and ${percent(headroom)} or more stays free. To survive the loss of one (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
+    `; each runs at ${percent(fleet.utilisation)} of its safe capacity, and ${percent(headroom)} or more stays free. To survive the loss of one replica (N+1): ${fleet.withSpare} for ${money(fleet.withSparePerMonth)}.`,
   )
 }
 

@@ -95,7 +95,7 @@ function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
       h(
         'p',
         { class: 'note' },
-        `${id} served another model (${model}): its configurations are held against those of none before it.`,
+        `${id} served another model (${model}): its configurations are not compared one by one.`,
       ),
     ]
   const leftName = left === earlier[0] ? 'this one' : left.experiment.id
@@ -117,12 +117,12 @@ function inBoth(earlier: readonly Side[], right: Side): HTMLElement[] {
               rate(p.left.capacityRps),
               rate(p.right.capacityRps),
               changeOf(p.ratio),
-              p.overlap ? 'overlap: no certain difference' : 'apart',
+              p.overlap ? 'overlap: difference not certain' : 'do not overlap',
             ]),
           [1, 2, 3],
           `Safe capacity of configurations measured in both, ${leftName} and ${id}`,
         )
-      : h('p', {}, 'None of them served in both.'),
+      : h('p', {}, 'None of them served in both experiments.'),
     ...(served.length > mostPairs
       ? [h('p', { class: 'note' }, `and ${served.length - mostPairs} more, with smaller changes`)]
       : []),

@@ -32,7 +32,7 @@ export function compareTrialsSection(app: App): Section {
       'header',
       {},
       h('h2', {}, 'Trials side by side'),
-      h('button', { attributes: { type: 'button' }, on: { click: clear } }, 'Pick none'),
+      h('button', { attributes: { type: 'button' }, on: { click: clear } }, 'Clear selection'),
     ),
     chart.element,
     body,
@@ -63,7 +63,7 @@ export function compareTrialsSection(app: App): Section {
 }
 
 const leftOut = ({ sideBySide }: App, { byTrial }: Shown): string =>
-  `Not beside them, for they stand for no configuration of their own: ${[...sideBySide].filter((number) => !byTrial.has(number)).join(', ')}.`
+  `Left out, because other trials represent their configurations: ${[...sideBySide].filter((number) => !byTrial.has(number)).join(', ')}.`
 
 interface Row {
   readonly name: string
@@ -96,7 +96,7 @@ function tableOf(
       `${sloName(whatIf.slo)} there`,
       served(({ candidate }) => atCapacityValue(whatIf.slo, candidate)),
     ),
-    figure('one request at a time', ({ candidate }) =>
+    figure('unloaded latency', ({ candidate }) =>
       candidate.idleMs === undefined ? '-' : latency(candidate.idleMs),
     ),
     figure('$ / h', ({ candidate }) => money(candidate.pricePerHour)),

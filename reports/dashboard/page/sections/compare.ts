@@ -142,7 +142,7 @@ export class CompareSection implements Section {
       this.chosen,
       ...ids.map((id) =>
         tagOf(id, {
-          label: `Compare no longer with ${id}`,
+          label: `Remove ${id} from the comparison`,
           remove: () => this.choose(ids.filter((one) => one !== id)),
         }),
       ),

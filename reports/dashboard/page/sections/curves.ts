@@ -27,7 +27,7 @@ export function curvesSection(app: App): Section {
   const note = h(
     'p',
     { class: 'note' },
-    'Open-loop load: requests are sent on a schedule whatever the answers, so that waiting is not hidden. A hollow point is where the model of the server reaches the SLO; the others are measured windows. The ringed knee is where the latency has doubled against the idle predictor.',
+    'Open-loop load: requests follow a fixed schedule, independent of responses, so queueing is visible. A hollow point marks where the model of the server reaches the SLO; all other points are measured windows. The ringed knee marks twice the unloaded latency.',
   )
   const element = h(
     'section',

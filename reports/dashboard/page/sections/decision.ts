@@ -81,7 +81,7 @@ function noteOf({ recommendation: r, candidates, trials }: Shown): string {
         ]
       : []),
     ...(served.length < candidates.length
-      ? [`${candidates.length - served.length} without a capacity are not drawn.`]
+      ? [`${candidates.length - served.length} without a capacity are not shown.`]
       : []),
   ].join(' ')
 }

@@ -176,7 +176,7 @@ function describe(
             ['status', candidate.status],
             [
               'safe capacity',
-              `${capacityText(candidate)}${candidate.derived ? ', read off the load curve' : ''}`,
+              `${capacityText(candidate)}${candidate.derived ? ', read from the load curve' : ''}`,
             ],
             candidate.estimateRps === undefined
               ? ([
@@ -197,7 +197,7 @@ function describe(
               ? []
               : [
                   [
-                    'one request at a time',
+                    'unloaded latency',
                     [0.5, 0.99]
                       .map((q) =>
                         sloFigure(
@@ -223,7 +223,7 @@ function describe(
       ...(trial.predicted && modelsCapacityOrLatency(shown.experiment.objective)
         ? ([
             [
-              'foretold',
+              'predicted',
               `${rate(trial.predicted.rate)} (${significant(trial.predicted.low)} to ${significant(trial.predicted.high)})`,
             ],
           ] as const)
@@ -242,7 +242,7 @@ function describe(
 }
 
 const noWindow =
-  'No window of open load can be drawn: it was measured in a closed loop alone, or the load generator could not keep up.'
+  'There is no open-loop window to show: this trial was measured only in a closed loop, or the load generator could not keep up.'
 
 function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
@@ -269,7 +269,7 @@ const metricFacts = (trial: FinishedTrial): (readonly [string, string])[] =>
     ? []
     : (trial.measurement.metrics ?? []).map((reading) => [
         metricText(reading),
-        `${Number.isFinite(reading.value ?? Number.NaN) ? significant(reading.value) : 'not known'} at ${rate(trial.measurement.capacityRps)}${reading.max === undefined ? '' : `, at most ${reading.max} asked for`}`,
+        `${Number.isFinite(reading.value ?? Number.NaN) ? significant(reading.value) : 'not known'} at ${rate(trial.measurement.capacityRps)}${reading.max === undefined ? '' : `, limit ${reading.max}`}`,
       ])
 
 function usage(trial: FinishedTrial): (readonly [string, string])[] {
@@ -281,10 +281,10 @@ function usage(trial: FinishedTrial): (readonly [string, string])[] {
   return [
     ...(u.nodeWaitSeconds === undefined
       ? []
-      : [['waited for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
+      : [['wait for a node', `${significant(u.nodeWaitSeconds)} s`] as const]),
     ...(u.prepareSeconds === undefined
       ? []
-      : [['prepared in', `${significant(u.prepareSeconds)} s`] as const]),
+      : [['preparation time', `${significant(u.prepareSeconds)} s`] as const]),
     ...(u.launchSeconds === undefined
       ? []
       : [['ready after', `${significant(u.launchSeconds)} s`] as const]),
@@ -297,18 +297,12 @@ function usage(trial: FinishedTrial): (readonly [string, string])[] {
       ? []
       : [['memory', `${significant(u.peakRssMiB)} MiB`] as const]),
     ...(u.gpuWatts === undefined ? [] : [['GPU power', `${significant(u.gpuWatts)} W`] as const]),
-    ...(u.cpuWatts === undefined
-      ? []
-      : [['processors’ power', `${significant(u.cpuWatts)} W`] as const]),
-    ...(joules === undefined
-      ? []
-      : [['energy of a request', `at most ${energy(joules)}`] as const]),
+    ...(u.cpuWatts === undefined ? [] : [['CPU power', `${significant(u.cpuWatts)} W`] as const]),
+    ...(joules === undefined ? [] : [['energy per request', `at most ${energy(joules)}`] as const]),
     ...(u.realisedBatch === undefined
       ? []
       : [['realised batch', significant(u.realisedBatch)] as const]),
-    ...(u.sequences === undefined
-      ? []
-      : [['at its busiest', busiest(u, trial.configuration)] as const]),
+    ...(u.sequences === undefined ? [] : [['peak use', busiest(u, trial.configuration)] as const]),
   ]
 }
 

@@ -19,7 +19,7 @@ export function exportsSection(online: boolean): Section {
     h(
       'details',
       { class: 'more' },
-      h('summary', {}, 'The experiment, to repeat it'),
+      h('summary', {}, 'Experiment file to repeat it'),
       specification,
     ),
     h(

@@ -112,7 +112,7 @@ function predictedAgainstMeasured(app: App): Part {
     h(
       'p',
       { class: 'note' },
-      'Predictions of the search before each trial, with 90 % intervals. On the diagonal they were right.',
+      'Predictions of the search before each trial, with 90 % intervals. Points on the diagonal were predicted exactly.',
     ),
   )
   function show({ trials, theme, experiment }: Shown): void {

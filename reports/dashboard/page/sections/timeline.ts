@@ -35,7 +35,7 @@ export function timelineSection(app: App): Section {
       chart.set(() => timelineOption(trials.slice(0, most), theme))
       const seconds = trials.reduce((sum, t) => sum + t.seconds, 0)
       const count = (state: string) => trials.filter((t) => t.state === state).length
-      note.textContent = `${significant(seconds / 60)} minutes of trials: ${count('complete')} measured (blue; confirmations green), ${count('infeasible')} that cannot serve (orange), ${count('failed')} failed (red).${trials.length > most ? ` The first ${most} are drawn.` : ''}`
+      note.textContent = `${significant(seconds / 60)} minutes of trials: ${count('complete')} measured (blue; confirmations green), ${count('infeasible')} that cannot serve (orange), ${count('failed')} failed (red).${trials.length > most ? ` The first ${most} are shown.` : ''}`
       chart.describe(note.textContent)
     },
   }

@@ -22,7 +22,7 @@ type Kind = Status | 'again' | 'later'
 /** Statuses, and trials that stand for no configuration. */
 export const kinds: Readonly<Record<Kind, string>> = {
   confirmed: '✓ confirmed',
-  held: '✓ held',
+  held: '✓ met, not proven',
   measured: '· measured',
   imported: '◇ imported',
   bound: '≤ bound',

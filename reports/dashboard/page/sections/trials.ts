@@ -261,7 +261,7 @@ class TrialTable {
         type: 'checkbox',
         checked,
         disabled: !checked && sideBySide.size >= mostSideBySide,
-        'aria-label': `Put trial ${number} side by side with others`,
+        'aria-label': `Compare trial ${number} with others`,
       },
       on: { change },
     })

@@ -27,13 +27,13 @@ import { fill, h, setAttributes, table } from '../dom.ts'
 import type { Section, Shown } from '../section.ts'
 
 const provenanceWords = {
-  measured: ['●', 'measured', 'on the hardware that is named'],
-  emulated: ['◐', 'emulated', 'real servers and real load, GPUs played by a model of them'],
-  simulated: ['○', 'simulated', 'servers and load in virtual time, by models'],
+  measured: ['●', 'measured', 'on the named hardware'],
+  emulated: ['◐', 'emulated', 'real servers and real load; a model emulates the GPUs'],
+  simulated: ['○', 'simulated', 'models of servers and load in virtual time'],
   imported: [
     '◇',
     'imported',
-    'results of other load testers, in the files that are named; tune measured none of them',
+    'results of other load testers, from the named files; tune measured none of them',
   ],
 } as const
 
@@ -153,18 +153,18 @@ function figures(r: Recommendation): Figure[] {
     ...(c.tokens
       ? ([
           [
-            'output tokens a second',
+            'output tokens per second',
             significant(c.tokens.outputTokensPerSecond),
             c.tokens.outputTokensPerSecondPerGpu === undefined
               ? undefined
               : `${significant(c.tokens.outputTokensPerSecondPerGpu)} per GPU`,
           ],
           [
-            'a million output tokens',
+            'per million output tokens',
             money(c.tokens.pricePerMillionOutputTokens),
             c.tokens.pricePerMillionInputTokens === undefined
               ? undefined
-              : `or ${money(c.tokens.pricePerMillionInputTokens)} a million input tokens: each bears the whole price`,
+              : `or ${money(c.tokens.pricePerMillionInputTokens)} per million input tokens; each price covers the whole cost`,
           ],
         ] as const)
       : []),

@@ -19,8 +19,8 @@ export async function importRuntime(
   } catch (error) {
     const why = error instanceof Error ? error.message.split('\n')[0] : String(error)
     throw new Error(
-      `the onnx engine needs ${runtimeName}, which cannot be imported (${why}); ${install}; where a CUDA toolkit is on the PATH and its ` +
-        'download of the CUDA provider fails or is not wanted, set ONNXRUNTIME_NODE_INSTALL=skip for that',
+      `the onnx engine needs ${runtimeName}, which cannot be imported (${why}); ${install}; if a CUDA toolkit is on the PATH, the installation also downloads ` +
+        'the CUDA provider: set ONNXRUNTIME_NODE_INSTALL=skip to prevent that',
     )
   }
 }
@@ -58,7 +58,7 @@ export async function openSession(
       )
     throw new ModelError(
       `${typeof model === 'string' ? `'${model}'` : 'the built-in graph'} does not load: ${what}`,
-      'check it with onnx.checker, and export it again for an opset that ONNX Runtime 1.30 has',
+      'check it with onnx.checker, and export it again for an opset that ONNX Runtime 1.30 supports',
     )
   }
 }

@@ -20,8 +20,8 @@ export function datatypeOf(type: string, name: string): EngineDatatype {
   const datatype = datatypes[type]
   if (datatype === undefined)
     throw new ModelError(
-      `tensor '${name}' of the ONNX model holds ${type}`,
-      `inputs and outputs must hold ${Object.keys(datatypes).join(', ')}`,
+      `tensor '${name}' of the ONNX model has element type ${type}`,
+      `inputs and outputs must be of ${Object.keys(datatypes).join(', ')}`,
     )
   return datatype
 }

@@ -82,8 +82,8 @@ function readWeights(path: string, groups: io.WeightsManifestConfig): ArrayBuffe
   }, 0)
   if (whole.length < wanted)
     throw new ModelError(
-      `the weights of '${path}' have ${whole.length} bytes, and it needs ${wanted}`,
-      `one of its files is cut short: ${files.join(', ')}`,
+      `the weights of '${path}' have ${whole.length} bytes, but the model needs ${wanted}`,
+      `one of its weight files is incomplete: ${files.join(', ')}`,
     )
   return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length) as ArrayBuffer
 }
@@ -96,7 +96,7 @@ function fileAt<T>(path: string, read: () => T): T {
     if (error instanceof BoundError) throw new ModelError(error.message, error.hint)
     throw new ModelError(
       `cannot read '${path}'`,
-      'all weight files that model.json names must lie beside it',
+      'put all weight files that model.json names into its folder',
     )
   }
 }

@@ -74,7 +74,7 @@ async function startNodeGpu(gpu: string): Promise<Backend> {
   // Without CUDA the library computes on CPU and says nothing.
   if (!(tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice)
     throw new Error(
-      `${nodeGpu} finds no GPU to use for '${gpu}'; its CUDA and cuDNN must be those of TensorFlow 2.9 (CUDA 11.2, cuDNN 8.1)`,
+      `${nodeGpu} finds no GPU to use for '${gpu}'; it needs the CUDA and cuDNN of TensorFlow 2.9 (CUDA 11.2, cuDNN 8.1)`,
     )
   return {
     name: 'tensorflow',

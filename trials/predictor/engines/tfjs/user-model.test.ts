@@ -240,7 +240,7 @@ describe('what a model is for shows in its inputs', () => {
       identity([placeholder('words', 'DT_STRING', [-1])], ['words']),
     )
     await expect(load(path)).rejects.toThrow(
-      /tensor 'words' of '.*strings.*' holds string; inputs and outputs must hold float32 or int32/,
+      /tensor 'words' of '.*strings.*' has type string; inputs and outputs must be float32 or int32/,
     )
   })
 })
@@ -248,7 +248,7 @@ describe('what a model is for shows in its inputs', () => {
 describe('what does not load says why', () => {
   test('no such path', async () => {
     await expect(load(join(folder, 'none'))).rejects.toThrow(
-      /no model at '.*none'; give the path of a model\.json/,
+      /no model at '.*none'; pass the path of a model\.json/,
     )
   })
   test('a folder without a model', async () => {
@@ -277,7 +277,7 @@ describe('what does not load says why', () => {
     const path = graphModel('short')
     truncateSync(join(path, 'group1-shard2of2.bin'), 4)
     await expect(load(path)).rejects.toThrow(
-      /weights of '.*model\.json' have 18 bytes, and it needs 28/,
+      /weights of '.*model\.json' have 18 bytes, but the model needs 28/,
     )
     rmSync(join(path, 'group1-shard2of2.bin'))
     await expect(load(path)).rejects.toThrow(/cannot read '.*group1-shard2of2\.bin'/)

@@ -27,7 +27,7 @@ export async function loadUserModel(
   if (!found)
     throw new ModelError(
       `no model at '${path}'`,
-      'give the path of a model.json, of its folder, or of a SavedModel',
+      'pass the path of a model.json, of its folder, or of a SavedModel',
     )
   const has = async (file: string) =>
     found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
@@ -163,7 +163,7 @@ const unloadable = (path: string, error: unknown) =>
     ? error
     : new ModelError(
         `'${path}' does not load: ${error instanceof Error ? error.message : String(error)}`,
-        'convert it again, or check that all its operations are ones that TensorFlow.js has',
+        'convert it again, and check that TensorFlow.js supports all its operations',
       )
 
 /** A tensor under the name that clients use, beside the one that the model uses. */
@@ -198,8 +198,8 @@ function datatypeOf(dtype: string | undefined, name: string, path: string): Engi
   if (dtype === 'float32' || dtype === undefined) return 'FP32'
   if (dtype === 'int32') return 'INT32'
   throw new ModelError(
-    `tensor '${name}' of '${path}' holds ${dtype}`,
-    'inputs and outputs must hold float32 or int32',
+    `tensor '${name}' of '${path}' has type ${dtype}`,
+    'inputs and outputs must be float32 or int32',
   )
 }
 

@@ -74,7 +74,7 @@ test('memory that is not to be had is an OutOfMemoryError, and the backend goes 
   for (const values of [2 ** 30 - 2 ** 15, 2 ** 30, 2 ** 31])
     expect(() => tf.fill([values], 1)).toThrow(OutOfMemoryError)
   expect(() => tf.fill([2 ** 30], 1)).toThrow(
-    /no room for 4096 MiB more beside \d+ MiB; WebAssembly can hold 4096 MiB/,
+    /no room for 4096 MiB in addition to \d+ MiB; WebAssembly can use 4096 MiB/,
   )
   expect(product()).toHaveLength(33 * 21)
 })

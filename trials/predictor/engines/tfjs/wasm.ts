@@ -128,7 +128,7 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
       const said = complaints.splice(0).join('; ')
       // XNNPACK's xnn_status_out_of_memory.
       if (/Got status 6/.test(said))
-        throw new OutOfMemoryError(`out of memory in WebAssembly, which can hold 4 GiB: ${said}`)
+        throw new OutOfMemoryError(`out of memory in WebAssembly, which can use 4 GiB: ${said}`)
       if (/XNN status/.test(said)) throw new Error(`a kernel failed: ${said}`)
     },
     close: () => keepingListeners(() => removeBackend('wasm')),
@@ -227,7 +227,7 @@ function guardMemory(module: WasmModule): void {
     const address = bytes < 2 ** 32 ? allocate(bytes) : 0
     if (address === 0 && bytes > 0)
       throw new OutOfMemoryError(
-        `out of memory: no room for ${Math.ceil(bytes / 2 ** 20)} MiB more beside ${Math.ceil(module.HEAPU8.length / 2 ** 20)} MiB; WebAssembly can hold 4096 MiB`,
+        `out of memory: no room for ${Math.ceil(bytes / 2 ** 20)} MiB in addition to ${Math.ceil(module.HEAPU8.length / 2 ** 20)} MiB; WebAssembly can use 4096 MiB`,
       )
     return address
   }

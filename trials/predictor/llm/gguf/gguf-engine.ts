@@ -204,7 +204,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   #take(sequence: Sequence, token: Token | null | undefined): void {
     const { job, text } = sequence
     if (job.left || this.#closed) return
-    if (token === undefined || token === null) throw new Error('llama.cpp gave no token')
+    if (token === undefined || token === null) throw new Error('llama.cpp returned no token')
     const { maxTokens, ignoreEos, token: tell } = job.completion
     sequence.produced++
     const stops = !ignoreEos && this.model.isEogToken(token)

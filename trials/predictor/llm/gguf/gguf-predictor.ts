@@ -59,14 +59,14 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
       ? () => process.memoryUsage.rss()
       : () => model.memoryUsage.vram + context.memoryUsage.vram
   return serveCompletions(engine, settings, [
-    ['predictor_batches_total', 'Steps done', () => engine.steps],
+    ['predictor_batches_total', 'Engine steps', () => engine.steps],
     [
       'predictor_items_total',
-      'Sequences over all steps; items / batches is the mean batch',
+      'Sequences summed over all steps; items / batches is the mean batch',
       () => engine.stepSequences,
     ],
-    ['predictor_waiting', 'Sequences that wait', () => engine.waiting],
-    ['predictor_running', 'Sequences under way', () => engine.running],
+    ['predictor_waiting', 'Waiting sequences', () => engine.waiting],
+    ['predictor_running', 'Running sequences', () => engine.running],
     ['predictor_cache_use', 'Share of the cache that holds tokens, 0-1', () => engine.cacheUse],
     [
       'predictor_prefix_hit_tokens_total',
@@ -75,12 +75,12 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
     ],
     [
       'predictor_device_busy_seconds_total',
-      'Time with a sequence under way',
+      'Time with at least one running sequence',
       () => engine.busyMs / 1000,
     ],
     [
       'predictor_device_memory_bytes',
-      'Memory of weights, cache and buffers on the device; on CPU, of the process',
+      'Device memory of weights, cache and buffers; on CPU, memory of the process',
       memoryBytes,
     ],
     ['predictor_devices', 'Devices', () => 1],

@@ -120,13 +120,13 @@ export async function startLlama(
  */
 async function gpuProblem(llama: Llama): Promise<string | undefined> {
   if (llama.gpu === false)
-    return `${bindingName} finds no GPU that it can use (CUDA, Vulkan or Metal); run on CPU, or see its driver`
+    return `${bindingName} finds no usable GPU (CUDA, Vulkan or Metal); run on CPU, or check the driver`
   if (llama.gpu !== 'vulkan' || process.env.GGML_VK_VISIBLE_DEVICES !== undefined) return undefined
   const names = await llama.getGpuDeviceNames()
   if (names.length < 2) return undefined
   return (
-    `${bindingName} uses Vulkan here, which takes all ${names.length} GPUs (${names.join(', ')}); install what its CUDA binary needs (the CUDA ` +
-    'runtime and cuBLAS), or name one by its number in env: {GGML_VK_VISIBLE_DEVICES: 0}'
+    `${bindingName} uses Vulkan here, which takes all ${names.length} GPUs (${names.join(', ')}); install the requirements of its CUDA binary (the CUDA ` +
+    'runtime and cuBLAS), or select one by its number in env: {GGML_VK_VISIBLE_DEVICES: 0}'
   )
 }
 
@@ -145,7 +145,7 @@ export async function openModel(
     if (isOutOfMemory(error)) throw new OutOfMemoryError(firstLine(error))
     throw new ModelError(
       `'${path}' does not load: ${firstLine(error)}`,
-      'is it a GGUF file of a language model, and whole?',
+      'check that it is a complete GGUF file of a language model',
     )
   }
 }
@@ -161,7 +161,7 @@ export async function openContext(
   } catch (error) {
     const what = `${sequences} sequences of ${contextSize} tokens: ${firstLine(error)}`
     if (isOutOfMemory(error)) throw new OutOfMemoryError(`out of memory: ${what}`)
-    throw new Error(`llama.cpp makes no context of ${what}`)
+    throw new Error(`llama.cpp cannot create a context of ${what}`)
   }
 }
 

@@ -100,7 +100,10 @@ function decoded(bytes: Uint8Array): InferRequest {
   try {
     return decodeMessage<InferRequest>('inference.ModelInferRequest', bytes)
   } catch (error) {
-    throw new RequestError(400, `the message is no ModelInferRequest: ${(error as Error).message}`)
+    throw new RequestError(
+      400,
+      `the message is not a ModelInferRequest: ${(error as Error).message}`,
+    )
   }
 }
 
@@ -116,7 +119,7 @@ function typed(
   if (values.length !== count)
     throw new RequestError(
       400,
-      `input '${name}' has ${values.length} values in ${field}; its shape [${shape}] holds ${count}`,
+      `input '${name}' has ${values.length} values in ${field}, but its shape [${shape}] needs ${count}`,
     )
   if (datatype === 'BYTES') return { name, shape, datatype, values: contents.bytes_contents }
   return { name, shape, datatype, values: values.map(Number) }

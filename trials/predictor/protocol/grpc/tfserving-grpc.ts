@@ -88,7 +88,7 @@ function decoded(bytes: Uint8Array): PredictMessage {
   try {
     return decodeMessage<PredictMessage>('tensorflow.serving.PredictRequest', bytes)
   } catch (error) {
-    throw new RequestError(400, `the message is no PredictRequest: ${(error as Error).message}`)
+    throw new RequestError(400, `the message is not a PredictRequest: ${(error as Error).message}`)
   }
 }
 
@@ -115,7 +115,7 @@ function wireTensor(name: string, tensor: TensorMessage): WireTensor {
   if (values.length !== count)
     throw new RequestError(
       400,
-      `input '${name}' has ${given.length} values; its shape [${shape}] holds ${count}`,
+      `input '${name}' has ${given.length} values, but its shape [${shape}] needs ${count}`,
     )
   if (datatype === 'BYTES')
     return { name, shape, datatype, values: values as readonly Uint8Array[] }

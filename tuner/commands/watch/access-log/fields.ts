@@ -50,14 +50,14 @@ export function parseFieldFlags(
     const field = fieldNames.find((each) => each === key)
     if (field === undefined)
       throw new UserError(
-        `--field ${text} names no field`,
+        `--field ${text} does not name a field`,
         `write ${fieldNames.join(', ')}: --field latency=took:us`,
         exitCodes.usage,
       )
     if (field !== 'latency') {
       if (unit !== undefined)
         throw new UserError(
-          `--field ${text}: only a latency has a unit`,
+          `--field ${text}: only latency has a unit`,
           `write --field ${field}=${name}`,
           exitCodes.usage,
         )
@@ -66,14 +66,14 @@ export function parseFieldFlags(
     }
     if (fields.latency !== undefined)
       throw new UserError(
-        '--field latency is given twice',
-        'name the one field that has the latency',
+        '--field latency appears twice',
+        'set only the field that contains the latency',
         exitCodes.usage,
       )
     const known = timeUnits.find((each) => each === unit)
     if (unit !== undefined && known === undefined)
       throw new UserError(
-        `--field ${text}: ${unit} is no unit of a latency`,
+        `--field ${text}: ${unit} is not a unit of latency`,
         latencyForm,
         exitCodes.usage,
       )

@@ -176,7 +176,7 @@ function resolveUnit(
       ...{ shape, latency: { field, unit } },
       ...(isKnown &&
         known.unit !== unit && {
-          warning: `lines are those of ${known.name} in ${known.unit ?? 'a stated unit'}, and --field says ${unit}`,
+          warning: `the lines look like ${known.name}, in ${known.unit ?? 'a stated unit'}, but --field sets ${unit}`,
         }),
     }
   throw lackingUnit(path, shape, field, values)
@@ -205,8 +205,8 @@ const lackingUnit = (
   values: readonly unknown[],
 ): UserError =>
   new UserError(
-    `${path} does not say in which unit ${shape === 'combined' ? `the value ${field} behind its lines` : field} is (${[...new Set(values)].slice(0, 3).join(', ')})`,
-    `name it: --field latency=${field}:UNIT, where UNIT is ${timeUnits.join(', ')}${
+    `${path} does not name the unit of ${shape === 'combined' ? `the value ${field} at the end of its lines` : field} (${[...new Set(values)].slice(0, 3).join(', ')})`,
+    `set it: --field latency=${field}:UNIT, where UNIT is ${timeUnits.join(', ')}${
       shape === 'combined'
         ? ` (nginx $request_time, Apache %T and gunicorn %(L)s: s; %{ms}T, Tomcat %D before 10, gunicorn %(M)s, morgan :response-time: ms; Apache %D, Tomcat %D since 10, gunicorn %(D)s: us)`
         : ''
@@ -217,29 +217,29 @@ const lackingUnit = (
 const severalFields = (path: string, { line }: SampledLine, fields: readonly string[]): UserError =>
   new UserError(
     `${path} has several fields that may be the latency: ${fields.slice(0, shownFields).join(', ')} (${describeFields(line)})`,
-    `name one and its unit: --field latency=${fields[0]}:UNIT, where UNIT is ${timeUnits.join(', ')}`,
+    `choose one and set its unit: --field latency=${fields[0]}:UNIT, where UNIT is ${timeUnits.join(', ')}`,
     exitCodes.usage,
   )
 
 const severalFormats = (path: string, names: readonly string[]): UserError =>
   new UserError(
     `${path} has lines of several formats: ${names.join('; ')}`,
-    'name one with --log-format, or its field with --field latency=NAME:UNIT',
+    'choose one with --log-format, or set its field with --field latency=NAME:UNIT',
     exitCodes.usage,
   )
 
 function lackingLatency(path: string, line: LogLine | undefined, text: string): UserError {
   if (line === undefined)
     return new UserError(
-      `${path} has no line that is known: ${text.slice(0, 200)}`,
-      'docs/watch.md lists the formats; a line needs the time that its request took',
+      `${path} has no line in a known format: ${text.slice(0, 200)}`,
+      'docs/how-to/watch-production.md lists the formats; each line must contain the duration of its request',
       exitCodes.usage,
     )
   return new UserError(
-    `${path} does not say how long requests took: its lines are ${line.shape} and have ${describeFields(line)}`,
+    `${path} does not contain request durations: its lines are ${line.shape} and have ${describeFields(line)}`,
     line.shape === 'uvicorn'
-      ? "uvicorn's access log has no such time: use the log of the gateway in front of it, or --prometheus"
-      : 'log it ($request_time in nginx, %D in Apache, docs/watch.md has more), or name its field: --field latency=NAME:UNIT',
+      ? "uvicorn's access log has no durations: use the log of the gateway in front of it, or --prometheus"
+      : 'log them ($request_time in nginx, %D in Apache, docs/how-to/watch-production.md has more), or set their field: --field latency=NAME:UNIT',
     exitCodes.usage,
   )
 }
