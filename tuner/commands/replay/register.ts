@@ -16,7 +16,7 @@ export function registerReplay(program: Command): void {
     )
     .option(
       '--task <file>',
-      'JSON or YAML that says what the columns of a table mean (docs/replay.md)',
+      'JSON or YAML that says what the columns of a table mean (docs/how-to/import-results.md)',
     )
     .option(
       '--slo <slo>',

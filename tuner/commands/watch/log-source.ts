@@ -272,7 +272,7 @@ function describeUncounted(path: string, uncounted: Uncounted): string[] {
 const unreadable = (path: string, format: LogFormat, line: string): UserError =>
   new UserError(
     `${path} has no line of ${describeFormat(format)}: ${line.slice(0, 200)}`,
-    'if its format changed, --reset recognises it anew; --field latency=NAME:UNIT names its fields (docs/watch.md)',
+    'if its format changed, --reset recognises it anew; --field latency=NAME:UNIT names its fields (docs/how-to/watch-production.md)',
     exitCodes.usage,
   )
 

@@ -211,7 +211,7 @@ function seriesOf(text: string, what: string): Series[] {
   const refused = (why: string) =>
     new UserError(
       `Prometheus refuses ${what}: ${why}`,
-      'docs/watch.md has the default queries',
+      'replace the query with --query NAME=PROMQL (docs/how-to/watch-production.md)',
       exitCodes.usage,
     )
   let answer: {

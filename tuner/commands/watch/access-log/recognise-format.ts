@@ -232,14 +232,14 @@ function lackingLatency(path: string, line: LogLine | undefined, text: string): 
   if (line === undefined)
     return new UserError(
       `${path} has no line that is known: ${text.slice(0, 200)}`,
-      'docs/watch.md lists the formats; a line needs the time that its request took',
+      'docs/how-to/watch-production.md lists the formats; a line needs the time that its request took',
       exitCodes.usage,
     )
   return new UserError(
     `${path} does not say how long requests took: its lines are ${line.shape} and have ${describeFields(line)}`,
     line.shape === 'uvicorn'
       ? "uvicorn's access log has no such time: use the log of the gateway in front of it, or --prometheus"
-      : 'log it ($request_time in nginx, %D in Apache, docs/watch.md has more), or name its field: --field latency=NAME:UNIT',
+      : 'log it ($request_time in nginx, %D in Apache, docs/how-to/watch-production.md has more), or name its field: --field latency=NAME:UNIT',
     exitCodes.usage,
   )
 }
