@@ -114,11 +114,9 @@ describe('the docs name what there is', () => {
         ...loadOrigins,
       ],
     ],
-    ['deploying.md', [...specTargets, ...kserveVariants]],
-    ['kubernetes.md', gpuSchemes],
+    ['how-to/gpu-sharing.md', gpuSchemes],
     ['servers.md', serverKinds],
-    ['replay.md', toolNames],
-    ['import.md', toolNames],
+    ['how-to/import-results.md', toolNames],
   ])('docs/%s', (name, names) => {
     const text = page(name)
     expect(names.filter((one) => !new RegExp(`(?<![\\w-])${one}(?![\\w-])`).test(text))).toEqual([])

@@ -92,7 +92,7 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
 }
 
 const ownTable =
-  'for a table of your own, add --task FILE, which describes its columns (docs/replay.md)'
+  'for a table of your own, add --task FILE, which describes its columns (docs/how-to/import-results.md)'
 
 /** What the tool whose file it is says in it. @throws TableError */
 export function readOne(

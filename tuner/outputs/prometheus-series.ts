@@ -1,6 +1,6 @@
 /**
  * What a run is in Prometheus' terms: each event as samples of series. Their names are documented
- * in docs/outputs.md, and used by deploy/grafana/tune.json.
+ * in docs/how-to/send-results.md, and used by deploy/grafana/tune.json.
  */
 import { sloText } from '../../profiler/model/slo.ts'
 import type { TuneEvent } from '../loop/events.ts'

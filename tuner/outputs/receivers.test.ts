@@ -228,8 +228,8 @@ describe('deploy/grafana/tune.json', () => {
   })
 })
 
-test('docs/outputs.md names every series', () => {
-  const text = readFileSync(new URL('../../docs/outputs.md', import.meta.url), 'utf8')
+test('docs/how-to/send-results.md names every series', () => {
+  const text = readFileSync(new URL('../../docs/how-to/send-results.md', import.meta.url), 'utf8')
   for (const [name, help] of Object.entries(seriesHelp))
     expect(text).toContain(`| \`${name}\` | ${help} |`)
 })

@@ -71,7 +71,7 @@ export async function replayFiles(files: readonly string[], flags: ReplayFlags):
   return runs[0]!.regret === undefined ? exitCodes.sloUnmet : exitCodes.ok
 }
 
-/** 'tune.replay/v1', documented in docs/replay.md. */
+/** The document of `tune replay --json`: 'tune.replay/v1'. */
 function replayDocument(
   { task, recorded, truth, run, noise, maxTrials, sampler, lookUps }: Told,
   runs: readonly SeedRun[],

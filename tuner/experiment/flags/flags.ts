@@ -361,7 +361,7 @@ export const experimentFlags: readonly Flag[] = [
     path: [],
     parts: readOut,
     joined: true,
-    what: `result folder (default: tune-results/<experiment>), or KIND=URL to send the run to, KIND one of ${outputKinds.join(', ')} (docs/outputs.md); repeatable`,
+    what: `result folder (default: tune-results/<experiment>), or KIND=URL to send the run to, KIND one of ${outputKinds.join(', ')} (docs/how-to/send-results.md); repeatable`,
   },
 ]
 

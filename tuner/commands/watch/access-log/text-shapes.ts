@@ -1,6 +1,6 @@
 /** Lines of text that servers and gateways write for a request, each as a record of fields. */
 
-/** Keys as the server names them; of a text line, as docs/watch.md lists them. */
+/** Keys as the server names them; of a text line, as docs/how-to/watch-production.md lists them. */
 export type LogRecord = Readonly<Record<string, unknown>>
 
 /** In the order in which they are tried; `logfmt` fits most and comes last. */
