@@ -1,7 +1,7 @@
 /**
  * Servers that people run models on: how each is known, by its program, by what its processes are
  * called or by the header `server` of its answers, and which of its own arguments are worth tuning.
- * This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
+ * This table feeds `tune init`, its help and docs/reference/server-presets.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { LanguageServer } from './server-files/language-programs.ts'
@@ -402,18 +402,3 @@ export const ownServers = [
 
 /** Of `tune init --help`: gunicorn, uvicorn, ... */
 export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => title)
-
-/** docs/servers.md holds it, and a test holds them equal. */
-export const ownServersReference = (): string => {
-  const spelt = ({ name, args, env, setting, what }: ServerKnob) =>
-    `\`${args?.[0] ?? env ?? setting ?? name}\` (${what})`
-  const rows = (ownServers as readonly OwnServer[]).map(
-    ({ title, programs, header, knobs, note, subcommand }) => {
-      const known = programs
-        .map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``)
-        .join(', ')
-      return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${[knobs.map(spelt).join(', '), note].filter(Boolean).join('; ')} |`
-    },
-  )
-  return ['| server | known by | what is proposed |', '|---|---|---|', ...rows].join('\n')
-}
