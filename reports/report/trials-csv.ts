@@ -45,7 +45,7 @@ export const trialColumns: readonly {
   },
   {
     name: 'reason',
-    what: 'why not',
+    what: 'why it is not feasible',
     of: (r) => r.candidate?.reason ?? (r.trial.state === 'failed' ? r.trial.error : undefined),
   },
   {
@@ -61,12 +61,12 @@ export const trialColumns: readonly {
   },
   {
     name: 'estimate_low_rps',
-    what: 'lower end of its 90 % interval',
+    what: 'lower end of the 90 % interval of the capacity',
     of: (r) => interval(r)?.[0],
   },
   {
     name: 'estimate_high_rps',
-    what: 'upper end of its 90 % interval',
+    what: 'upper end of the 90 % interval of the capacity',
     of: (r) => interval(r)?.[1],
   },
   {
@@ -76,47 +76,47 @@ export const trialColumns: readonly {
   },
   {
     name: 'slo_ms_from',
-    what: 'measured (in a window at that rate), model (read off the load curve) or idle (one request at a time)',
+    what: 'source of that latency: measured (a window at that rate), model (the load curve) or idle (one request at a time)',
     of: (r) => figure(r, ({ sloMsFrom }) => sloMsFrom),
   },
   {
     name: 'derived',
-    what: 'true: read off a load curve measured under another SLO',
+    what: 'true: read off a load curve that was measured under another SLO',
     of: (r) => figure(r, ({ derived = false }) => derived),
   },
   {
     name: 'quality',
-    what: 'of its model variant, as the experiment states it',
+    what: 'quality of its model variant, as the experiment states it',
     of: (r) => r.candidate?.quality,
   },
-  { name: 'price_per_hour', what: 'one replica, $', of: (r) => r.candidate?.pricePerHour },
+  { name: 'price_per_hour', what: 'price of one replica, $ per hour', of: (r) => r.candidate?.pricePerHour },
   {
     name: 'price_per_million_requests',
-    what: 'at the safe capacity, $',
+    what: '$ per million requests at the safe capacity',
     of: (r) => figure(r, ({ pricePerMillionRequests }) => pricePerMillionRequests),
   },
   {
     name: 'replicas',
-    what: 'for the demand, where one was given',
+    what: 'replicas for the demand, if there is one',
     of: (r) => figure(r, ({ replicas }) => replicas),
   },
   {
     name: 'total_price_per_hour',
-    what: 'of those replicas, $',
+    what: 'price of those replicas, $ per hour',
     of: (r) => figure(r, ({ totalPricePerHour }) => totalPricePerHour),
   },
-  { name: 'idle_p50_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
-  { name: 'idle_p99_ms', what: 'one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
+  { name: 'idle_p50_ms', what: 'median latency of one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
+  { name: 'idle_p99_ms', what: 'p99 of one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
   {
     name: 'saturation_rps',
-    what: 'rate of a saturated closed loop, whatever its latency',
+    what: 'rate of a saturated closed loop, requests per second',
     of: (r) => r.measurement?.saturationRps,
   },
   { name: 'outcome', what: 'how the capacity search ended', of: (r) => r.measurement?.outcome },
   { name: 'requests', what: 'requests sent', of: (r) => r.measurement?.requests },
-  { name: 'cpu_cores_busy', what: 'mean cores busy', of: (r) => r.trial.usage?.cpuCores },
-  { name: 'peak_rss_mib', what: 'most memory held, MiB', of: (r) => r.trial.usage?.peakRssMiB },
-  { name: 'gpu_memory_mib', what: 'GPU memory held, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
+  { name: 'cpu_cores_busy', what: 'mean number of busy cores', of: (r) => r.trial.usage?.cpuCores },
+  { name: 'peak_rss_mib', what: 'peak memory, MiB', of: (r) => r.trial.usage?.peakRssMiB },
+  { name: 'gpu_memory_mib', what: 'GPU memory, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
   {
     name: 'gpu_utilization',
     what: 'mean share of time the GPU was busy, 0-1',
@@ -124,17 +124,17 @@ export const trialColumns: readonly {
   },
   {
     name: 'gpu_watts',
-    what: 'power of the GPU in its busiest seconds, where the machine tells it',
+    what: 'power of the GPU in its busiest seconds, if the machine reports it',
     of: (r) => r.trial.usage?.gpuWatts,
   },
   {
     name: 'cpu_watts',
-    what: "power of the machine's processors in their busiest seconds, where they tell it",
+    what: "power of the machine's processors in their busiest seconds, if they report it",
     of: (r) => r.trial.usage?.cpuWatts,
   },
   {
     name: 'joules_per_request',
-    what: 'those over the safe capacity: energy of a request, at most',
+    what: 'upper bound of the energy of a request: power divided by the safe capacity',
     of: (r) =>
       joulesPerRequest(
         r.trial.usage ?? {},
@@ -143,72 +143,70 @@ export const trialColumns: readonly {
   },
   {
     name: 'realised_batch',
-    what: 'mean batch the server formed',
+    what: 'mean batch that the server formed',
     of: (r) => r.trial.usage?.realisedBatch,
   },
   {
     name: 'sequences',
-    what: 'most sequences at once, of a server of language models',
+    what: 'language models: maximum sequences at once',
     of: (r) => r.trial.usage?.sequences,
   },
   {
     name: 'sequences_waiting',
-    what: 'most that waited, likewise',
+    what: 'language models: maximum waiting sequences',
     of: (r) => r.trial.usage?.waiting,
   },
   {
     name: 'kv_cache_use',
-    what: 'fullest share of its cache of keys and values, 0-1',
+    what: 'language models: maximum share of the KV cache in use, 0-1',
     of: (r) => r.trial.usage?.cacheUse,
   },
   {
     name: 'preemptions',
-    what: 'sequences that gave up their place in it',
+    what: 'language models: sequences that were preempted',
     of: (r) => r.trial.usage?.preemptions,
   },
   {
     name: 'accepted_draft_tokens',
-    what: 'draft tokens that a step kept of each answer, on average (speculative decoding)',
+    what: 'speculative decoding: mean accepted draft tokens per step and answer',
     of: (r) => r.trial.usage?.acceptedTokens,
   },
   {
     name: 'prefill_utilization',
-    what: 'mean share of time that the GPUs of prefill servers were busy, 0-1, where there are any',
+    what: 'mean share of time that the GPUs of prefill servers were busy, 0-1',
     of: (r) => r.trial.usage?.prefillUtilization,
   },
   {
     name: 'decode_utilization',
-    what: 'the same of decode servers',
+    what: 'mean share of time that the GPUs of decode servers were busy, 0-1',
     of: (r) => r.trial.usage?.decodeUtilization,
   },
   {
     name: 'launch_seconds',
-    what: 'from start to ready, or of a server that was kept from the trial before until its values were set; of a pod without its wait for a node',
+    what: 'seconds from start to ready, without the wait for a node; for a reused server until its values were set',
     of: (r) => r.trial.usage?.launchSeconds,
   },
   {
     name: 'node_wait_seconds',
-    what: 'a pod had no place on a node before that',
+    what: 'seconds that the pod waited for a node',
     of: (r) => r.trial.usage?.nodeWaitSeconds,
   },
   {
     name: 'prepare_seconds',
-    what: 'of the prepare step before that, where it had to be run',
+    what: 'seconds of the prepare step, if it ran',
     of: (r) => r.trial.usage?.prepareSeconds,
   },
-  { name: 'started_at', what: 'ISO 8601', of: (r) => r.trial.startedAt },
-  { name: 'seconds', what: 'preparing, launch, load and stop', of: (r) => r.trial.seconds },
+  { name: 'started_at', what: 'start of the trial, ISO 8601', of: (r) => r.trial.startedAt },
+  { name: 'seconds', what: 'seconds of preparation, launch, load and stop', of: (r) => r.trial.seconds },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 
 /** Of streamed answers: after the others, where any trial had them. */
-export const tokenColumns: typeof trialColumns = tokenFigures.map(
-  ({ column, title, what, of }) => ({
-    name: column,
-    what: `${title}: ${what}`,
-    of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
-  }),
-)
+export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, what, of }) => ({
+  name: column,
+  what,
+  of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
+}))
 
 const hasResult = ({ status }: Candidate): boolean => status !== 'disturbed' && status !== 'failed'
 

@@ -30,27 +30,35 @@ function keySections(): string {
 const keyTable = (keys: readonly Key[]): string =>
   table(['key', 'flag', 'meaning'], keys.map(keyRow))
 
-/** Every key below a schema: properties, and those of the values of a map as NAME. */
+/** Every key below a schema. NAME stands for a key of a map, `[]` for an item of a list. */
 function keysOf(schema: JsonSchema, path: readonly string[]): Key[] {
-  const inner = [schema, ...(schema.anyOf ?? [])]
-  const properties = inner.flatMap((part) => Object.entries(part.properties ?? {}))
-  const values = inner.flatMap((part) =>
-    typeof part.additionalProperties === 'object' ? [part.additionalProperties] : [],
+  const forms = formsOf(schema)
+  const properties = forms.flatMap((form) => Object.entries(form.properties ?? {}))
+  const values = forms.flatMap(({ additionalProperties: value }) =>
+    typeof value === 'object' ? [value] : [],
   )
+  const items = forms.flatMap(({ items: item }) => (typeof item === 'object' ? [item] : []))
   return [
     ...properties.flatMap(([name, value]) => [
       { path: [...path, name], schema: value },
       ...keysOf(value, [...path, name]),
     ]),
     ...values.flatMap((value) => keysOf(value, [...path, 'NAME'])),
+    ...items.flatMap((item) => keysOf(item, [...path, '[]'])),
   ]
 }
+
+/** A schema and all its alternatives. */
+const formsOf = (schema: JsonSchema): JsonSchema[] => [
+  schema,
+  ...(schema.anyOf ?? []).flatMap(formsOf),
+]
 
 /** A list of names is shown with a key as long as it stays readable. */
 const maxNamesShown = 8
 
 function keyRow({ path, schema }: Key): string[] {
-  const name = path.join('.')
+  const name = path.join('.').replaceAll('.[]', '[]')
   const { description = '', enum: names = [] } = schema
   const shown = names.length > 0 && names.length <= maxNamesShown
   const values = shown ? `${codeList(names.map(String))}. ` : ''

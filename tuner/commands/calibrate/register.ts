@@ -8,12 +8,12 @@ import type { CalibrateFlags } from './run.ts'
 export function registerCalibrate(program: Command): void {
   const command = new Command('calibrate')
     .description(
-      'measure a server at a few batch sizes, in seconds, as the prior of estimates, simulations and the search',
+      'measure a server at a few batch sizes, as the prior of estimates, simulations and the search',
     )
-    .option('--gpu <name>', 'GPU that it runs on (default: the first of the space)')
-    .option('--batches <sizes>', 'items of a request: three to five sizes', '1,4,16,64')
-    .option('--list', 'the calibrations in the store')
-    .option('--clear [name]', 'remove one, or all')
+    .option('--gpu <name>', 'GPU of the server (default: the first of the space)')
+    .option('--batches <sizes>', 'items per request: three to five sizes', '1,4,16,64')
+    .option('--list', 'list the calibrations in the store')
+    .option('--clear [name]', 'remove one calibration, or all')
     .option('--json', 'print JSON')
   addExperimentOptions(command)
   command.action(async (flags: CalibrateFlags) => {

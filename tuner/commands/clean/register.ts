@@ -10,18 +10,18 @@ export function registerClean(program: Command): void {
   program
     .command('clean')
     .description('list and remove what experiments left behind on this machine or the cluster')
-    .argument('[experiment]', 'end and remove what this one has there (default: only show)')
+    .argument('[experiment]', 'experiment to clean up (default: list only)')
     .option(
       '--all',
-      'end what every killed experiment left on this machine, control groups without a note included, and remove what every one has in the namespace, also running ones',
+      'clean up after every experiment: processes and control groups of killed ones on this machine, and all objects in the namespace, also of running ones',
     )
     .addOption(
       storeOption(
-        'trial store: what listens on ports that its killed runs had, and is known by nothing else, is shown',
+        'trial store, to find processes on the ports of killed runs',
       ),
     )
-    .option('--local', 'this machine alone')
-    .option('--namespace <name>', 'default: that of the current context')
+    .option('--local', 'only this machine')
+    .option('--namespace <name>', "namespace (default: the current context's)")
     .option('--json', 'print JSON')
     .action(async (experiment: string | undefined, flags: CleanFlags) => {
       const { clean } = await import('./run.ts')

@@ -9,14 +9,14 @@ export function registerCompare(program: Command): void {
     .description('compare experiments with the first one, with intervals of the differences')
     .argument(
       '<experiments...>',
-      'ids, as in tune list, or recommendation.json files; one alone is compared with the newest',
+      'ids, as in tune list, or recommendation.json files; a single one is compared with the newest',
     )
     .addOption(storeOption())
-    .option('--slo <slo>', "all ranked by this SLO, e.g. 30ms or 'p95<80ms'")
-    .option('--rps <rate>', 'all ranked by the price of serving this demand, requests per second')
+    .option('--slo <slo>', "rank all by this SLO, e.g. 30ms or 'p95<80ms'")
+    .option('--rps <rate>', 'rank all by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')
-    .option('--min-quality <number>', 'leaves out model variants of less quality')
-    .option('--prices <file>', 'one price book (YAML) for all')
+    .option('--min-quality <number>', 'exclude model variants below this quality')
+    .option('--prices <file>', 'use this price book (YAML) for all')
     .option('--json', 'print JSON')
     .action(async (names: readonly string[], flags: CompareFlags) => {
       const { compare } = await import('./run.ts')

@@ -6,11 +6,11 @@ export function registerDoctor(program: Command): void {
     .command('doctor')
     .description('check this machine or cluster: cores, cgroups, GPUs, packages, permissions')
     .addOption(
-      new Option('--backend <name>', 'what to look at: this machine, or the cluster')
+      new Option('--backend <name>', 'check this machine or the cluster')
         .choices(['local', 'kubernetes'])
         .default('local'),
     )
-    .option('--namespace <name>', 'with --backend kubernetes: default that of the current context')
+    .option('--namespace <name>', "namespace, with --backend kubernetes (default: the current context's)")
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean; backend?: string; namespace?: string }) => {
       const { doctor } = await import('./run.ts')

@@ -7,7 +7,7 @@ export function registerEstimate(program: Command): void {
     .description(
       'predict the capacity of every configuration by the device model, without running anything',
     )
-    .option('--json', 'print JSON, every configuration')
+    .option('--json', 'print every configuration as JSON')
   addExperimentOptions(command)
   command.action(async (flags: FlagValues & { json?: boolean }) => {
     const { estimate } = await import('./run.ts')

@@ -9,19 +9,19 @@ export function registerFleet(program: Command): void {
     .description('find the cheapest GPUs for several models, partitioned by MIG or shared by MPS')
     .requiredOption(
       '-f, --file <file>',
-      'fleet file: models, their demand, the GPUs that are available',
+      'fleet file: models with their demand, and the available GPUs',
     )
     .option('--prices <file>', 'price book (YAML), or a provider')
     .option(
       '--solver-time <time>',
-      'time for the solver; then the best packing found so far is taken',
+      'time limit of the solver, which then returns its best packing',
       '40s',
     )
     .option(
       '--out <file>',
-      '.md, .html, .json or .txt; or a folder, for manifests as well (default: text on stdout)',
+      'write .md, .html, .json or .txt, or a folder with report and manifests (default: text on stdout)',
     )
-    .option('--target <name>', 'of the manifests: kubernetes | kserve (default: kubernetes)')
+    .option('--target <name>', 'target of the manifests: kubernetes | kserve (default: kubernetes)')
     .option('--json', 'print JSON')
     .addOption(storeOption('trial store (SQLite), for models that name an experiment'))
     .addHelpText(

@@ -9,26 +9,26 @@ export function registerImport(program: Command): void {
     .description('import results of other load testers as a finished experiment')
     .argument(
       '<files...>',
-      'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, SGLang, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE says what a file is of',
+      'results of Model Analyzer (its table of GPUs too), perf_analyzer, vllm bench serve, SGLang, GuideLLM, AIPerf or k6; gpu=L4,batchSize=8@FILE states the configuration of a file',
     )
     .requiredOption('--slo <slo>', "latency SLO, one limit: 50ms, 'p95<80ms' or 'ttft p99<300ms'")
     .option(
       '--on <values>',
-      'what served, for its price: gpu=T4,cpuCores=4,memoryMiB=16GiB; FILE may say otherwise of itself',
+      'resources of the server, for its price: gpu=T4,cpuCores=4,memoryMiB=16GiB; a file may state its own',
     )
     .option(
       '--one-server',
-      'several files are loads on one server; else each is a server of its own, where nothing tells them apart',
+      'treat several files as loads on one server, not as one server each',
     )
-    .option('--model <name>', 'what was served, where the files do not say')
+    .option('--model <name>', 'name of the model, if the files do not state it')
     .option('--name <name>', 'name of the experiment (default: the model)')
-    .option('--rps <rate>', 'ranked by the price of serving this demand, requests per second')
+    .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .addOption(storeOption())
     .option('--prices <file>', 'price book, YAML (default: on-demand list prices)')
     .option('--json', 'print the recommendation as JSON')
     .addHelpText(
       'after',
-      '\nThe experiment is one for show, list, compare, report and dashboard, where its figures are called imported, with their files.',
+      '\ntune show, list, compare, report and dashboard read the experiment and mark its figures as imported.',
     )
     .action(async (files: readonly string[], flags: ImportFlags) => {
       const { importFiles } = await import('./run.ts')

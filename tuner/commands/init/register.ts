@@ -25,12 +25,12 @@ export function registerInit(program: Command): void {
     )
     .argument(
       '[target...]',
-      'the URL of a server that runs, the command that starts one, or a model',
+      'URL of a running server, the command that starts one, or a model',
     )
     .option('-f, --file <path>', 'file to write', 'experiment.yaml')
-    .option('--force', 'overwrite it')
-    .option('-y, --yes', 'ask nothing (as without a terminal)')
-    .option('--no-smoke', 'do not try it: no load')
+    .option('--force', 'overwrite an existing file')
+    .option('-y, --yes', 'ask no questions (as without a terminal)')
+    .option('--no-smoke', 'do not run a trial')
     .passThroughOptions()
   addChosenOptions(command, [...asked, ...serverFlags.map(({ flags }) => flags.split(' ')[0]!)])
   command
@@ -43,8 +43,8 @@ Examples:
   tune init --slo 50ms --path /predict --body '{"text": "{{text}}"}' 'python3 app.py --port 8080'
   tune init bert --slo 50ms
 
-Flags stand before a command, unless it is one word in quotes. Known by their command, process or answers, with knobs of their own: ${ownServerTitles.join(', ')}.
-Exit codes: 0 written, and it served; 1 it did not; 2 usage.`,
+Flags precede the command, unless the command is one word in quotes. Recognised servers: ${ownServerTitles.join(', ')}.
+Exit codes: 0 the file was written and the server answered; 1 the server did not answer; 2 usage.`,
     )
     .action(async (target: string[]) => {
       const { init, startsCommand } = await import('./run.ts')

@@ -13,52 +13,52 @@ export function registerPlan(program: Command): void {
       'plan capacity: replicas over time, hours within the SLO, cost per month, spares, break-even points',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--demand <rate>', "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
-    .option('--trace <file>', 'CSV of timestamp and requests per second')
+    .option('--demand <rate>', "demand: requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
+    .option('--trace <file>', 'demand from a CSV file: timestamp and requests per second')
     .option('--pattern <name>', `${demandPatterns.join(' | ')}, with --peak`)
-    .option('--peak <rate>', 'highest rate of the pattern, requests per second')
-    .option('--growth <share>', 'more demand each month, e.g. 5%', '0%')
-    .option('--months <n>', 'horizon (default: 12 with growth, else 1)')
+    .option('--peak <rate>', 'peak of the pattern, requests per second')
+    .option('--growth <share>', 'growth of the demand per month, e.g. 5%', '0%')
+    .option('--months <n>', 'months to plan (default: 12 with growth, else 1)')
     .option('--headroom <share>', 'share of the capacity kept free', defaults.headroom)
     .option('--trials <list>', 'trials to plan with, e.g. 3,7 (default: the best three)')
     .option(
       '--fleet <n x trial>',
-      'how much can the fleet that is there take? e.g. 6x3 = six replicas of trial 3',
+      'report the demand that an existing fleet can serve: 6x3 is six replicas of trial 3',
     )
-    .option('--zones <n>', 'zones; the plan stands the loss of one', '3')
+    .option('--zones <n>', 'number of zones; the plan survives the loss of one', '3')
     .option(
       '--startup <time>',
-      'from the start of a replica to ready, on a node that is there (default: as measured, else 30s; with a GPU 90s, a language model 3min)',
+      'time from the start of a replica to ready on an existing node (default: as measured, else 30s, with a GPU 90s, for a language model 3min)',
     )
     .option(
       '--node <time>',
-      'from the order of a node until it takes replicas, images pulled; 0s: always there (default: as measured, else 2min; with a GPU 4min, for a language model 5min)',
+      'time from the order of a node until it accepts replicas, images pulled; 0s: nodes always exist (default: as measured, else 2min, with a GPU 4min, for a language model 5min)',
     )
     .option(
       '--reaction <time>',
-      "age of the autoscaler's rate: scrapes and adapter, before the minute that it is a mean of",
+      'delay of the rate that the autoscaler reads, before its mean over a minute',
       '30s',
     )
     .option(
       '--min-replicas <n>',
-      'least replicas of any fleet; 0: an autoscaler takes the last one, too',
+      'minimum replicas of a fleet; 0: an autoscaler may scale to zero',
       '1',
     )
     .option(
       '--prices <file>',
-      'price book (YAML); repeat it to compare lists: on-demand, reserved, other clouds',
+      'price book (YAML) or provider; repeatable, to compare price lists',
       severalTimes,
       [],
     )
     .option(
       '--committed <price>',
-      'of committed capacity: a part of on demand (63%), or $ an hour for each instance (default: of the price list)',
+      "price of committed capacity: a share of on demand (63%), or $ per hour of an instance (default: the price list's)",
     )
     .option('--slo <slo>', "plan for another SLO, e.g. 30ms or 'p95<80ms'")
-    .option('--out <file>', '.md, .html, .csv or .json (default: text on the terminal)')
+    .option('--out <file>', 'write .md, .html, .csv or .json (default: text on stdout)')
     .option(
       '--spec <folder>',
-      'write a deployment there whose autoscaler has the settings that lose no minute',
+      'write a deployment there whose autoscaler loses no minute of the SLO',
     )
     .option('--json', 'print JSON')
     .addOption(storeOption())

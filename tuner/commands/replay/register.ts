@@ -12,7 +12,7 @@ export function registerReplay(program: Command): void {
     )
     .argument(
       '[files...]',
-      'a CSV table that --task explains; or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON), one file or one for each configuration',
+      'a CSV table with its --task, or results of Model Analyzer, perf_analyzer, GuideLLM or AIPerf (CSV, JSON): one file, or one per configuration',
     )
     .option(
       '--task <file>',
@@ -20,30 +20,30 @@ export function registerReplay(program: Command): void {
     )
     .option(
       '--slo <slo>',
-      "for results of other tools: the limit, e.g. 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)",
+      "limit for results of other tools: 50ms, 'p95<80ms' or 'ttft p99<300ms' (default: none)",
     )
     .option(
       '--price-per-hour <money>',
-      'for the same: price of one server (default: $1, which ranks by throughput)',
+      'price of one server, for results of other tools (default: $1, which ranks by throughput)',
     )
     .option('--sampler <name>', samplerNames.join(' | '), defaults.sampler)
-    .option('--max-trials <n>', 'most look-ups', '40')
+    .option('--max-trials <n>', 'maximum number of look-ups', '40')
     .option(
       '--noise <share>',
-      'noise to draw on every reading, e.g. 5%: its standard deviation as a share',
+      'add noise to every reading: its standard deviation as a share, e.g. 5%',
     )
-    .option('--seed <n>', 'seed of all randomness', String(defaults.seed))
+    .option('--seed <n>', 'random seed', String(defaults.seed))
     .option(
       '--seeds <n>',
-      'replay with so many seeds, from --seed on, and say how soon the search was near the cheapest',
+      'replay with this many seeds, from --seed on, and report when the search came near the cheapest',
       '1',
     )
     .option('--json', 'print JSON')
     .addHelpText(
       'after',
       `
-Exit codes: 0 the recommended row keeps the limit; 2 flags, task or table are wrong (each fault with its line); 3 nothing that was looked up keeps the limit, or with
---noise the recommended row does not by its recorded figures; 1 failure.`,
+Exit codes: 0 the recommended row meets the limit; 2 flags, task or table are wrong; 3 no row that was looked up meets the limit, or with
+--noise the recommended row violates it by its recorded figures; 1 failure.`,
     )
     .action(async (files: string[], flags: ReplayFlags) => {
       const { replayFiles } = await import('./run.ts')

@@ -12,12 +12,12 @@ export function registerReport(program: Command): void {
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(
       '--out <file>',
-      'the ending decides the form (default: tune-results/<experiment>/report.html)',
+      'file to write; the extension selects the format (default: tune-results/<experiment>/report.html)',
     )
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20%')
-    .option('--min-quality <number>', 'leaves out model variants of less quality')
+    .option('--min-quality <number>', 'exclude model variants below this quality')
     .option('--prices <file>', 'another price book (YAML)')
     .addOption(storeOption())
     .addHelpText(

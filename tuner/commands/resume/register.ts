@@ -14,10 +14,10 @@ export function registerResume(program: Command): void {
     .addOption(storeOption())
     .option(
       '--max-trials <n>',
-      'allow this many trials in all, instead of the number given at the start',
+      'maximum number of trials in total, instead of the original one',
     )
-    .option('--json', 'print one JSON document on stdout')
-    .option('--events', 'print every event as a line of JSON on stdout')
+    .option('--json', 'print one JSON document')
+    .option('--events', 'print every event as a line of JSON')
     .option('--plain', 'plain lines instead of the live screen')
     .action(async (id: string | undefined, flags: ResumeFlags) => {
       const { resume } = await import('./run.ts')

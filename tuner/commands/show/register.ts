@@ -17,7 +17,7 @@ export function registerShow(program: Command): void {
     .option('--slo <slo>', "rank by another SLO, e.g. 30ms or 'p95<80ms'")
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')
     .option('--headroom <share>', 'share of the capacity kept free, e.g. 20% (with --rps)')
-    .option('--min-quality <number>', 'leaves out model variants of less quality')
+    .option('--min-quality <number>', 'exclude model variants below this quality')
     .option('--prices <file>', 'another price book (YAML)')
     .option('--json', 'print the recommendation document')
     .action(async (id: string | undefined, options: ShowOptions) => {

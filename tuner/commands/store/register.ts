@@ -13,16 +13,16 @@ export function registerStore(program: Command): void {
       .option('--json', 'print JSON')
   add(
     'check',
-    'read every row and name what is damaged; nothing is changed (exit code 1 when something is)',
+    'read every row and report damage, without changing anything (exit code 1 if there is any)',
   ).action(async (flags: StoreFlags) => {
     const { check } = await import('./run.ts')
     process.exitCode = await check(flags)
   })
   add(
     'backup',
-    'copy all that can be read of the store, as of one moment, also while an experiment runs (exit code 1 when something is lost)',
+    'copy all readable rows of the store, also while an experiment runs (exit code 1 if rows are lost)',
   )
-    .argument('<file>', 'where to; it must not be there yet')
+    .argument('<file>', 'file to create; it must not exist')
     .action(async (to: string, flags: StoreFlags) => {
       const { backup } = await import('./run.ts')
       process.exitCode = await backup(to, flags)

@@ -31,18 +31,18 @@ export function registerVerify(program: Command): void {
       'load-test the recommended configuration or its deployed service again, and report whether it meets the SLO',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--trial <n>', 'another trial than the recommended one')
-    .option('--rate <rate>', 'requests per second that must hold (default: what is recommended)')
+    .option('--trial <n>', 'use this trial instead of the recommended one')
+    .option('--rate <rate>', 'rate at which the SLO must be met (default: the recommended one)')
     .option(
       '--confirm-time <duration>',
-      'time under load (default: that of the experiment, else 30 s)',
+      "load-test duration (default: the experiment's, else 30 s)",
     )
     .addOption(storeOption())
     .option('--json', 'print one JSON document on stdout')
-  command.optionsGroup('A service that runs, in place of an experiment:')
+  command.optionsGroup('A running service instead of an experiment:')
   command.option(
     '-f, --file <path>',
-    'experiment file that says how it is asked, headers and certificates too; flags win over it',
+    'experiment file with protocol, headers and certificates of the service; flags override it',
   )
   addChosenOptions(command, asked)
   command
@@ -54,7 +54,7 @@ Examples:
   tune verify bert-7f3a --confirm-time 2min --json
   tune verify --url http://bert.example:8000 --model bert --slo 50ms --rate 800
 
-What was measured joins the experiment as a confirmation. Exit codes: 0 it holds; 4 it does not; 1 it could not be told; 2 usage; 3 nothing to verify.`,
+The experiment keeps the measurement as a confirmation. Exit codes: 0 it holds; 4 it does not; 1 the measurement gave no answer; 2 usage; 3 nothing to verify.`,
     )
     .action(async (id: string | undefined, flags: VerifyFlags) => {
       const { verify } = await import('./run.ts')

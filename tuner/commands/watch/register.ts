@@ -16,67 +16,67 @@ export function registerWatch(program: Command): void {
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .option(
       '--prometheus <url>',
-      'Prometheus, e.g. http://prometheus:9090; a bearer token is read from TUNE_PROMETHEUS_TOKEN',
+      'URL of Prometheus, e.g. http://prometheus:9090; TUNE_PROMETHEUS_TOKEN may hold a bearer token',
     )
     .option(
       '--log <file>',
-      'an access log in place of it: it is followed as it grows and is rotated',
+      'access log instead of Prometheus; it is followed as it grows and rotates',
     )
     .option(
       '--server <name>',
-      `whose metrics are asked for: ${tellingServers.join(' | ')} (default: the one that was measured)`,
+      `server whose metrics to query: ${tellingServers.join(' | ')} (default: the measured one)`,
     )
     .option('--selector <labels>', `labels of the series, e.g. 'namespace="shop",job="bert"'`, '')
     .option(
       '--query <name=promql>',
-      `a query of your own for ${figureNames.join(', ')}; may hold $window, $selector, $percentile`,
+      `your own query for ${figureNames.join(', ')}; it may contain $window, $selector, $percentile`,
       severalTimes,
       [],
     )
-    .option('--log-format <name>', `${logShapes.join(' | ')} (default: by its first lines)`)
+    .option('--log-format <name>', `format of the log: ${logShapes.join(' | ')} (default: derived from its first lines)`)
     .option(
       '--field <name=field>',
-      'field of a log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
+      'field of the log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
       severalTimes,
       [],
     )
-    .option('--path <prefix>', 'of a log: only requests whose path begins so', severalTimes, [])
-    .option('--version-label <name>', "label or JSON field that has the model's version")
-    .option('--replicas <n>', 'deployed replicas, where the metrics do not say (a log never does)')
-    .option('--trial <n>', 'the configuration that is deployed (default: the recommended one)')
-    .option('--window <time>', 'production is looked at in windows of this length', '5m')
-    .option('--since <time>', 'how far back the first look at Prometheus goes', '1h')
-    .option('--tolerance <share>', 'slower by less is no drift', '7%')
+    .option('--path <prefix>', 'log: only requests whose path begins with this', severalTimes, [])
+    .option('--version-label <name>', "label or JSON field with the model's version")
+    .option('--replicas <n>', 'number of deployed replicas, if the metrics do not report it')
+    .option('--trial <n>', 'trial of the deployed configuration (default: the recommended one)')
+    .option('--window <time>', 'length of an observation window', '5m')
+    .option('--since <time>', 'how far back the first query of Prometheus goes', '1h')
+    .option('--tolerance <share>', 'slowdown that is no drift', '7%')
     .option(
       '--quiet-days <n>',
-      'a server that has not changed is called slow once in so many days on average, or more rarely',
+      'mean days between false drift alarms',
       '365',
     )
     .option(
       '--detour <time>',
-      'what the way to the server adds where it is observed, and trials did not have',
+      'network delay that production observes and trials did not have',
     )
-    .option('--prices <file>', "today's price book (default: the experiment's)")
+    .option('--prices <file>', "current price book (default: the experiment's)")
     .option(
       '--headroom <share>',
-      "share of the capacity kept free when replicas are counted (default: the experiment's)",
+      "share of the capacity kept free, for the number of replicas (default: the experiment's)",
     )
-    .option('--min-gain <share>', 'another configuration must cost so much less', '5%')
-    .option('--out <folder>', 'write the new spec there when one is proposed')
+    .option('--min-gain <share>', 'minimum saving of another configuration that is proposed', '5%')
+    .option('--out <folder>', 'folder for the spec of a proposed configuration')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
     .option(
       '--name <name>',
-      'under which what was seen is kept in the store (default: the experiment)',
+      'name of the stored observations (default: the experiment)',
     )
-    .option('--reset', 'forget what was seen under that name')
-    .option('--once', 'one look, then end with an exit code: for a CronJob')
-    .option('--json', 'print a line of JSON for each look')
+    .option('--reset', 'delete the stored observations of that name')
+    .option('--once', 'observe once and exit with a code, for a CronJob')
+    .option('--json', 'print a line of JSON for each observation')
     .addOption(storeOption())
     .addHelpText(
       'after',
       `
-Exit codes of --once: 0 the recommendation holds; 3 the SLO is broken now; 5 it no longer holds for another reason; 1 production could not be read; 2 usage.
-Nothing is changed but the store and --out.
+Exit codes of --once: 0 the recommendation holds; 3 production violates the SLO; 5 it no longer holds for another reason; 1 production could not be read; 2 usage.
+Only the store and --out are written.
 
 Examples:
   tune watch --prometheus http://prometheus:9090 --selector 'namespace="shop"'

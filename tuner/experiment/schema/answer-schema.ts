@@ -7,14 +7,14 @@ const expected = z.strictObject({
     .unknown()
     .optional()
     .describe(
-      'what stands there: a number, a text, a list, or an object of which all that it names must be so',
+      'expected value: a number, a text, a list, or an object whose keys must match',
     ),
   tolerance: z
     .number({ error: 'expected a number' })
     .nonnegative({ error: 'must not be negative' })
     .optional()
     .describe(
-      'how far numbers may be from the value; without a value the share of the largest number by which they may differ from golden answers',
+      'maximum difference of numbers from the value; without a value the maximum difference from golden answers, as a share of the largest number',
     ),
 })
 type ExpectedEntry = z.output<typeof expected>
@@ -33,11 +33,11 @@ export const expectation = z.union(
 const goldenKeys = z.strictObject({
   from: text('first, off or a path')
     .optional()
-    .describe('first, off, or a JSON Lines file of whole answers, relative to this file'),
+    .describe('first, off, or a JSON Lines file of answers, relative to this file'),
   tolerance: share
     .optional()
     .describe(
-      'how far numbers may be apart, of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%',
+      'maximum difference of numbers, as a share of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%',
     ),
 })
 type GoldenEntry = z.output<typeof goldenKeys>

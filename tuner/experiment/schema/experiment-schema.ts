@@ -25,7 +25,7 @@ import { classSlo, slo } from './slo-schema.ts'
 import { warmUp } from './warm-up-schema.ts'
 
 const modelKeys = z.strictObject({
-  name: text('a name').optional().describe('the name it is served under, e.g. bert'),
+  name: text('a name').optional().describe('name under which it is served, e.g. bert'),
   architecture: text('an architecture')
     .optional()
     .describe(
@@ -34,11 +34,11 @@ const modelKeys = z.strictObject({
   path: text('a path')
     .optional()
     .describe(
-      'your own model: a folder or file, relative to this file; default: the architecture with seeded weights',
+      'your own model: a folder or file, relative to this file; default: the architecture with random weights',
     ),
   version: quantity(String, 'a version')
     .optional()
-    .describe('version folder to serve, default the latest'),
+    .describe('version folder to serve; default: the latest'),
 })
 type ModelEntry = z.output<typeof modelKeys>
 const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
@@ -64,7 +64,7 @@ const scalar = z.union([z.number(), z.string()], { error: 'expected a number or 
 const parameterKeys = z.strictObject({
   kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind')
     .optional()
-    .describe('default: what the values look like'),
+    .describe('kind of the values; default: derived from them'),
   values: z
     .union(
       [
@@ -78,40 +78,40 @@ const parameterKeys = z.strictObject({
     )
     .optional()
     .describe('a list or a short form, e.g. [1, 2, 4] or 1..32'),
-  min: scalar.optional().describe('least value of a range'),
-  max: scalar.optional().describe('greatest value of a range'),
+  min: scalar.optional().describe('minimum of a range'),
+  max: scalar.optional().describe('maximum of a range'),
   step: z
     .number({ error: 'expected a number' })
     .positive({ error: 'must be more than 0' })
     .optional()
-    .describe('distance of two values of a range, default 1 for int'),
+    .describe('distance between values of a range; default for int: 1'),
   factor: z
     .number({ error: 'expected a number' })
     .gt(1, { error: 'must be more than 1' })
     .optional()
-    .describe('ratio of two values, e.g. 2 for powers of two'),
+    .describe('ratio between values, e.g. 2 for powers of two'),
   scale: choice(['linear', 'log'], 'a scale')
     .optional()
-    .describe('how far apart values are for the search'),
+    .describe('scale on which the search compares values'),
   category: choice(categoryNames, 'a category')
     .optional()
-    .describe('how the value reaches the predictor'),
+    .describe('how the value reaches the server'),
   when: text('a condition')
     .optional()
-    .describe("the parameter exists only while this holds, e.g. gpu != 'T4'"),
+    .describe("condition under which the parameter exists, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
-    .describe('certain knowledge: more of it never lowers (up) or never raises (down) the rate'),
+    .describe('known direction: a higher value never lowers (up) or never raises (down) the capacity'),
   concurrency: z
     .boolean({ error: 'expected true or false' })
     .optional()
     .describe(
-      'how many requests are served at once (a batch size, a number of processes): rate and latency both rise with it',
+      'true: the value is a number of requests served at once, such as a batch size; rate and latency both rise with it',
     ),
   features: z
     .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
     .optional()
-    .describe('categorical: known numbers that place the values, e.g. [ln bandwidth, ln FLOP/s]'),
+    .describe('categorical: value to numbers that describe it, e.g. [ln bandwidth, ln FLOP/s]'),
 })
 
 /** A parameter as written: `values`, or a range, and what else is said of it. */
@@ -138,12 +138,12 @@ const parameter = z.union(
 )
 
 const promptClass = z.strictObject({
-  share: share.describe('of all requests, e.g. 70%'),
-  inputTokens: quantity(parseLengths, 'a length in tokens'),
-  outputTokens: quantity(parseLengths, 'a length in tokens'),
+  share: share.describe('share of all requests, e.g. 70%'),
+  inputTokens: quantity(parseLengths, 'a length in tokens').describe('length of its prompts'),
+  outputTokens: quantity(parseLengths, 'a length in tokens').describe('length of its answers'),
   slo: classSlo
     .optional()
-    .describe('limits of its own, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
+    .describe('its own limits, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
 })
 
 const payloadKeys = z.strictObject({
@@ -155,41 +155,41 @@ const payloadKeys = z.strictObject({
   count: count(1, 'how many different bodies')
     .optional()
     .describe(
-      'how many different bodies are made, default 64; of a file of texts as many as it takes',
+      'number of different bodies; default: 64, of a file of texts as many as needed',
     ),
   items: quantity(parseItems, 'a number of items')
     .optional()
     .describe(
-      "items of one request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default 1, or as the trace says",
+      "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as the trace states",
     ),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+    .describe('openai: tokens of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
   outputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: likewise, default lognormal:160,0.7'),
+    .describe('openai: tokens of an answer, likewise; default: lognormal:160,0.7'),
   classes: z
     .record(text('a name'), promptClass, {
       error: 'expected name: {share, inputTokens, outputTokens, slo} pairs',
     })
     .optional()
     .describe(
-      'openai: kinds of requests side by side, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each must keep the percentile of `slo` by itself',
+      'openai: classes of requests, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each class must meet the percentile of `slo`',
     ),
   sharedPrefixTokens: count(0, 'tokens')
     .optional()
-    .describe('openai: tokens that prompts begin with in common, default 0'),
+    .describe('openai: tokens of a prefix that prompts share; default: 0'),
   prefixes: count(1, 'prefixes')
     .optional()
-    .describe('openai: how many different such beginnings, default 1'),
+    .describe('openai: number of different prefixes; default: 1'),
   turns: quantity(parseLengths, 'a number of turns')
     .optional()
     .describe(
-      'openai: turns of a conversation, 4 or 1..6: each prompt is all that was said before and inputTokens more; default: none',
+      'openai: turns of a conversation, 4 or 1..6; each prompt repeats the conversation and adds inputTokens; default: none',
     ),
   conversations: count(1, 'conversations')
     .optional()
-    .describe('openai: how many take turns, default 32: so many requests are between two of one'),
+    .describe('openai: number of conversations that take turns; default: 32'),
   lengths: text('a path')
     .optional()
     .describe(
@@ -197,11 +197,11 @@ const payloadKeys = z.strictObject({
     ),
   tokenizer: text('a path')
     .optional()
-    .describe('openai: tokenizer.json of the model, for exact lengths; default: a token is a word'),
+    .describe('openai: tokenizer.json of the model, for exact lengths; default: one word is one token'),
   ignoreEos: z
     .boolean({ error: 'expected true or false' })
     .optional()
-    .describe('openai: answers of the drawn length, default true'),
+    .describe('openai: answers have exactly the sampled length; default: true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
 const payload = z.union(
@@ -214,16 +214,16 @@ const payload = z.union(
 const variant = z.strictObject({
   quality: z
     .number({ error: 'expected a number' })
-    .describe('how good its answers are, as you measured it: accuracy, F1, ...; more is better'),
+    .describe('quality of its answers, as you measured it: accuracy, F1, ...; higher is better'),
   model: text('an architecture')
     .optional()
-    .describe("architecture, where it is another than the model's, e.g. distilbert"),
-  path: text('a path').optional().describe('a model of your own, relative to this file'),
+    .describe("architecture, if it differs from the model's, e.g. distilbert"),
+  path: text('a path').optional().describe('your own model, relative to this file'),
   values: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
     .describe(
-      'parameters that come with it, e.g. {precision: int8, sequenceLength: 64}; tuned ones win',
+      'parameters of this variant, e.g. {precision: int8, sequenceLength: 64}; tuned values override them',
     ),
 })
 
@@ -237,54 +237,54 @@ export const experimentFileSchema = z.strictObject({
   slo: slo
     .optional()
     .describe(
-      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; of a language model also several: {ttft: 200ms, tpot: 30ms}',
+      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; for language models also several limits: {ttft: 200ms, tpot: 30ms}',
     ),
   objective: choice(objectiveKinds, 'an objective')
     .optional()
     .describe(
-      `what is best among configurations that keep the SLO; default ${defaultKind.withDemand} with a demand, else ${defaultKind.plain}`,
+      `what to optimise among configurations that meet the SLO; default: ${defaultKind.withDemand} with a demand, else ${defaultKind.plain}`,
     ),
   objectiveMetric: text('the name of a metric')
     .optional()
     .describe(
-      `what the objectives ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels where several have the name; default the only one`,
+      `metric that ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels if several have the name; default: the only one`,
     ),
-  demand: rate.optional().describe('requests per second that the replicas must serve together'),
+  demand: rate.optional().describe('demand that all replicas together must serve, requests per second'),
   headroom: share
     .optional()
-    .describe(`share of the capacity kept free for peaks, default ${defaults.headroom}`),
+    .describe(`share of the capacity kept free for peaks; default: ${defaults.headroom}`),
   maxPricePerHour: money
     .optional()
     .describe(
-      `bound for the objectives ${kindsAsking('price bound').join(' and ')}, $ per hour of one replica`,
+      `maximum price of one replica for ${kindsAsking('price bound').join(' and ')}, $ per hour`,
     ),
   maxJoulesPerRequest: z.coerce
     .number({ error: 'expected a number' })
     .positive({ error: 'must be more than 0' })
     .optional()
     .describe(
-      'most energy of a request, J, of what tells its power (nvidia-smi, RAPL); over it, and where nothing tells it, a configuration is infeasible',
+      'maximum energy of a request, J, by the power that nvidia-smi and RAPL report; a configuration above it, or without such a report, is infeasible',
     ),
   backend: choice(backends, 'a backend')
     .optional()
-    .describe(`where trials run, default ${defaults.backend}`),
+    .describe(`where trials run; default: ${defaults.backend}`),
   devices: choice(deviceChoices, 'devices')
     .optional()
-    .describe(`auto: GPUs that are there, else emulated ones; default ${defaults.devices}`),
+    .describe(`auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`),
   space: z
     .record(z.string(), parameter, { error: 'expected name: values pairs' })
     .optional()
-    .describe('parameters to tune, name: values; those of the built-in predictor have defaults'),
+    .describe('parameters to tune, name → values; those of the built-in server have defaults'),
   constraints: z
     .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
       error: 'expected a list of conditions',
     })
     .optional()
-    .describe("conditions that every configuration keeps, e.g. 'batchSize <= queueLimit'"),
+    .describe("conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'"),
   pin: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
-    .describe('parameters held at one value, e.g. cpuCores: 2'),
+    .describe('parameters with a fixed value, e.g. cpuCores: 2'),
   variants: z
     .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
     .optional()
@@ -294,22 +294,22 @@ export const experimentFileSchema = z.strictObject({
   minQuality: z.coerce
     .number({ error: 'expected a number' })
     .optional()
-    .describe('variants of less quality are not tried'),
+    .describe('minimum quality of a variant; others are not tried'),
   predictor: predictor
     .optional()
-    .describe('what serves the model: builtin, {command: ...} or {url: ...}; default builtin'),
+    .describe('what serves the model: builtin, {command: ...} or {url: ...}; default: builtin'),
   kubernetes: z
     .strictObject({
       namespace: text('a namespace')
         .optional()
-        .describe('where trials run, default that of the current context'),
+        .describe("namespace of the trials; default: the current context's"),
       pod: z
         .record(z.string(), z.unknown(), {
           error: 'expected a pod template with metadata and spec',
         })
         .optional()
         .describe(
-          'pod template (metadata, spec) of your own predictor; tuned values go into its container, all else stays as it is. Without an image: laid over the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
+          'pod template (metadata, spec) of your own server; tuned values are set in its container. Without an image: an overlay of the pod of the built-in server, e.g. {spec: {tolerations: [...]}}',
         ),
       job: z
         .record(z.string(), z.unknown(), {
@@ -317,145 +317,145 @@ export const experimentFileSchema = z.strictObject({
         })
         .optional()
         .describe(
-          'laid over the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
+          'overlay of the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
         ),
       container: text('a name')
         .optional()
-        .describe('container of the pod that is tuned, default its only one'),
+        .describe('container of the pod that is tuned; default: the only one'),
       port: count(1, 'a port')
         .optional()
-        .describe('port it serves on, default the first of the container'),
+        .describe('port of the server; default: the first of the container'),
       image: text('an image')
         .optional()
         .describe(
-          'image with `tune` as its entry point: the built-in predictor, and the load generator of every predictor',
+          'image with `tune` as its entry point, for the built-in server and the load generator',
         ),
       loadFrom: z
         .enum(loadOrigins)
         .optional()
         .describe(
-          'cluster: a Job beside the predictor; port-forward: from here through the API server; here: from here to pod addresses',
+          'where load comes from: a Job in the cluster (default), this machine through the API server (port-forward), or this machine to pod addresses (here)',
         ),
       through: z
         .enum(['pod', 'service'], { error: 'expected pod or service' })
         .optional()
-        .describe("where load goes: the pod's address (default), or a Service of each trial"),
+        .describe("where load is sent: the pod's address (default), or a Service of each trial"),
       scaleUpTimeout: duration
         .optional()
         .describe(
-          'how long a pod without a place waits for a node, whatever the autoscaler says; default 10m while it says that it adds one',
+          'how long a pending pod waits for a node; default: 10m while an autoscaler reports that it adds one',
         ),
       gpuScheme: z
         .enum(gpuSchemes)
         .optional()
-        .describe('how GPUs are asked for, default: as the nodes that have them are set up'),
+        .describe('how GPUs are requested; default: as the nodes offer them'),
       dra: z
         .strictObject({
           deviceClass: text('a DeviceClass')
             .optional()
-            .describe('default gpu.nvidia.com, and mig.nvidia.com for slices'),
+            .describe('DeviceClass; default: gpu.nvidia.com, for slices mig.nvidia.com'),
           sharing: z
             .enum(draSharings)
             .optional()
             .describe(
-              'how a part of a GPU is asked for, default capacity where the driver offers it, else mps',
+              'how a share of a GPU is requested; default: capacity if the driver offers it, else mps',
             ),
         })
         .optional()
         .describe('GPUs by dynamic resource allocation (gpuScheme dra)'),
     })
     .optional()
-    .describe('backend kubernetes: where and from what'),
+    .describe('settings of backend kubernetes'),
   load: z
     .strictObject({
       arrivals: arrivals
         .optional()
         .describe(
-          `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default ${defaults.arrivals}`,
+          `arrival process: poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default: ${defaults.arrivals}`,
         ),
       payload: payload
         .optional()
         .describe(
-          'request bodies: generated, a file, a folder of pictures, or {file, count, items}; default generated',
+          'request bodies: generated, a file, a folder of pictures, or {file, count, items}; default: generated',
         ),
       timeout: duration
         .optional()
-        .describe('deadline of one request; default 10 times the SLO, at least 2s'),
+        .describe('timeout of one request; default: 10 times the SLO, at least 2s'),
       warmUp: warmUp
         .optional()
         .describe(
-          'requests before anything is measured, counted in the time of the launch: a number, a file of them, or {requests, atOnce, payload}',
+          'requests before the measurement, as part of the launch: a number, a file, or {requests, atOnce, payload}',
         ),
       trialTime: duration
         .optional()
         .describe(
-          `time under open load of one trial, once its server is warm, default ${defaults.trialTime}`,
+          `load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`,
         ),
       confirmTime: duration
         .optional()
-        .describe(`time under load of the winner's confirmation, default ${defaults.confirmTime}`),
+        .describe(`load-test duration of a confirmation; default: ${defaults.confirmTime}`),
     })
     .optional()
-    .describe('how trials are loaded'),
+    .describe('load of the trials'),
   metrics: metrics
     .optional()
     .describe(
-      "the server's own metrics (Prometheus text), read under load at each rate that is measured: a name, queue_depth <= 20, or {name, labels, max, from}; over its `max` a configuration is infeasible",
+      "metrics of the server (Prometheus text) to read under load: a name, queue_depth <= 20, or {name, labels, max, from}; above its `max` a configuration is infeasible",
     ),
   expect: z
     .record(text('a path'), expectation, { error: 'expected path: value pairs' })
     .optional()
     .describe(
-      "what stands in every answer, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
+      "value that every answer must contain, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
     ),
   golden: golden
     .optional()
     .describe(
-      `answers that every other configuration's are held against: first (those of the first configuration), off, or a JSON Lines file of answers; default ${defaults.golden}`,
+      `reference answers to compare all answers with: first (those of the first configuration), off, or a JSON Lines file; default: ${defaults.golden}`,
     ),
   budget: z
     .strictObject({
       maxTrials: count(1, 'trials')
         .optional()
-        .describe(`most trials, default ${defaults.maxTrials}`),
+        .describe(`maximum number of trials; default: ${defaults.maxTrials}`),
       timeLimit: duration
         .optional()
-        .describe('for the whole run: no trial begins after it, one under way ends; default none'),
+        .describe('no trial starts after this time; default: none'),
       cost: money
         .optional()
-        .describe('most that the trials may cost together by the price book, default no limit'),
+        .describe('maximum cost of all trials by the price book; default: no limit'),
     })
     .optional()
-    .describe('what the run may spend'),
+    .describe('limits of the run'),
   stop: z
     .strictObject({
       tolerance: share
         .optional()
         .describe(
-          `how much better something untried must be to matter, default ${defaults.tolerance}`,
+          `improvement that is worth a further search; default: ${defaults.tolerance}`,
         ),
       certainty: share
         .optional()
         .describe(
-          `stop when it is this certain that nothing better is left, default ${defaults.certainty}`,
+          `stop at this probability that no untried configuration is better by more than the tolerance; default: ${defaults.certainty}`,
         ),
       yearlyBill: money
         .optional()
         .describe(
-          'stop when a trial costs more than it may save of this in a year; default the bill of the demand, or of one replica',
+          'yearly serving bill: stop when a trial costs more than it may save; default: the bill of the demand, or of one replica',
         ),
     })
     .optional()
-    .describe('when the search has found enough'),
+    .describe('stop rule of the search'),
   parallel: count(1, 'trials at once')
     .optional()
     .describe(
-      `trials at once, default ${defaults.parallel}; on this machine the next one's server starts meanwhile, where cores are left for it and none of its GPUs is used`,
+      `trials at once; default: ${defaults.parallel}. On this machine the next server starts during a trial if cores and GPUs are free`,
     ),
-  seed: count(0, 'a seed').optional().describe(`seed of all randomness, default ${defaults.seed}`),
+  seed: count(0, 'a seed').optional().describe(`random seed; default: ${defaults.seed}`),
   sampler: choice(samplerNames, 'a sampler')
     .optional()
-    .describe(`how the next configuration is chosen, default ${defaults.sampler}`),
+    .describe(`how the next configuration is chosen; default: ${defaults.sampler}`),
   gpuCatalogue: text('a path')
     .optional()
     .describe(
@@ -463,7 +463,7 @@ export const experimentFileSchema = z.strictObject({
     ),
   calibration: text('a name')
     .optional()
-    .describe('name of what `tune calibrate` measured, or none; default its own'),
+    .describe("calibration of `tune calibrate` to use, or none; default: this server's own"),
   prices: text('a path or a provider')
     .optional()
     .describe(
@@ -472,30 +472,30 @@ export const experimentFileSchema = z.strictObject({
   db: text('a path')
     .optional()
     .describe(
-      `trial store, relative to this file; default ${defaults.db} in the working directory`,
+      `trial store, relative to this file; default: ${defaults.db} in the working directory`,
     ),
   out: text('a path')
     .optional()
     .describe(
-      'folder for the result files, relative to this file; default tune-results/<experiment>',
+      'folder for the result files, relative to this file; default: tune-results/<experiment>',
     ),
   send: send
     .optional()
-    .describe('programs that the run is told to while it goes on, by kind; see docs/outputs.md'),
+    .describe('programs to send the run to, by kind; see docs/outputs.md'),
   history: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',
     })
     .optional()
     .describe(
-      'learn from earlier trials of the same model and predictor in the trial store; default true (false: the same seed repeats a run whatever the store holds)',
+      'learn from earlier trials of the same model and server in the trial store; default: true (with false the same seed repeats a run)',
     ),
   confirm: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',
     })
     .optional()
-    .describe('measure the winner once more, independently; default true'),
+    .describe('confirm the winner by a second load test; default: true'),
 })
 
 /** One layer of settings (defaults, a file, flags), in base units. */

@@ -7,25 +7,25 @@ const fromForms = "a path, ':8002/metrics' or a URL"
 
 const metricKeys = z.strictObject({
   name: text('the name of a metric').describe(
-    'as the server writes it: queue_depth, vllm:gpu_cache_usage_perc; of a histogram the name before _bucket',
+    'name as the server writes it: queue_depth, vllm:gpu_cache_usage_perc; for a histogram the name before _bucket',
   ),
   labels: z
     .record(z.string(), z.union([z.string(), z.number().transform(String)]), {
       error: 'expected name: value pairs',
     })
     .optional()
-    .describe('series that have all of these'),
+    .describe('labels that a series must have'),
   max: z
     .number({ error: 'expected a number' })
     .optional()
-    .describe('over this a configuration is infeasible; default: it is only shown'),
+    .describe('bound above which a configuration is infeasible; default: none, the metric is only shown'),
   from: text(fromForms)
     .refine((from) => !from.startsWith(':') || ownPort.test(from), {
       error: `expected ${fromForms}`,
     })
     .optional()
     .describe(
-      "where they are: a path on the server, ':8002/metrics' of another port of it, or a URL elsewhere, default /metrics",
+      "where to read it: a path on the server, ':8002/metrics' for another port, or a URL; default: /metrics",
     ),
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`

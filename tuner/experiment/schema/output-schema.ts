@@ -17,11 +17,11 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   [
     address.transform((url): OutputAddress => ({ url })),
     z.strictObject({
-      url: address,
+      url: address.describe('URL of the receiver'),
       headers: z
         .record(z.string(), z.string(), { error: 'expected name: value pairs' })
         .optional()
-        .describe('of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
+        .describe('headers of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
     }),
   ],
   { error: 'expected a URL, or {url, headers}' },

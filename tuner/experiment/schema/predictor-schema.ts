@@ -40,7 +40,7 @@ const command = z.union([
 ])
 const prepareKeys = z.strictObject({
   command: command.describe(
-    'program and arguments with ${prepared} (the folder to fill, which the server is told by the same name) and parameters; never run by a shell',
+    'program and arguments, with ${prepared} (the folder to fill) and parameters; run without a shell',
   ),
   env: texts
     .optional()
@@ -51,9 +51,9 @@ const prepareKeys = z.strictObject({
     .array(text('a path'))
     .optional()
     .describe(
-      'files and folders that it reads, relative to this file: it is run again when they change. Files that its words name are known by themselves',
+      'files and folders that it reads, relative to this file; a change runs it again. Files in the command are included',
     ),
-  timeout: duration.optional().describe('how long it may take, default 30m'),
+  timeout: duration.optional().describe('maximum duration; default: 30m'),
 })
 /** A command in short, or all of it. */
 const prepare = z.union(
@@ -63,12 +63,12 @@ const prepare = z.union(
   },
 )
 const weighted = z.strictObject({
-  url: text('a URL').describe('one of the servers'),
+  url: text('a URL').describe('URL of one server'),
   weight: z
     .number({ error: 'expected a weight above 0' })
     .positive({ error: 'expected a weight above 0' })
     .optional()
-    .describe('default 1'),
+    .describe('its weight; default: 1'),
 })
 /** 'http://a:8000 x3' */
 const weightedText = quantity((given): z.output<typeof weighted> => {
@@ -85,8 +85,8 @@ const urls = z
 const kvTransferKeys = z.strictObject({
   bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s')
     .optional()
-    .describe('of each GPU'),
-  latency: duration.optional().describe('of each request beside'),
+    .describe('bandwidth of each GPU'),
+  latency: duration.optional().describe('additional latency of each request'),
 })
 /** '25 GB/s, 2ms', or the bandwidth alone. */
 const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
@@ -99,19 +99,19 @@ const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
 const predictorKeys = z.strictObject({
   kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor')
     .optional()
-    .describe('default: what the other keys say'),
+    .describe('kind of predictor; default: derived from the other keys'),
   engine: choice(['auto', ...engineNames], 'an engine')
     .optional()
-    .describe('builtin: what runs the model'),
+    .describe('builtin: inference engine'),
   command: command
     .optional()
     .describe(
-      'command: program and arguments with ${port}, ${model}, ${batchSize}, ...; never run by a shell',
+      'command: program and arguments, with ${port}, ${model}, ${batchSize}, ...; run without a shell',
     ),
   server: choice(serverKinds, 'a server')
     .optional()
     .describe(
-      'command: TensorFlow Serving, Triton, or vLLM, SGLang, TGI and TensorRT-LLM by stated versions; its flags and files are written for each trial, and `command` may be left out',
+      'command: preset that writes the flags and files of a known server for each trial; `command` may be omitted',
     ),
   kvTransfer: z
     .union([kvTransferText, kvTransferKeys], {
@@ -119,25 +119,25 @@ const predictorKeys = z.strictObject({
     })
     .optional()
     .describe(
-      'builtin: how keys and values move between simulated pools of prefill and decode servers; default 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms: an assumption',
+      'builtin: assumed KV cache transfer between simulated prefill and decode servers; default: 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms',
     ),
-  url: text('a URL').optional().describe('url: a server that runs already'),
+  url: text('a URL').optional().describe('url: a server that is already running'),
   from: z
     .array(text('a file'))
     .min(1, { error: 'expected at least one file' })
     .optional()
     .describe(
-      'imported: what `tune import` writes, the files of another tool whose results the trials are; nothing can be run',
+      'imported: written by `tune import`: result files of another tool; such an experiment cannot run',
     ),
   urls: urls
     .optional()
     .describe(
-      'url: several servers of the same, in place of `url`: {url, weight}, or http://a:8000 x3; load is spread over them by weight',
+      'url: several replicas of one server instead of `url`: {url, weight}, or http://a:8000 x3; load is spread by weight',
     ),
   protocol: choice(protocolNames, 'a protocol')
     .optional()
     .describe(
-      `how it is asked; default ${spoken.tensors[0]}, openai where the SLO is about a stream`,
+      `protocol of the requests; default: ${spoken.tensors[0]}, openai if the SLO is about a stream`,
     ),
   path: text('a path')
     .optional()
@@ -145,11 +145,11 @@ const predictorKeys = z.strictObject({
   signature: text('a signature')
     .optional()
     .describe(
-      "protocols 'tfserving': the signature that is called (signature_name); default serving_default, else the model's first",
+      "protocols 'tfserving': signature to call (signature_name); default: serving_default, else the model's first",
     ),
   healthPath: text('a path')
     .optional()
-    .describe("path that answers 200 once ready, where it is not the protocol's own"),
+    .describe("path that answers 200 once ready; default: the protocol's own"),
   body: z
     .union(
       [
@@ -167,17 +167,17 @@ const predictorKeys = z.strictObject({
   contentType: text('a content type')
     .optional()
     .describe(
-      "protocol 'json': type of the body, or of the payload's one file, where it is not JSON, e.g. image/jpeg with body '{{image}}'",
+      "protocol 'json': content type of the body or of a payload that is one file, if it is not JSON, e.g. image/jpeg with body '{{image}}'",
     ),
   form: fields
     .optional()
     .describe(
-      "protocol 'json': multipart/form-data in place of the body, field → value as curl has it, or a list of them, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file and <PATH sends its text (relative to this file), {{image}} alone is sent as a file",
+      "protocol 'json': multipart/form-data instead of the body, field → value as in curl, or a list, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file and <PATH sends its text (relative to this file)",
     ),
   headers: texts
     .optional()
     .describe(
-      'url, command: sent with every request, as HTTP headers or gRPC metadata; a value may be ${env:NAME} or ${file:PATH}',
+      'url, command: HTTP headers or gRPC metadata of every request; a value may be ${env:NAME} or ${file:PATH}',
     ),
   http2: flag
     .optional()
@@ -187,62 +187,62 @@ const predictorKeys = z.strictObject({
   ca: text('a path')
     .optional()
     .describe(
-      'url, https and grpcs: certificates of the authorities to trust (PEM), relative to this file',
+      'url, https and grpcs: PEM file of certificate authorities to trust, relative to this file',
     ),
   tls: z
     .strictObject({
       cert: text('a path')
         .optional()
         .describe(
-          "the client's own certificate, for servers that ask for one (PEM), relative to this file",
+          'PEM file of the client certificate, relative to this file',
         ),
       key: text('a path')
         .optional()
-        .describe("that certificate's key (PEM, not encrypted), relative to this file"),
-      ca: text('a path').optional().describe('another place for `ca`'),
+        .describe('PEM file of its unencrypted key, relative to this file'),
+      ca: text('a path').optional().describe('the same as `ca`'),
     })
     .optional()
-    .describe('url, https and grpcs: what the server is shown'),
+    .describe('url, https and grpcs: client certificate'),
   insecureSkipVerify: flag.optional().describe('url, https and grpcs: skip TLS certificate checks'),
   env: texts
     .optional()
     .describe(
-      'builtin, command: fixed environment; tuned values win; a value may be ${env:NAME} or ${file:PATH}',
+      'builtin, command: environment variables; tuned values override them; a value may be ${env:NAME} or ${file:PATH}',
     ),
   envNames: texts
     .optional()
     .describe(
-      'command: parameter → environment variable, where BATCH_SIZE for batchSize is not what the server reads',
+      'command: parameter → environment variable, if it is not BATCH_SIZE for batchSize',
     ),
   argFormat: z
     .array(z.string())
     .optional()
-    .describe("command: how an 'args' parameter is written, default ['--${name}=${value}']"),
+    .describe("command: how a parameter of category args is written; default: ['--${name}=${value}']"),
   files: texts
     .optional()
-    .describe("command: files written into the trial's folder, path → text with placeholders"),
+    .describe("command: files to write into the trial's folder, path → text with placeholders"),
   prepare: prepare
     .optional()
     .describe(
-      'command: run before the server is started, once for each set of values that stand in it: builds an engine, converts a model; what it makes is kept',
+      'command: step before the server starts, once for each set of values in it, e.g. to build an engine; its result is reused',
     ),
   reconfigure: command
     .optional()
     .describe(
-      'command: sets values on the server while it runs, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; of those that stand nowhere else another value starts no other server',
+      'command: sets values on the running server before each trial, with ${host}, ${port}, ${model} and parameters of category server, so that trials need no restart',
     ),
   cwd: text('a path')
     .optional()
-    .describe('command: working directory, relative to this file; default: its folder'),
+    .describe('command: working directory, relative to this file; default: the folder of this file'),
   acceptance: share
     .optional()
     .describe(
-      `builtin: of a language model that is simulated or emulated with speculative decoding, probability that a draft token is accepted; an assumption, default ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
+      `builtin: assumed probability that a draft token is accepted, for simulated and emulated speculative decoding; default: ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
     ),
   readyTimeout: duration
     .optional()
     .describe(
-      'how long it may take to be ready, default 60s, of vllm, sglang, tgi and tensorrt-llm 15m',
+      'maximum time until the server is ready; default: 60s, for vllm, sglang, tgi and tensorrt-llm 15m',
     ),
 })
 type PredictorEntry = z.output<typeof predictorKeys>

@@ -19,28 +19,28 @@ const sloKeys = z.strictObject({
   percentile: percentile
     .optional()
     .describe(
-      'which percentile of the latencies must keep the limit, or share of requests every limit; default p99',
+      'percentile of the latencies that must meet the limit, or share of requests that must meet all limits; default: p99',
     ),
-  limit: latencyLimit.optional().describe('the latency it must stay at or below, e.g. 50ms'),
-  errorRate: share.optional().describe('highest tolerated share of failed requests, default 0.1%'),
+  limit: latencyLimit.optional().describe('latency limit, e.g. 50ms'),
+  errorRate: share.optional().describe('maximum share of failed requests; default: 0.1%'),
   metric: choice(latencyMetricNames, 'a latency')
     .optional()
     .describe(
-      `of streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default e2e`,
+      `streamed answers: latency that the limit is about: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default: e2e`,
     ),
   ...byMetric((metric) =>
     latencyLimit
       .optional()
       .describe(
-        `of streamed answers: limit of ${latencyMetrics[metric].what}; a request must keep all limits`,
+        `streamed answers: limit of ${latencyMetrics[metric].what}; a request must meet all limits`,
       ),
   ),
 })
 const sloListed = z.strictObject({
-  metric: choice(latencyMetricNames, 'a latency'),
-  limit: latencyLimit,
-  percentile: percentile.optional(),
-  errorRate: share.optional(),
+  metric: choice(latencyMetricNames, 'a latency').describe('latency that the limit is about'),
+  limit: latencyLimit.describe('its limit'),
+  percentile: percentile.optional().describe('share of requests that must meet all limits'),
+  errorRate: share.optional().describe('maximum share of failed requests'),
 })
 const sloList = z
   .array(
@@ -58,7 +58,7 @@ const sloList = z
       return z.NEVER
     }
   })
-  .describe('limits of a joint SLO: a request must keep every one')
+  .describe('several limits: a request must meet all of them')
 export const slo = z.union(
   [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
   {

@@ -5,14 +5,14 @@ import { count, quantity, text } from './schema-parts.ts'
 const warmUpKeys = z.strictObject({
   requests: count(1, 'requests')
     .optional()
-    .describe('how many; default: every request of its payload once'),
+    .describe('number of requests; default: every request of its payload once'),
   atOnce: count(1, 'requests')
     .optional()
-    .describe('sent together, for servers that batch, default 1'),
+    .describe('requests sent together, for servers that batch; default: 1'),
   payload: text('a path')
     .optional()
     .describe(
-      'requests of its own, as load.payload takes them, relative to this file; default: those that are measured',
+      'file of its own requests, as for load.payload, relative to this file; default: the requests of the measurement',
     ),
 })
 /** 100, or the path of a file. */
