@@ -177,7 +177,7 @@ function afterHelp(command: Command): string[] {
   return blocks.flatMap((block) => {
     const text = block.map(({ line }) => line).join('\n')
     if (text.trim() === '') return []
-    return block[0]!.indented ? [synopsis(text.replaceAll(/^ {2}/gm, ''))] : [escapeText(text)]
+    return block[0]!.indented ? [synopsis(text.replaceAll(/^ {2}/gm, ''))] : [escapeText(text.trim())]
   })
 }
 

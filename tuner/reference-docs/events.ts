@@ -2,7 +2,7 @@
  * docs/reference/events.md: what `--events` prints and `onEvent` receives. The tables follow the
  * types: an event or a field without a sentence does not compile.
  */
-import type { LoadPoint, Measurement } from '../../profiler/types.ts'
+import type { CapacityOutcome, LoadPoint, Measurement } from '../../profiler/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { StopReason, TuneEvent } from '../loop/events.ts'
 import { code, table } from './markdown.ts'
@@ -167,7 +167,7 @@ const trial: Sentences<KeysOfUnion<FinishedTrial>> = {
 }
 
 const measurement: Sentences<keyof Measurement> = {
-  outcome: 'How the capacity search ended.',
+  outcome: 'How the capacity search ended: an [outcome](#outcome).',
   capacityRps: 'Estimate of the capacity, requests per second.',
   capacityCi90Rps: '90 % interval of the capacity.',
   known: 'What the estimate says: a capacity, or a bound of it.',
@@ -184,6 +184,19 @@ const measurement: Sentences<keyof Measurement> = {
   variation: 'Confirmation: how its windows disagree; absent when they agree.',
   detail: 'The evidence for an outcome other than `converged`.',
   caveats: 'What a reader of the figures must know.',
+}
+
+const outcomes: Sentences<CapacityOutcome> = {
+  converged: 'The interval is narrow enough.',
+  'slo-unattainable': 'Even one request at a time violates the SLO; the capacity is 0.',
+  errors: 'The server fails more requests than allowed at any load.',
+  budget: 'Time or requests ran out; the interval states how far the search came.',
+  unsettled: 'The speed of the server still changed when the time was up.',
+  'generator-limit': 'The load generator was the limit; the capacity is a lower bound.',
+  disturbed: 'Other work on the machine disturbed every window; nothing is known.',
+  beaten: 'Pruned: certainly worse than the best so far; the capacity is an upper bound.',
+  'server-died': 'The server ended under load.',
+  imported: 'Read from the results of another tool.',
 }
 
 const loadPoint: Sentences<keyof LoadPoint> = {
@@ -234,6 +247,8 @@ export const eventsPage = (): string =>
     fieldTable(trial),
     '## Measurement',
     fieldTable(measurement),
+    '### Outcome',
+    fieldTable(outcomes),
     '## Load point',
     fieldTable(loadPoint),
   ].join('\n\n')
