@@ -309,9 +309,7 @@ const variation = z
     spanS: z
       .number()
       .describe('Seconds from the start of the first window to the end of the last.'),
-    sloMs: z
-      .tuple([figure, figure])
-      .describe('Lowest and highest SLO percentile of a window, ms.'),
+    sloMs: z.tuple([figure, figure]).describe('Lowest and highest SLO percentile of a window, ms.'),
     speed: z
       .tuple([z.number(), z.number()])
       .describe('Lowest and highest speed of the server in a window, relative to the first.'),

@@ -89,7 +89,11 @@ export const trialColumns: readonly {
     what: 'quality of its model variant, as the experiment states it',
     of: (r) => r.candidate?.quality,
   },
-  { name: 'price_per_hour', what: 'price of one replica, $ per hour', of: (r) => r.candidate?.pricePerHour },
+  {
+    name: 'price_per_hour',
+    what: 'price of one replica, $ per hour',
+    of: (r) => r.candidate?.pricePerHour,
+  },
   {
     name: 'price_per_million_requests',
     what: '$ per million requests at the safe capacity',
@@ -105,8 +109,16 @@ export const trialColumns: readonly {
     what: 'price of those replicas, $ per hour',
     of: (r) => figure(r, ({ totalPricePerHour }) => totalPricePerHour),
   },
-  { name: 'idle_p50_ms', what: 'median latency of one request at a time, ms', of: (r) => r.measurement?.idle.p50Ms },
-  { name: 'idle_p99_ms', what: 'p99 of one request at a time, ms', of: (r) => r.measurement?.idle.p99Ms },
+  {
+    name: 'idle_p50_ms',
+    what: 'median latency of one request at a time, ms',
+    of: (r) => r.measurement?.idle.p50Ms,
+  },
+  {
+    name: 'idle_p99_ms',
+    what: 'p99 of one request at a time, ms',
+    of: (r) => r.measurement?.idle.p99Ms,
+  },
   {
     name: 'saturation_rps',
     what: 'rate of a saturated closed loop, requests per second',
@@ -197,7 +209,11 @@ export const trialColumns: readonly {
     of: (r) => r.trial.usage?.prepareSeconds,
   },
   { name: 'started_at', what: 'start of the trial, ISO 8601', of: (r) => r.trial.startedAt },
-  { name: 'seconds', what: 'seconds of preparation, launch, load and stop', of: (r) => r.trial.seconds },
+  {
+    name: 'seconds',
+    what: 'seconds of preparation, launch, load and stop',
+    of: (r) => r.trial.seconds,
+  },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 

@@ -394,7 +394,12 @@ export const ownServers = [
         '4..64 x2',
         'maximum requests at once in each replica',
       ),
-      settingKnob('numCpus', 'ray_actor_options.num_cpus', [0.5, 1], 'cores that each replica requests'),
+      settingKnob(
+        'numCpus',
+        'ray_actor_options.num_cpus',
+        [0.5, 1],
+        'cores that each replica requests',
+      ),
     ],
     note: 'the file of `serve run FILE` is written for each trial; for `serve run app:app` create it with `serve build app:app -o serve.yaml`',
   },

@@ -247,7 +247,13 @@ export const knownParameters: readonly KnownParameter[] = [
     min: 0,
     max: 1000,
   },
-  { name: 'precision', what: 'number type of the arithmetic', category: 'server', scale: 'linear', names: precisions },
+  {
+    name: 'precision',
+    what: 'number type of the arithmetic',
+    category: 'server',
+    scale: 'linear',
+    names: precisions,
+  },
   {
     name: 'quantization',
     what: 'language models: quantization of the weights',

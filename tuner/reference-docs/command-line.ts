@@ -55,7 +55,10 @@ const commandTable = (entries: readonly Entry[]): string =>
     [
       [link('tune'), 'run an experiment and recommend a configuration'],
       ...entries.map(({ command, title }) => [link(title), escapeText(command.description())]),
-      ['`tune help [command]`', 'explain a command; `tune help options` lists every flag of `tune`'],
+      [
+        '`tune help [command]`',
+        'explain a command; `tune help options` lists every flag of `tune`',
+      ],
     ],
   )
 
@@ -177,7 +180,9 @@ function afterHelp(command: Command): string[] {
   return blocks.flatMap((block) => {
     const text = block.map(({ line }) => line).join('\n')
     if (text.trim() === '') return []
-    return block[0]!.indented ? [synopsis(text.replaceAll(/^ {2}/gm, ''))] : [escapeText(text.trim())]
+    return block[0]!.indented
+      ? [synopsis(text.replaceAll(/^ {2}/gm, ''))]
+      : [escapeText(text.trim())]
   })
 }
 

@@ -33,9 +33,11 @@ const events: EventSentences = {
       slo: 'The SLO, in the form of [`recommendation.json`](results.md#slo).',
       maxTrials: 'Maximum number of trials.',
       spaceSize: 'Number of configurations in the space; null for a continuous space.',
-      notices: 'What a reader must know first: what is emulated, from which data, with which error.',
+      notices:
+        'What a reader must know first: what is emulated, from which data, with which error.',
       resumedTrials: 'Trials of an earlier run of the same experiment.',
-      countedTrials: 'Those of them that count towards `maxTrials`: no failed ones, no confirmations.',
+      countedTrials:
+        'Those of them that count towards `maxTrials`: no failed ones, no confirmations.',
       confirmSeconds: 'Seconds of a confirmation; absent when there is none.',
     },
   },
@@ -55,7 +57,8 @@ const events: EventSentences = {
       number,
       isolation: 'How its resources are enforced, in words.',
       seconds: 'Seconds since the trial began, its `prepare` step included.',
-      prepared: 'Seconds of the `prepare` step, and whether its result was reused (`kept`); absent without one.',
+      prepared:
+        'Seconds of the `prepare` step, and whether its result was reused (`kept`); absent without one.',
       ahead: 'true: it was started while another trial was measured.',
     },
   },
@@ -159,7 +162,8 @@ const trial: Sentences<KeysOfUnion<FinishedTrial>> = {
     'infeasible: `out-of-memory`, `never-ready`, `no-such-gpu`, `crashed`, `requests-fail`, `answers-differ`, `over-bound` or `slo-unattainable`.',
   detail: 'infeasible: the evidence, in words.',
   error: 'failed: what went wrong.',
-  final: 'failed: a further attempt would fail too, for this `configuration`, this `run` or the whole `experiment`.',
+  final:
+    'failed: a further attempt would fail too, for this `configuration`, this `run` or the whole `experiment`.',
   seconds: 'Seconds of preparation, launch, load and stop.',
   usage: 'What the server used, as in [`recommendation.json`](results.md#configuration).',
   logPath: "Path of the server's log.",

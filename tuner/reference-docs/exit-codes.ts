@@ -27,7 +27,10 @@ export const exitCodesPage = (): string =>
     '## Codes with a meaning of their own',
     table(
       ['command', 'codes'],
-      commands.map(([command, meaning]) => [`[${command}](command-line.md#${anchorOf(command)})`, meaning]),
+      commands.map(([command, meaning]) => [
+        `[${command}](command-line.md#${anchorOf(command)})`,
+        meaning,
+      ]),
     ),
   ].join('\n\n')
 

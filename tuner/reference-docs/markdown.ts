@@ -1,6 +1,7 @@
 /** The pieces of Markdown that the pages of the reference are made of. */
 
-export const code = (text: string): string => (text.includes('`') ? `\`\` ${text} \`\`` : `\`${text}\``)
+export const code = (text: string): string =>
+  text.includes('`') ? `\`\` ${text} \`\`` : `\`${text}\``
 
 export const codeList = (names: readonly string[]): string => names.map(code).join(', ')
 

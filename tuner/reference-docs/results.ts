@@ -50,8 +50,7 @@ function fields(): string {
     if (title === undefined) throw new Error(`no title for the definition ${definition}`)
     return title
   }
-  const tableOf = (of: JsonSchema) =>
-    table(['field', 'type', 'meaning'], propertyRows(of, titleOf))
+  const tableOf = (of: JsonSchema) => table(['field', 'type', 'meaning'], propertyRows(of, titleOf))
   const sections = Object.entries(titles).map(([definition, title]) => {
     const of = definitions[definition]
     if (of === undefined) throw new Error(`the schema has no definition ${definition}`)

@@ -22,7 +22,15 @@ export async function specTargetsRegions(): Promise<Record<string, string>> {
       ]),
     ),
     capabilities: table(
-      ['`--target`', 'deploys', 'flags of its own', '`--namespace`', '`--image`', '`--model-uri`', 'own pod'],
+      [
+        '`--target`',
+        'deploys',
+        'flags of its own',
+        '`--namespace`',
+        '`--image`',
+        '`--model-uri`',
+        'own pod',
+      ],
       targets.map(({ name, target }) => [
         code(name),
         serversText(target),

@@ -10,12 +10,12 @@ export function registerCi(program: Command): void {
       'compare an experiment with a baseline and fail the build if serving became more expensive',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option(
-      '--baseline <id or file>',
-      'experiment of the store, or a recommendation.json file',
-    )
+    .option('--baseline <id or file>', 'experiment of the store, or a recommendation.json file')
     .option('--max-regression <share>', 'maximum increase of the cost', '5%')
-    .option('--save-baseline <file>', 'write the recommendation there, as the baseline of later builds')
+    .option(
+      '--save-baseline <file>',
+      'write the recommendation there, as the baseline of later builds',
+    )
     .option('--junit <file>', 'write the checks as JUnit XML')
     .addOption(storeOption())
     .option('--prices <file>', 'another price book (YAML), for experiments of the store')

@@ -15,11 +15,7 @@ export function registerClean(program: Command): void {
       '--all',
       'clean up after every experiment: processes and control groups of killed ones on this machine, and all objects in the namespace, also of running ones',
     )
-    .addOption(
-      storeOption(
-        'trial store, to find processes on the ports of killed runs',
-      ),
-    )
+    .addOption(storeOption('trial store, to find processes on the ports of killed runs'))
     .option('--local', 'only this machine')
     .option('--namespace <name>', "namespace (default: the current context's)")
     .option('--json', 'print JSON')

@@ -10,7 +10,10 @@ export function registerDoctor(program: Command): void {
         .choices(['local', 'kubernetes'])
         .default('local'),
     )
-    .option('--namespace <name>', "namespace, with --backend kubernetes (default: the current context's)")
+    .option(
+      '--namespace <name>',
+      "namespace, with --backend kubernetes (default: the current context's)",
+    )
     .option('--json', 'print JSON')
     .action(async (options: { json?: boolean; backend?: string; namespace?: string }) => {
       const { doctor } = await import('./run.ts')

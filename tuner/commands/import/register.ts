@@ -16,10 +16,7 @@ export function registerImport(program: Command): void {
       '--on <values>',
       'resources of the server, for its price: gpu=T4,cpuCores=4,memoryMiB=16GiB; a file may state its own',
     )
-    .option(
-      '--one-server',
-      'treat several files as loads on one server, not as one server each',
-    )
+    .option('--one-server', 'treat several files as loads on one server, not as one server each')
     .option('--model <name>', 'name of the model, if the files do not state it')
     .option('--name <name>', 'name of the experiment (default: the model)')
     .option('--rps <rate>', 'rank by the price of serving this demand, requests per second')

@@ -23,10 +23,7 @@ export function registerInit(program: Command): void {
     .description(
       'write an experiment file for a server, a command or a model: probes it, proposes a search space, runs one trial',
     )
-    .argument(
-      '[target...]',
-      'URL of a running server, the command that starts one, or a model',
-    )
+    .argument('[target...]', 'URL of a running server, the command that starts one, or a model')
     .option('-f, --file <path>', 'file to write', 'experiment.yaml')
     .option('--force', 'overwrite an existing file')
     .option('-y, --yes', 'ask no questions (as without a terminal)')

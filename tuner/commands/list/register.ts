@@ -8,7 +8,10 @@ export function registerList(program: Command): void {
   program
     .command('list')
     .description('list the experiments in the store, newest first')
-    .argument('[words...]', 'only experiments with all these words in their name, verdict, note or tags')
+    .argument(
+      '[words...]',
+      'only experiments with all these words in their name, verdict, note or tags',
+    )
     .option('--tag <tag>', 'only experiments with this tag; repeatable', severalTimes)
     .option('--all', 'include archived experiments')
     .addOption(storeOption())

@@ -13,7 +13,10 @@ export function registerPlan(program: Command): void {
       'plan capacity: replicas over time, hours within the SLO, cost per month, spares, break-even points',
     )
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
-    .option('--demand <rate>', "demand: requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'")
+    .option(
+      '--demand <rate>',
+      "demand: requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'",
+    )
     .option('--trace <file>', 'demand from a CSV file: timestamp and requests per second')
     .option('--pattern <name>', `${demandPatterns.join(' | ')}, with --peak`)
     .option('--peak <rate>', 'peak of the pattern, requests per second')

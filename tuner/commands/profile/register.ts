@@ -72,10 +72,7 @@ export function registerProfile(program: Command): void {
       "HTTP header or gRPC metadata of every request, e.g. 'Authorization: Bearer x'",
     )
     .option('--ca <file>', 'https and grpcs: PEM file of certificate authorities to trust')
-    .option(
-      '--cert <file>',
-      'https and grpcs: PEM file of the client certificate',
-    )
+    .option('--cert <file>', 'https and grpcs: PEM file of the client certificate')
     .option('--key <file>', 'PEM file of the unencrypted key of --cert')
     .option('--insecure-skip-verify', 'skip TLS certificate checks')
     .option('--timeout <time>', 'timeout of a request (default: 10s, of a streamed answer 2m)')

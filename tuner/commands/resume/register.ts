@@ -12,10 +12,7 @@ export function registerResume(program: Command): void {
     .description('continue an interrupted experiment, or add trials to a finished one')
     .argument('[experiment]', 'id, as in tune list (default: the newest)')
     .addOption(storeOption())
-    .option(
-      '--max-trials <n>',
-      'maximum number of trials in total, instead of the original one',
-    )
+    .option('--max-trials <n>', 'maximum number of trials in total, instead of the original one')
     .option('--json', 'print one JSON document')
     .option('--events', 'print every event as a line of JSON')
     .option('--plain', 'plain lines instead of the live screen')

@@ -33,7 +33,10 @@ export function registerWatch(program: Command): void {
       severalTimes,
       [],
     )
-    .option('--log-format <name>', `format of the log: ${logShapes.join(' | ')} (default: derived from its first lines)`)
+    .option(
+      '--log-format <name>',
+      `format of the log: ${logShapes.join(' | ')} (default: derived from its first lines)`,
+    )
     .option(
       '--field <name=field>',
       'field of the log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
@@ -47,15 +50,8 @@ export function registerWatch(program: Command): void {
     .option('--window <time>', 'length of an observation window', '5m')
     .option('--since <time>', 'how far back the first query of Prometheus goes', '1h')
     .option('--tolerance <share>', 'slowdown that is no drift', '7%')
-    .option(
-      '--quiet-days <n>',
-      'mean days between false drift alarms',
-      '365',
-    )
-    .option(
-      '--detour <time>',
-      'network delay that production observes and trials did not have',
-    )
+    .option('--quiet-days <n>', 'mean days between false drift alarms', '365')
+    .option('--detour <time>', 'network delay that production observes and trials did not have')
     .option('--prices <file>', "current price book (default: the experiment's)")
     .option(
       '--headroom <share>',
@@ -64,10 +60,7 @@ export function registerWatch(program: Command): void {
     .option('--min-gain <share>', 'minimum saving of another configuration that is proposed', '5%')
     .option('--out <folder>', 'folder for the spec of a proposed configuration')
     .option('--target <name>', specTargets.join(' | '), 'kubernetes')
-    .option(
-      '--name <name>',
-      'name of the stored observations (default: the experiment)',
-    )
+    .option('--name <name>', 'name of the stored observations (default: the experiment)')
     .option('--reset', 'delete the stored observations of that name')
     .option('--once', 'observe once and exit with a code, for a CronJob')
     .option('--json', 'print a line of JSON for each observation')

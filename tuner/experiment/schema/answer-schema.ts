@@ -6,9 +6,7 @@ const expected = z.strictObject({
   value: z
     .unknown()
     .optional()
-    .describe(
-      'expected value: a number, a text, a list, or an object whose keys must match',
-    ),
+    .describe('expected value: a number, a text, a list, or an object whose keys must match'),
   tolerance: z
     .number({ error: 'expected a number' })
     .nonnegative({ error: 'must not be negative' })

@@ -101,7 +101,9 @@ const parameterKeys = z.strictObject({
     .describe("condition under which the parameter exists, e.g. gpu != 'T4'"),
   monotone: choice(['up', 'down'], 'a direction')
     .optional()
-    .describe('known direction: a higher value never lowers (up) or never raises (down) the capacity'),
+    .describe(
+      'known direction: a higher value never lowers (up) or never raises (down) the capacity',
+    ),
   concurrency: z
     .boolean({ error: 'expected true or false' })
     .optional()
@@ -154,9 +156,7 @@ const payloadKeys = z.strictObject({
     ),
   count: count(1, 'how many different bodies')
     .optional()
-    .describe(
-      'number of different bodies; default: 64, of a file of texts as many as needed',
-    ),
+    .describe('number of different bodies; default: 64, of a file of texts as many as needed'),
   items: quantity(parseItems, 'a number of items')
     .optional()
     .describe(
@@ -164,7 +164,9 @@ const payloadKeys = z.strictObject({
     ),
   inputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
-    .describe('openai: tokens of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)'),
+    .describe(
+      'openai: tokens of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
+    ),
   outputTokens: quantity(parseLengths, 'a length in tokens')
     .optional()
     .describe('openai: tokens of an answer, likewise; default: lognormal:160,0.7'),
@@ -197,7 +199,9 @@ const payloadKeys = z.strictObject({
     ),
   tokenizer: text('a path')
     .optional()
-    .describe('openai: tokenizer.json of the model, for exact lengths; default: one word is one token'),
+    .describe(
+      'openai: tokenizer.json of the model, for exact lengths; default: one word is one token',
+    ),
   ignoreEos: z
     .boolean({ error: 'expected true or false' })
     .optional()
@@ -249,7 +253,9 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       `metric that ${kindsAsking('metric').join(' and ')} rank by: one of \`metrics\`, with its labels if several have the name; default: the only one`,
     ),
-  demand: rate.optional().describe('demand that all replicas together must serve, requests per second'),
+  demand: rate
+    .optional()
+    .describe('demand that all replicas together must serve, requests per second'),
   headroom: share
     .optional()
     .describe(`share of the capacity kept free for peaks; default: ${defaults.headroom}`),
@@ -388,9 +394,7 @@ export const experimentFileSchema = z.strictObject({
         ),
       trialTime: duration
         .optional()
-        .describe(
-          `load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`,
-        ),
+        .describe(`load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`),
       confirmTime: duration
         .optional()
         .describe(`load-test duration of a confirmation; default: ${defaults.confirmTime}`),
@@ -400,7 +404,7 @@ export const experimentFileSchema = z.strictObject({
   metrics: metrics
     .optional()
     .describe(
-      "metrics of the server (Prometheus text) to read under load: a name, queue_depth <= 20, or {name, labels, max, from}; above its `max` a configuration is infeasible",
+      'metrics of the server (Prometheus text) to read under load: a name, queue_depth <= 20, or {name, labels, max, from}; above its `max` a configuration is infeasible',
     ),
   expect: z
     .record(text('a path'), expectation, { error: 'expected path: value pairs' })
@@ -418,9 +422,7 @@ export const experimentFileSchema = z.strictObject({
       maxTrials: count(1, 'trials')
         .optional()
         .describe(`maximum number of trials; default: ${defaults.maxTrials}`),
-      timeLimit: duration
-        .optional()
-        .describe('no trial starts after this time; default: none'),
+      timeLimit: duration.optional().describe('no trial starts after this time; default: none'),
       cost: money
         .optional()
         .describe('maximum cost of all trials by the price book; default: no limit'),
@@ -431,9 +433,7 @@ export const experimentFileSchema = z.strictObject({
     .strictObject({
       tolerance: share
         .optional()
-        .describe(
-          `improvement that is worth a further search; default: ${defaults.tolerance}`,
-        ),
+        .describe(`improvement that is worth a further search; default: ${defaults.tolerance}`),
       certainty: share
         .optional()
         .describe(
@@ -479,9 +479,7 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       'folder for the result files, relative to this file; default: tune-results/<experiment>',
     ),
-  send: send
-    .optional()
-    .describe('programs to send the run to, by kind; see docs/outputs.md'),
+  send: send.optional().describe('programs to send the run to, by kind; see docs/outputs.md'),
   history: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',

@@ -18,7 +18,9 @@ const metricKeys = z.strictObject({
   max: z
     .number({ error: 'expected a number' })
     .optional()
-    .describe('bound above which a configuration is infeasible; default: none, the metric is only shown'),
+    .describe(
+      'bound above which a configuration is infeasible; default: none, the metric is only shown',
+    ),
   from: text(fromForms)
     .refine((from) => !from.startsWith(':') || ownPort.test(from), {
       error: `expected ${fromForms}`,

@@ -193,9 +193,7 @@ const predictorKeys = z.strictObject({
     .strictObject({
       cert: text('a path')
         .optional()
-        .describe(
-          'PEM file of the client certificate, relative to this file',
-        ),
+        .describe('PEM file of the client certificate, relative to this file'),
       key: text('a path')
         .optional()
         .describe('PEM file of its unencrypted key, relative to this file'),
@@ -211,13 +209,13 @@ const predictorKeys = z.strictObject({
     ),
   envNames: texts
     .optional()
-    .describe(
-      'command: parameter → environment variable, if it is not BATCH_SIZE for batchSize',
-    ),
+    .describe('command: parameter → environment variable, if it is not BATCH_SIZE for batchSize'),
   argFormat: z
     .array(z.string())
     .optional()
-    .describe("command: how a parameter of category args is written; default: ['--${name}=${value}']"),
+    .describe(
+      "command: how a parameter of category args is written; default: ['--${name}=${value}']",
+    ),
   files: texts
     .optional()
     .describe("command: files to write into the trial's folder, path → text with placeholders"),
@@ -233,7 +231,9 @@ const predictorKeys = z.strictObject({
     ),
   cwd: text('a path')
     .optional()
-    .describe('command: working directory, relative to this file; default: the folder of this file'),
+    .describe(
+      'command: working directory, relative to this file; default: the folder of this file',
+    ),
   acceptance: share
     .optional()
     .describe(
