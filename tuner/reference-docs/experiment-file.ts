@@ -28,7 +28,7 @@ function keySections(): string {
 }
 
 const keyTable = (keys: readonly Key[]): string =>
-  table(['key', 'flag', 'meaning'], keys.map(keyRow))
+  table(['key', 'flag', 'meaning', 'values'], keys.map(keyRow))
 
 /** Every key below a schema. NAME stands for a key of a map, `[]` for an item of a list. */
 function keysOf(schema: JsonSchema, path: readonly string[]): Key[] {
@@ -61,8 +61,8 @@ function keyRow({ path, schema }: Key): string[] {
   const name = path.join('.').replaceAll('.[]', '[]')
   const { description = '', enum: names = [] } = schema
   const shown = names.length > 0 && names.length <= maxNamesShown
-  const values = shown ? `${codeList(names.map(String))}. ` : ''
-  return [code(name), flagsOf(name), values + escapeText(description)]
+  const values = shown ? codeList(names.map(String)) : ''
+  return [code(name), flagsOf(name), escapeText(description), values]
 }
 
 /** The long forms of the flags that write to a path. */

@@ -18,7 +18,7 @@ export const gpusAndPricesRegions = (): Record<string, string> => ({
 const number = (value: number | undefined, digits = 2): string =>
   value === undefined ? '' : String(Number(value.toFixed(digits)))
 const dollars = (value: number | undefined): string =>
-  value === undefined ? '' : `$${number(value, 4)}`
+  value === undefined ? '' : `$${value.toFixed(6).replace(/(\.\d\d\d*?)0+$/, '$1')}`
 
 const catalogueTable = (): string =>
   table(

@@ -4,7 +4,7 @@ import { code, table } from './markdown.ts'
 
 export const protocolsRegions = (): Record<string, string> => ({
   protocols: table(
-    ['`protocol`', 'spoken by', 'transport', 'ready when', 'a good answer', 'metadata', 'timeout'],
+    ['`protocol`', 'spoken by', 'transport', 'ready when', 'a good answer', 'metadata'],
     protocolNames.map((name) => {
       const traits = protocolTable[name]
       return [
@@ -14,7 +14,6 @@ export const protocolsRegions = (): Record<string, string> => ({
         traits.readyWhen,
         traits.goodAnswer,
         traits.metadata ? 'yes' : traits.needsPath ? 'no: name the `path`' : 'no',
-        `${traits.timeoutMs / 1000} s`,
       ]
     }),
   ),

@@ -33,7 +33,7 @@ const presetTable = (): string =>
         program === undefined ? '' : code(program.image),
         code(serverCommand(kind, weights).join(' ')),
         code(serverProtocol(kind)),
-        program === undefined ? '' : code(program.install),
+        program?.install ?? '',
       ]
     }),
   )
@@ -99,8 +99,11 @@ const settingsIn = (settings: Settings, path = ''): string[] =>
       : [`${path}${name}=${String(value)}`],
   )
 
-const spelling = ({ name, args, env, setting }: ServerKnob): string =>
-  code(args?.[0] ?? env ?? setting ?? name)
+/** As the server spells it; undefined where the preset writes it. */
+function spelling({ args, env, setting }: ServerKnob): string | undefined {
+  const name = args?.[0] ?? env ?? setting
+  return name && code(name)
+}
 
 const valuesText = (values: ServerKnob['values']): string =>
   code(typeof values === 'string' ? values : `[${values.join(', ')}]`)
@@ -114,9 +117,9 @@ const recognisedTable = (): string =>
         i === 0 ? server.title : '',
         i === 0 ? recognisedBy(server) : '',
         code(knob.name),
-        spelling(knob),
+        spelling(knob) ?? knob.what,
         valuesText(knob.values),
-        [knob.what, i === 0 ? server.note : undefined].filter(Boolean).join('; '),
+        [spelling(knob) && knob.what, i === 0 ? server.note : undefined].filter(Boolean).join('; '),
       ]),
     ),
   )
