@@ -238,7 +238,7 @@ const fieldTable = (sentences: Readonly<Record<string, string>>): string =>
 export const eventsPage = (): string =>
   [
     '# Events',
-    '`tune --events` and `tune resume --events` print every event as one line of JSON on stdout. The\n[library](library.md) passes the same events to `onEvent`. Every event has `at`, its time in ISO 8601, and `type`.\nInfinite figures are the text `"Infinity"`. Fields may be added; a reader ignores those that it does not know.',
+    '`tune --events` and `tune resume --events` print every event as one line of JSON on stdout. The\n[library](library.md) passes the same events to `onEvent`. Every event has `at`, its time in ISO 8601, and `type`.\nIn JSON an infinite figure is the text `"Infinity"`. Fields may be added; a reader ignores those that it does not know.',
     ...Object.entries(events).flatMap(([type, { when, fields }]) => [
       `## ${type}`,
       when,
