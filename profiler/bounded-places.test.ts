@@ -56,7 +56,7 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'tuner/commands/delete/run.ts': [1, 'asks whether a person is there, and reads nothing'],
   'tuner/commands/report/run.ts': [1, ourOwn],
   'tuner/commands/watch/log-source.ts': [4, 'a regular file, line by line with a limit'],
-  'tuner/experiment/write-reference.ts': [3, ourOwn],
+  'tuner/reference-docs/write-reference.ts': [1, ourOwn],
   'tuner/program-version.ts': [2, ourOwn],
   'tuner/render/asker.ts': [3, 'what a person types at a terminal'],
 }

@@ -1,24 +1,28 @@
 import type { Conclusion, Recommendation } from '../reports/recommendation/types.ts'
 
-/** Exit codes of every `tune` command. Documented in `tune --help` and the README. */
+/** Exit codes of every `tune` command. */
 export const exitCodes = {
-  /** The SLO is met and confirmed; the command did what it was asked. */
   ok: 0,
-  /** Something failed: a predictor, a store, the machine. */
   failure: 1,
-  /** The command line or the experiment file is wrong. */
   usage: 2,
-  /** Every configuration that was tried misses the SLO. */
   sloUnmet: 3,
-  /** A configuration was found, and no second measurement confirms it. */
   unconfirmed: 4,
-  /** `tune watch --once`: what was recommended no longer holds. */
   offPlan: 5,
-  /** `tune ci`: it costs more than the baseline by more than is allowed. */
   regressed: 6,
-  /** Ctrl-C or SIGTERM; what was measured is kept, `tune resume` continues. */
   interrupted: 130,
 } as const
+
+/** What each exit code means, as a sentence of the reference. */
+export const exitCodeMeanings: Readonly<Record<keyof typeof exitCodes, string>> = {
+  ok: 'The SLO is met and confirmed, or the command did what it was asked to do.',
+  failure: 'A predictor, a store or the machine failed, or no trial gave a result.',
+  usage: 'The command line, the experiment file or another input is wrong; nothing was started.',
+  sloUnmet: 'No configuration is known to meet the SLO. The nearest one is named.',
+  unconfirmed: 'A configuration was found, and no second load test confirms it.',
+  offPlan: '`tune watch --once`: the recommendation no longer holds.',
+  regressed: '`tune ci`: serving became more expensive than the build allows.',
+  interrupted: 'Ctrl-C or SIGTERM. Finished trials are kept, and `tune resume` continues.',
+}
 
 /** What a recommendation means for whoever runs the command. */
 export const exitCodeOf = ({ conclusion }: Pick<Recommendation, 'conclusion'>): number =>

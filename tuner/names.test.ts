@@ -102,9 +102,9 @@ describe('the experiment file takes what there is', () => {
 describe('the docs name what there is', () => {
   const page = (name: string) => readFileSync(new URL(`../docs/${name}`, import.meta.url), 'utf8')
   test.each<[string, readonly string[]]>([
-    ['protocols.md', protocolNames],
+    ['reference/protocols.md', protocolNames],
     [
-      'experiment-file.md',
+      'reference/experiment-file.md',
       [
         ...samplerNames,
         ...objectiveKinds,
@@ -115,7 +115,7 @@ describe('the docs name what there is', () => {
       ],
     ],
     ['how-to/gpu-sharing.md', gpuSchemes],
-    ['servers.md', serverKinds],
+    ['reference/server-presets.md', serverKinds],
     ['how-to/import-results.md', toolNames],
   ])('docs/%s', (name, names) => {
     const text = page(name)

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { protocolFor } from './index.ts'
-import { protocolNames, protocolReference, protocolTable, unrecognised } from './protocol-table.ts'
+import { protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
 
 const known = { kind: 'generated', seed: 1, count: 1 } as const
 const { signal } = new AbortController()
@@ -36,11 +36,6 @@ describe.each(protocolNames)('%s', (name) => {
   test('its ready path is one of an HTTP server', () => {
     expect(traits.readyPath('a b')).toMatch(/^\/[\w/%.-]+$/)
   })
-})
-
-test('docs/protocols.md has the table as it is', () => {
-  const docs = readFileSync(new URL('../../docs/protocols.md', import.meta.url), 'utf8')
-  expect(docs).toContain(protocolReference())
 })
 
 test('what a protocol can do is asked of the table, never by its name', () => {

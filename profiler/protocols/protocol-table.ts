@@ -9,7 +9,7 @@ import type { ProtocolModule } from './protocol-module.ts'
 interface ProtocolTraits {
   /** Its name in a sentence: "this looks like TensorFlow Serving". */
   readonly title: string
-  /** Servers that speak it, for the documentation. */
+  /** As docs/reference/protocols.md has it. */
   readonly spokenBy: string
   readonly readyWhen: string
   readonly goodAnswer: string
@@ -96,7 +96,7 @@ const table = {
     title: 'the OpenAI protocol',
     spokenBy: 'vLLM, TGI, SGLang, TensorRT-LLM, Ollama',
     readyWhen: '`/health` answers 200; where it has none, `/v1/models`',
-    goodAnswer: 'a stream that comes to its end, see [language models](llm.md)',
+    goodAnswer: 'a stream that comes to its end, see [streams](#streams)',
     transport: 'http',
     streams: true,
     metadata: false,
@@ -115,14 +115,3 @@ export const protocolNames = Object.keys(table) as [ProtocolName, ...ProtocolNam
 
 /** Protocol of a server that matches no other. */
 export const unrecognised: ProtocolName = 'json'
-
-/** Reference table of the documentation; a test compares both. */
-export const protocolReference = (): string =>
-  [
-    '| `protocol` | who speaks it | ready when | a good answer |',
-    '|---|---|---|---|',
-    ...protocolNames.map((name) => {
-      const { spokenBy, readyWhen, goodAnswer } = protocolTable[name]
-      return `| \`${name}\` | ${spokenBy} | ${readyWhen} | ${goodAnswer} |`
-    }),
-  ].join('\n')

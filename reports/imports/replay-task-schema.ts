@@ -120,5 +120,5 @@ export type GivenTask = z.output<typeof replayTaskSchema>
 export const parseReplayTask = ({ file, text }: Source): GivenTask =>
   parseYaml(text, file, replayTaskSchema)
 
-/** docs/replay-task.schema.json. */
+/** docs/reference/replay-task.schema.json. */
 export const replayTaskJsonSchema = (): object => z.toJSONSchema(replayTaskSchema, { io: 'input' })

@@ -6,7 +6,7 @@ import type { Known, Status } from './status.ts'
 
 /**
  * Part of an estimate that still holds in a second measurement. At 93 % the rate first tried held
- * in three of seven runs of the main job, at 90 % in four of five (docs/recommendation.md).
+ * in three of seven runs of the main job, at 90 % in four of five (`npm run bench:main-job`).
  */
 const confirmablePart = 0.9
 /** Part of a rate met by one short window, where the interval reaches far below it. */

@@ -79,7 +79,7 @@ const latencyFigures: readonly TokenFigure[] = streamLatencyNames.flatMap((name)
   percentiles.map((percentile) => ({
     column: `${name === 'interToken' ? 'itl' : name}_${streamPercentileNames[percentile]}_ms`,
     title: `${streamLatencies[name].title} ${streamPercentileNames[percentile]}`,
-    what: `${streamLatencies[name].what}, ${streamPercentileNames[percentile]} in the window nearest to the capacity, ms`,
+    what: `${streamLatencies[name].title} ${streamPercentileNames[percentile]} (${streamLatencies[name].what}) in the window nearest to the capacity, ms`,
     of: ({ latencies }: TokenFigures) => latencies?.[name][percentile],
     text: latency,
   })),
@@ -124,7 +124,7 @@ const rateFigures: readonly TokenFigure[] = [
   {
     column: 'output_tokens_per_second_per_gpu',
     title: 'output per GPU',
-    what: 'a share of a GPU counts as that share',
+    what: 'output tokens per second and GPU; a share of a GPU counts as that share',
     of: (f) => f.outputTokensPerSecondPerGpu,
     text: tokens,
   },

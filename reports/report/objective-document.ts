@@ -8,15 +8,15 @@ import {
 } from '../../search/objective.ts'
 
 const fields = {
-  demandRps: z.number().positive(),
-  headroom: z.number().min(0).lt(1),
-  maxPricePerHour: z.number().positive(),
-  metric: z.string().meta({ description: "of the server's own metrics, labels and all" }),
+  demandRps: z.number().positive().describe('Demand, requests per second.'),
+  headroom: z.number().min(0).lt(1).describe('Share of the capacity that stays free, 0-1.'),
+  maxPricePerHour: z.number().positive().describe('Maximum price of one replica, $ per hour.'),
+  metric: z.string().describe("One of the server's own metrics, labels included."),
 } as const
 
 const documents = objectiveKinds.map((kind) =>
   z.object({
-    kind: z.literal(kind),
+    kind: z.literal(kind).describe('Name of the objective.'),
     ...Object.fromEntries(
       requiredFields[getRequiredInput(kind)].map((field) => [field, fields[field]]),
     ),

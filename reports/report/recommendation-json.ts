@@ -1,4 +1,7 @@
-/** The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. */
+/**
+ * The recommendation as a JSON document for other programs: 'tune.recommendation/v1'. The
+ * descriptions are the reference of its fields (docs/reference/results.md).
+ */
 import { z } from 'zod'
 import {
   type LatencyMetric,
@@ -10,7 +13,7 @@ import {
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
 import { languageServers, serverKinds } from '../../trials/launchers/server-files/server-kinds.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { statuses, statusNames } from '../recommendation/status.ts'
+import { statusNames } from '../recommendation/status.ts'
 import {
   type Binding,
   bindings,
@@ -28,306 +31,400 @@ const figure = z.number().nullable()
 const provenances = ['measured', 'emulated', 'simulated', 'imported'] as const
 const configuration = z.record(z.string(), z.union([z.number(), z.string()]))
 
-const slo = z.object({
-  percentile: z.number().gt(0).lt(1).meta({ description: '0.99 for p99' }),
-  limitMs: z.number().positive(),
-  maxErrorRate: z.number().min(0).max(1),
-  metric: z
-    .enum(latencyMetricNames)
-    .optional()
-    .meta({ description: 'which latency of a streamed answer' }),
-  limits: z
-    .array(
-      z.object({
-        metric: z.enum(latencyMetricNames),
-        limitMs: z.number().positive(),
-        requestClass: z.string().optional().meta({
-          description:
-            'of requests of this class alone; absent: of the classes without limits of their own',
+const slo = z
+  .object({
+    percentile: z
+      .number()
+      .gt(0)
+      .lt(1)
+      .describe('Share of requests that must be within the limit: 0.99 for p99.'),
+    limitMs: z
+      .number()
+      .positive()
+      .describe('Latency limit, ms; of an SLO with several limits the first one.'),
+    maxErrorRate: z.number().min(0).max(1).describe('Maximum share of failed requests, 0-1.'),
+    metric: z
+      .enum(latencyMetricNames)
+      .optional()
+      .describe('Latency of a streamed answer that the limit is about.'),
+    limits: z
+      .array(
+        z.object({
+          metric: z.enum(latencyMetricNames).describe('Latency of a streamed answer.'),
+          limitMs: z.number().positive().describe('Its limit, ms.'),
+          requestClass: z
+            .string()
+            .optional()
+            .describe(
+              'Class of requests that the limit is for; absent: all classes without limits of their own.',
+            ),
         }),
-      }),
-    )
-    .optional()
-    .meta({
-      description:
-        'of a joint SLO: a request is good when it keeps them all, `percentile` is the share that must be good, and latencies (sloMs...) are the greatest part of a limit, in units of the first',
-    }),
-  classes: z.array(z.string()).optional().meta({
-    description:
-      'classes of requests, each of which must keep the percentile by itself; sloMs... are of the worst of them',
-  }),
-})
+      )
+      .optional()
+      .describe(
+        'Limits of an SLO with several. A request is good when it meets all of them, and `percentile` is the share of good requests. A latency (`sloMs...`) is then the largest fraction of a limit, times `limitMs`.',
+      ),
+    classes: z
+      .array(z.string())
+      .optional()
+      .describe(
+        'Classes of requests. Each one must meet the percentile; `sloMs...` is that of the worst class.',
+      ),
+  })
+  .meta({ id: 'Slo' })
 
 const conclusionNames = Object.keys(conclusions) as [Conclusion, ...Conclusion[]]
 const bindingNames = Object.keys(bindings) as [Binding, ...Binding[]]
 
-const streamPercentiles = z.object({ p50Ms: figure, p90Ms: figure, p99Ms: figure })
+const streamPercentiles = z
+  .object({
+    p50Ms: figure.describe('Median, ms.'),
+    p90Ms: figure.describe('90th percentile, ms.'),
+    p99Ms: figure.describe('99th percentile, ms.'),
+  })
+  .meta({ id: 'Percentiles' })
+const sentence = (text: string) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`
 const metrics = z.record(z.string(), figure)
-const tokens = z.object({
-  windowRps: z.number().optional().meta({
-    description:
-      'rate of the window nearest to the capacity, which latencies and goodput are of; they are absent where all windows are far above it',
-  }),
-  latencies: z
-    .object(
-      Object.fromEntries(
-        Object.entries(streamLatencies).map(([name, { what }]) => [
-          name,
-          streamPercentiles.meta({ description: what }),
-        ]),
-      ) as Record<StreamLatency, typeof streamPercentiles>,
-    )
-    .optional(),
-  classes: z
-    .record(
-      z.string(),
-      z.object({
-        latencies: z.object(
-          Object.fromEntries(
-            latencyMetricNames.map((name) => [
-              name,
-              streamPercentiles.meta({ description: latencyMetrics[name].what }),
-            ]),
-          ) as Record<LatencyMetric, typeof streamPercentiles>,
-        ),
-        good: z.number().meta({ description: 'share of its requests that kept its limits, 0-1' }),
-      }),
-    )
-    .optional()
-    .meta({
-      description: 'of requests of several classes, by name: answers to each in that window',
-    }),
-  goodputRps: z
-    .number()
-    .optional()
-    .meta({ description: 'requests that met the SLO in that window, per second' }),
-  inputTokens: z.number().optional().meta({ description: 'mean of a request' }),
-  outputTokens: z.number().meta({ description: 'mean of a request' }),
-  outputTokensPerSecond: z.number().meta({ description: 'of one replica at its capacity' }),
-  totalTokensPerSecond: z.number().optional().meta({ description: 'input and output' }),
-  outputTokensPerSecondPerGpu: z
-    .number()
-    .optional()
-    .meta({ description: 'a share of a GPU counts as that share' }),
-  pricePerMillionInputTokens: figure
-    .optional()
-    .meta({ description: 'the whole price borne by the input, $' }),
-  pricePerMillionOutputTokens: figure.meta({
-    description: 'the whole price borne by the output, $',
-  }),
-  pricePerMillionTokens: figure
-    .optional()
-    .meta({ description: 'borne by input and output alike, $' }),
-}) satisfies z.ZodType<unknown>
+const tokens = z
+  .object({
+    windowRps: z
+      .number()
+      .optional()
+      .describe(
+        'Rate of the window nearest to the capacity, requests per second. `latencies`, `classes` and `goodputRps` are of this window; they are absent when every window is far above the capacity.',
+      ),
+    latencies: z
+      .object(
+        Object.fromEntries(
+          Object.entries(streamLatencies).map(([name, { what }]) => [
+            name,
+            streamPercentiles.describe(sentence(what)),
+          ]),
+        ) as Record<StreamLatency, typeof streamPercentiles>,
+      )
+      .optional()
+      .describe('Latencies in that window.'),
+    classes: z
+      .record(
+        z.string(),
+        z.object({
+          latencies: z
+            .object(
+              Object.fromEntries(
+                latencyMetricNames.map((name) => [
+                  name,
+                  streamPercentiles.describe(sentence(latencyMetrics[name].what)),
+                ]),
+              ) as Record<LatencyMetric, typeof streamPercentiles>,
+            )
+            .describe('Latencies of its answers.'),
+          good: z.number().describe('Share of its requests within their limits, 0-1.'),
+        }),
+      )
+      .optional()
+      .describe('Classes of requests, by name: their answers in that window.'),
+    goodputRps: z
+      .number()
+      .optional()
+      .describe('Requests per second that met the SLO in that window.'),
+    inputTokens: z.number().optional().describe('Mean input tokens of a request.'),
+    outputTokens: z.number().describe('Mean output tokens of a request.'),
+    outputTokensPerSecond: z
+      .number()
+      .describe('Output tokens per second of one replica at its safe capacity.'),
+    totalTokensPerSecond: z
+      .number()
+      .optional()
+      .describe('Input and output tokens per second of one replica at its safe capacity.'),
+    outputTokensPerSecondPerGpu: z
+      .number()
+      .optional()
+      .describe('Output tokens per second and GPU; a share of a GPU counts as that share.'),
+    pricePerMillionInputTokens: figure
+      .optional()
+      .describe('$ per million input tokens, when they bear the whole price.'),
+    pricePerMillionOutputTokens: figure.describe(
+      '$ per million output tokens, when they bear the whole price.',
+    ),
+    pricePerMillionTokens: figure
+      .optional()
+      .describe('$ per million tokens, when input and output bear the price alike.'),
+  })
+  .meta({ id: 'Tokens' }) satisfies z.ZodType<unknown>
 
-const candidate = z.object({
-  trial: z.number().int().meta({ description: 'number of the trial it was measured in' }),
-  configuration,
-  label: z.string(),
-  status: z.enum(statusNames).meta({
-    description: Object.entries(statuses)
-      .map(([name, what]) => `${name}: ${what}`)
-      .join('; '),
-  }),
-  capacityRps: z.number().min(0).meta({
-    description:
-      'safe capacity, requests per second: the confirmed rate, or an estimate discounted as a confirmation would; costs, replicas and ranks are of this rate',
-  }),
-  estimateRps: z.number().optional().meta({
-    description: 'estimate of one measurement before its discount; absent where there is none',
-  }),
-  capacityCi90Rps: z
+const candidateFields = z.object({
+  trial: z.number().int().describe('Number of the trial that measured it.'),
+  configuration: configuration.describe('Parameter to value.'),
+  label: z.string().describe('The configuration in words.'),
+  status: z.enum(statusNames).describe('How far its figures can be relied on: see Status.'),
+  capacityRps: z
+    .number()
+    .min(0)
+    .describe(
+      'Safe capacity, requests per second: the confirmed rate, or an estimate with the discount that a confirmation would apply. Costs, replicas and ranks use this rate.',
+    ),
+  estimateRps: z
+    .number()
+    .optional()
+    .describe('Estimate of one measurement before its discount, requests per second.'),
+  capacityCi90Rps: z.tuple([figure, figure]).describe('90 % interval of the true capacity.'),
+  heldRps: figure
+    .optional()
+    .describe(
+      'Highest rate at which a window proved the SLO by itself, below every rate that violated it.',
+    ),
+  predictedRps: z
     .tuple([figure, figure])
-    .meta({ description: '90 % interval of the true capacity' }),
-  heldRps: figure.optional().meta({
-    description:
-      'highest rate at which a window proved the SLO by itself, below all that missed it',
-  }),
-  predictedRps: z.tuple([figure, figure]).optional().meta({
-    description: 'what the search predicted of the capacity before it was measured, 90 % interval',
-  }),
-  sloMsAtCapacity: figure.meta({
-    description: 'latency of the SLO percentile at the safe capacity, ms',
-  }),
-  sloMsFrom: z.enum(['measured', 'model', 'idle']).meta({
-    description:
-      'whether that was measured in a window at that rate, was read off the load curve, or is that of one request at a time',
-  }),
-  idleMs: figure.optional().meta({ description: 'SLO percentile of one request at a time, ms' }),
+    .optional()
+    .describe('90 % interval that the search predicted for the capacity before it was measured.'),
+  sloMsAtCapacity: figure.describe('Latency at the SLO percentile and the safe capacity, ms.'),
+  sloMsFrom: z
+    .enum(['measured', 'model', 'idle'])
+    .describe(
+      'Source of that latency: a window at that rate, the load curve, or one request at a time.',
+    ),
+  idleMs: figure
+    .optional()
+    .describe('Latency at the SLO percentile with one request at a time, ms.'),
   derived: z
     .boolean()
     .optional()
-    .meta({ description: 'read off a load curve measured under another SLO' }),
-  bound: z.enum(['lower', 'upper']).optional(),
-  missed: z
-    .object({ rateRps: z.number(), sloMs: figure, metrics: metrics.optional() })
+    .describe('true: read off a load curve that was measured under another SLO.'),
+  bound: z
+    .enum(['lower', 'upper'])
     .optional()
-    .meta({ description: 'of a refuted one: where its second load test violated the SLO' }),
-  usage: z.record(z.string(), z.number()).optional().meta({
-    description: 'what its trial used: cores busy, memory, GPU, power, seconds to launch',
-  }),
-  metrics: metrics.optional().meta({
-    description: "of the server's own metrics, name → value, as they were read at this capacity",
-  }),
+    .describe(
+      'lower: the true capacity is at least the estimate. upper: it is at most `capacityRps`.',
+    ),
+  missed: z
+    .object({
+      rateRps: z.number().describe('The rate, requests per second.'),
+      sloMs: figure.describe('Latency at the SLO percentile, ms.'),
+      metrics: metrics.optional().describe("The server's own metrics at that rate."),
+    })
+    .optional()
+    .describe('Where the second load test of a refuted configuration violated the SLO.'),
+  usage: z
+    .record(z.string(), z.number())
+    .optional()
+    .describe('What its trial used: cores, memory, GPU, power, seconds to launch.'),
+  metrics: metrics.optional().describe("The server's own metrics at the safe capacity, by name."),
   quality: z
     .number()
     .optional()
-    .meta({ description: 'of the model variant, as the experiment states it' }),
-  pricePerHour: figure.meta({ description: 'one replica, $' }),
+    .describe('Quality of the model variant, as the experiment states it.'),
+  pricePerHour: figure.describe('Price of one replica, $ per hour.'),
   bundles: z
     .array(
       z.object({
-        name: z.string(),
-        replicas: z.number(),
-        perHour: z.number(),
-        instanceType: z.string().optional(),
-        isFull: z.literal(true).optional(),
+        name: z.string().describe('Name of the instance.'),
+        replicas: z.number().describe('Replicas that fit on it.'),
+        perHour: z.number().describe('Price, $ per hour.'),
+        instanceType: z
+          .string()
+          .optional()
+          .describe('Value of the node label `node.kubernetes.io/instance-type`.'),
+        isFull: z
+          .literal(true)
+          .optional()
+          .describe('true: its replicas take all its cores or all its memory.'),
       }),
     )
     .readonly()
     .optional()
-    .meta({
-      description: 'whole instances that replicas are sold in, $ per hour; absent: each by itself',
-    }),
-  pricePerMillionRequests: figure.meta({ description: 'at the safe capacity, $' }),
-  tokens: tokens.optional().meta({ description: 'of streamed answers' }),
-  replicas: figure.optional(),
-  totalPricePerHour: figure.optional(),
-  cost: figure.meta({
-    description: 'what is minimised: $, ms, J, a metric, or a negative rate or metric',
-  }),
-  feasible: z.boolean(),
-  reason: z.string().optional(),
+    .describe('Whole instances that replicas are sold in; absent: each replica has its own price.'),
+  pricePerMillionRequests: figure.describe('$ per million requests at the safe capacity.'),
+  tokens: tokens.optional().describe('Figures of streamed answers.'),
+  replicas: figure.optional().describe('Replicas for the demand.'),
+  totalPricePerHour: figure.optional().describe('Price of those replicas, $ per hour.'),
+  cost: figure.describe(
+    'What the objective minimises: $, ms, J or a metric; the negative of a rate or metric that is maximised.',
+  ),
+  feasible: z.boolean().describe('Whether it meets the SLO and the bounds.'),
+  reason: z.string().optional().describe('Why it is not feasible.'),
 })
+const candidate = candidateFields.meta({ id: 'Configuration' })
+const alternative = candidateFields
+  .extend({ whyNot: z.string().describe('Why it is not the recommended one.') })
+  .meta({ id: 'Alternative' })
 
-const measuredWith = z.object({
-  how: z.enum(provenances),
-  server: z.enum(['builtin', ...serverKinds, 'command', 'url', 'imported']),
-  engine: z
-    .enum(['tfjs', 'onnx', 'gguf', 'emulated'])
-    .optional()
-    .meta({ description: 'of the built-in predictor' }),
-  runsIn: z.enum(['onnx']).optional().meta({
-    description: 'of a model that was modelled by the graph of its file: what runs such a file',
-  }),
-  standsFor: z
-    .enum(languageServers)
-    .optional()
-    .meta({ description: 'of the built-in predictor: the server that was named, which deploys' }),
-  model: z.string(),
-  protocol: z.enum(protocolNames).meta({ description: 'in which it was asked' }),
-  path: z
-    .string()
-    .optional()
-    .meta({ description: "of the inference call, where it is not the protocol's own" }),
-  healthPath: z
-    .string()
-    .optional()
-    .meta({ description: "where it says that it is ready, where that is not the protocol's own" }),
-  body: z.string().optional().meta({ description: 'template of a request of protocol json' }),
-  modelKind: z.enum(['encoder', 'convnet', 'decoder', 'unknown']),
-  weights: z.enum(['none', 'random', 'own']).meta({
-    description:
-      "none: nothing computed; random: drawn from a seed; own: the user's, or the server's",
-  }),
-  weightsMiB: z.number().optional(),
-  maxModelLen: z.number().optional(),
-  acceptance: z.number().optional().meta({
-    description:
-      'of a modelled server with speculative decoding: probability that a draft token is accepted, assumed',
-  }),
-  weightsPath: z.string().optional(),
-  image: z.string().optional().meta({ description: 'of trials on a cluster' }),
-  command: z
-    .array(z.string())
-    .optional()
-    .meta({ description: 'as the experiment says it, placeholders and all' }),
-  url: z.string().optional().meta({ description: 'of a server that ran already' }),
-  gpu: z.string().optional().meta({ description: 'catalogue name; absent: none was used' }),
-}) satisfies z.ZodType<MeasuredWith>
+const measuredWith = z
+  .object({
+    how: z.enum(provenances).describe('How the figures came about.'),
+    server: z
+      .enum(['builtin', ...serverKinds, 'command', 'url', 'imported'])
+      .describe('The server: built-in, a preset, your own command, a running server.'),
+    engine: z
+      .enum(['tfjs', 'onnx', 'gguf', 'emulated'])
+      .optional()
+      .describe('Engine of the built-in server.'),
+    runsIn: z
+      .enum(['onnx'])
+      .optional()
+      .describe('Engine that runs a model of which only the graph was modelled.'),
+    standsFor: z
+      .enum(languageServers)
+      .optional()
+      .describe('Server that the built-in one was modelled on, and that a spec deploys.'),
+    model: z.string().describe('Name of the model.'),
+    protocol: z.enum(protocolNames).describe('Protocol of the requests.'),
+    path: z
+      .string()
+      .optional()
+      .describe("Path of the inference call, when it is not the protocol's own."),
+    healthPath: z
+      .string()
+      .optional()
+      .describe("Path of the readiness check, when it is not the protocol's own."),
+    body: z.string().optional().describe('Template of a request of the protocol `json`.'),
+    modelKind: z
+      .enum(['encoder', 'convnet', 'decoder', 'unknown'])
+      .describe('Family of the model; `decoder` is a language model.'),
+    weights: z
+      .enum(['none', 'random', 'own'])
+      .describe(
+        'none: nothing was computed. random: drawn from a seed. own: those of the user or the server.',
+      ),
+    weightsMiB: z.number().optional().describe('Size of the weights, MiB.'),
+    maxModelLen: z.number().optional().describe('Longest sequence, tokens.'),
+    acceptance: z
+      .number()
+      .optional()
+      .describe('Assumed probability that a draft token is accepted (speculative decoding).'),
+    weightsPath: z.string().optional().describe('Place of the weights.'),
+    image: z.string().optional().describe('Image of trials on a cluster.'),
+    command: z
+      .array(z.string())
+      .optional()
+      .describe('Command as the experiment has it, placeholders included.'),
+    url: z.string().optional().describe('URL of a server that was already running.'),
+    gpu: z.string().optional().describe('Catalogue name of the GPU; absent: no GPU.'),
+  })
+  .meta({ id: 'MeasuredWith' }) satisfies z.ZodType<MeasuredWith>
+
+const variation = z
+  .object({
+    found: z.array(z.string()).describe('The evidence, a sentence each.'),
+    windows: z.number().int().describe('Number of windows.'),
+    spanS: z
+      .number()
+      .describe('Seconds from the start of the first window to the end of the last.'),
+    sloMs: z.tuple([figure, figure]).describe('Lowest and highest SLO percentile of a window, ms.'),
+    speed: z
+      .tuple([z.number(), z.number()])
+      .describe('Lowest and highest speed of the server in a window, relative to the first.'),
+  })
+  .meta({ id: 'Variation' })
+
+const confirmation = z
+  .object({
+    trial: z.number().int().describe('Number of its trial.'),
+    held: z.boolean().describe('Whether the SLO was met at `rateRps`.'),
+    proven: z.boolean().describe('Whether this measurement alone proves it with 95 % confidence.'),
+    rateRps: z
+      .number()
+      .describe(
+        'The confirmed rate, requests per second; without one, the lowest rate that violated the SLO.',
+      ),
+    sloMs: figure.describe('Latency at the SLO percentile and that rate, ms.'),
+    sloCi95Ms: z.tuple([figure, figure]).describe('Its 95 % interval.'),
+    sure: z
+      .number()
+      .optional()
+      .describe(
+        'Confidence that the rate meets the SLO, 0-1. It stays valid however often it was evaluated.',
+      ),
+    seconds: z
+      .number()
+      .optional()
+      .describe('Seconds of load at that rate. Rarer outages stay unnoticed.'),
+    missedRps: z
+      .number()
+      .optional()
+      .describe('Lowest higher rate at which a window certainly violated the SLO.'),
+    variation: variation
+      .optional()
+      .describe('How measurements of the configuration disagree; absent: they agree.'),
+  })
+  .meta({ id: 'Confirmation' })
 
 /** Schema of the document. Fields may be added within v1; none is renamed or removed. */
 export const recommendationDocument = z.object({
-  schema: z.literal('tune.recommendation/v1'),
-  experimentId: z.string(),
-  provenance: z.enum(provenances),
-  slo,
-  objective: objectiveDocument,
-  conclusion: z.enum(conclusionNames).meta({
-    description: Object.entries(conclusions)
-      .map(([name, what]) => `${name}: ${what}`)
-      .join('; '),
-  }),
-  verdict: z.string(),
-  best: candidate.optional(),
-  nearest: candidate.optional(),
-  measuredWith: measuredWith.optional().meta({
-    description:
-      'what the figures of `best` (or `nearest`) were measured of: only that server, so started, is known to have them',
-  }),
-  binding: z.object({ what: z.enum(bindingNames), evidence: z.string() }),
-  front: z.array(candidate),
-  qualityFronts: z
-    .array(z.object({ leastQuality: z.number(), front: z.array(candidate) }))
+  schema: z.literal('tune.recommendation/v1').describe('Name and version of the format.'),
+  experimentId: z.string().describe('Id of the experiment.'),
+  provenance: z.enum(provenances).describe('How all figures came about.'),
+  slo: slo.describe('The SLO.'),
+  objective: objectiveDocument.describe('What was optimised.'),
+  conclusion: z
+    .enum(conclusionNames)
+    .describe('What the run comes to. The exit code follows from it.'),
+  verdict: z.string().describe('The recommendation in one sentence.'),
+  best: candidate
     .optional()
-    .meta({ description: 'with model variants: the front among those of at least that quality' }),
-  alternatives: z.array(candidate.extend({ whyNot: z.string() })),
-  defaultCandidate: candidate.optional(),
-  gainOverDefault: figure.optional(),
-  confirmation: z
+    .describe('The recommended configuration; absent when nothing meets the SLO.'),
+  nearest: candidate
+    .optional()
+    .describe('When nothing meets the SLO: the configuration that comes nearest.'),
+  measuredWith: measuredWith
+    .optional()
+    .describe(
+      'What served `best` (or `nearest`) in its trial. The figures are known for this server alone.',
+    ),
+  binding: z
     .object({
-      trial: z.number().int(),
-      held: z.boolean(),
-      proven: z.boolean().meta({ description: 'the measurement proves it at 95 % by itself' }),
-      rateRps: z.number(),
-      sloMs: figure,
-      sloCi95Ms: z.tuple([figure, figure]),
-      sure: z.number().optional().meta({
-        description:
-          'confidence that the rate meets the SLO, 0 to 1; valid however often it was evaluated',
-      }),
-      seconds: z.number().optional().meta({
-        description: 'under load at that rate; rarer outages would go unnoticed',
-      }),
-      missedRps: z.number().optional().meta({
-        description: 'the lowest rate beyond it at which a window certainly violated the SLO',
-      }),
-      variation: z
-        .object({
-          found: z
-            .array(z.string())
-            .meta({ description: 'what shows that measurements disagree, a sentence each' }),
-          windows: z.number().int(),
-          spanS: z.number().meta({
-            description: 'wall clock from the first window to the end of the last, seconds',
-          }),
-          sloMs: z
-            .tuple([figure, figure])
-            .meta({ description: 'lowest and highest SLO percentile of a window, ms' }),
-          speed: z.tuple([z.number(), z.number()]).meta({
-            description:
-              'lowest and highest speed of the server in a window, over that in the first',
-          }),
-        })
-        .optional()
-        .meta({
-          description: 'how measurements of the configuration disagree; absent: they agree',
-        }),
+      what: z.enum(bindingNames).describe('What limits it.'),
+      evidence: z.string().describe('The evidence, in words.'),
     })
-    .optional(),
-  confidence: z.object({
-    probabilityWithinTolerance: z.number().optional(),
-    tooFewTrials: z
-      .literal(true)
-      .optional()
-      .meta({ description: 'the stop rule was asked, and had nothing to go by' }),
-    tolerance: z.number(),
-    statement: z.string(),
-  }),
-  caveats: z.array(z.string()),
-  seed: z.number(),
-  trials: z.number().int(),
-  files: z.array(z.string()).optional().meta({ description: 'files written beside it' }),
+    .describe('What limits the best configuration, or keeps the nearest one from the SLO.'),
+  front: z
+    .array(candidate)
+    .describe(
+      'Pareto front by rising latency: for each tighter limit the configuration with the most throughput per dollar, at its safe capacity under that limit.',
+    ),
+  qualityFronts: z
+    .array(
+      z.object({
+        leastQuality: z.number().describe('Minimum quality of its variants.'),
+        front: z.array(candidate).describe('The front among them.'),
+      }),
+    )
+    .optional()
+    .describe('With model variants: one front for each quality, best quality first.'),
+  alternatives: z
+    .array(alternative)
+    .describe('All other configurations: feasible ones, cheapest first, then infeasible ones.'),
+  defaultCandidate: candidate
+    .optional()
+    .describe('The baseline: one whole GPU and batch 1, or the nearest configuration to it.'),
+  gainOverDefault: figure.optional().describe('Cost of the baseline divided by that of the best.'),
+  confirmation: confirmation
+    .optional()
+    .describe('The second, independent load test of the best configuration.'),
+  confidence: z
+    .object({
+      probabilityWithinTolerance: z
+        .number()
+        .optional()
+        .describe(
+          'Probability, by the model of the search, that no untried configuration is better by more than the tolerance.',
+        ),
+      tooFewTrials: z
+        .literal(true)
+        .optional()
+        .describe('true: there were too few trials for such a probability.'),
+      tolerance: z.number().describe('The tolerance, 0.05 for 5 %.'),
+      statement: z.string().describe('The same in words.'),
+    })
+    .describe('How likely it is that the search found the best configuration.'),
+  caveats: z
+    .array(z.string())
+    .describe('What a reader must know before relying on the figures, a sentence each.'),
+  seed: z.number().describe('Random seed of the run.'),
+  trials: z.number().int().describe('Number of trials.'),
+  files: z
+    .array(z.string())
+    .optional()
+    .describe('Paths of the files that were written; in the output of `--json` alone.'),
 })
 export type RecommendationDocument = z.infer<typeof recommendationDocument>
 

@@ -61,12 +61,12 @@ export const trialColumns: readonly {
   },
   {
     name: 'estimate_low_rps',
-    what: 'lower end of its 90 % interval',
+    what: 'lower end of the 90 % interval of the capacity',
     of: (r) => interval(r)?.[0],
   },
   {
     name: 'estimate_high_rps',
-    what: 'upper end of its 90 % interval',
+    what: 'upper end of the 90 % interval of the capacity',
     of: (r) => interval(r)?.[1],
   },
   {
@@ -76,45 +76,57 @@ export const trialColumns: readonly {
   },
   {
     name: 'slo_ms_from',
-    what: 'measured (in a window at that rate), model (read from the load curve) or idle (unloaded latency)',
+    what: 'source of that latency: measured (a window at that rate), model (the load curve) or idle (one request at a time)',
     of: (r) => figure(r, ({ sloMsFrom }) => sloMsFrom),
   },
   {
     name: 'derived',
-    what: 'true: read from a load curve measured under another SLO',
+    what: 'true: read off a load curve that was measured under another SLO',
     of: (r) => figure(r, ({ derived = false }) => derived),
   },
   {
     name: 'quality',
-    what: 'quality of its model variant, as stated in the experiment',
+    what: 'quality of its model variant, as the experiment states it',
     of: (r) => r.candidate?.quality,
   },
-  { name: 'price_per_hour', what: 'price of one replica, $', of: (r) => r.candidate?.pricePerHour },
+  {
+    name: 'price_per_hour',
+    what: 'price of one replica, $ per hour',
+    of: (r) => r.candidate?.pricePerHour,
+  },
   {
     name: 'price_per_million_requests',
-    what: 'cost at the safe capacity, $',
+    what: '$ per million requests at the safe capacity',
     of: (r) => figure(r, ({ pricePerMillionRequests }) => pricePerMillionRequests),
   },
   {
     name: 'replicas',
-    what: 'replicas for the demand, if the experiment has one',
+    what: 'replicas for the demand, if there is one',
     of: (r) => figure(r, ({ replicas }) => replicas),
   },
   {
     name: 'total_price_per_hour',
-    what: 'price of those replicas, $',
+    what: 'price of those replicas, $ per hour',
     of: (r) => figure(r, ({ totalPricePerHour }) => totalPricePerHour),
   },
-  { name: 'idle_p50_ms', what: 'unloaded latency, p50, ms', of: (r) => r.measurement?.idle.p50Ms },
-  { name: 'idle_p99_ms', what: 'unloaded latency, p99, ms', of: (r) => r.measurement?.idle.p99Ms },
+  {
+    name: 'idle_p50_ms',
+    what: 'median latency of one request at a time, ms',
+    of: (r) => r.measurement?.idle.p50Ms,
+  },
+  {
+    name: 'idle_p99_ms',
+    what: 'p99 of one request at a time, ms',
+    of: (r) => r.measurement?.idle.p99Ms,
+  },
   {
     name: 'saturation_rps',
-    what: 'rate of a saturated closed loop, regardless of latency',
+    what: 'rate of a saturated closed loop, requests per second',
     of: (r) => r.measurement?.saturationRps,
   },
   { name: 'outcome', what: 'how the capacity search ended', of: (r) => r.measurement?.outcome },
   { name: 'requests', what: 'requests sent', of: (r) => r.measurement?.requests },
-  { name: 'cpu_cores_busy', what: 'mean cores busy', of: (r) => r.trial.usage?.cpuCores },
+  { name: 'cpu_cores_busy', what: 'mean number of busy cores', of: (r) => r.trial.usage?.cpuCores },
   { name: 'peak_rss_mib', what: 'peak memory, MiB', of: (r) => r.trial.usage?.peakRssMiB },
   { name: 'gpu_memory_mib', what: 'GPU memory, MiB', of: (r) => r.trial.usage?.gpuMemoryMiB },
   {
@@ -129,12 +141,12 @@ export const trialColumns: readonly {
   },
   {
     name: 'cpu_watts',
-    what: 'power of the CPUs in their busiest seconds, if the machine reports it',
+    what: "power of the machine's processors in their busiest seconds, if they report it",
     of: (r) => r.trial.usage?.cpuWatts,
   },
   {
     name: 'joules_per_request',
-    what: 'upper bound of the energy per request: GPU and CPU power divided by the safe capacity',
+    what: 'upper bound of the energy of a request: power divided by the safe capacity',
     of: (r) =>
       computeJoulesPerRequest(
         r.trial.usage ?? {},
@@ -143,76 +155,74 @@ export const trialColumns: readonly {
   },
   {
     name: 'realised_batch',
-    what: 'mean batch size that the server formed',
+    what: 'mean batch that the server formed',
     of: (r) => r.trial.usage?.realisedBatch,
   },
   {
     name: 'sequences',
-    what: 'maximum concurrent sequences (language models)',
+    what: 'language models: maximum sequences at once',
     of: (r) => r.trial.usage?.sequences,
   },
   {
     name: 'sequences_waiting',
-    what: 'maximum waiting sequences (language models)',
+    what: 'language models: maximum waiting sequences',
     of: (r) => r.trial.usage?.waiting,
   },
   {
     name: 'kv_cache_use',
-    what: 'maximum share of the KV cache in use, 0-1',
+    what: 'language models: maximum share of the KV cache in use, 0-1',
     of: (r) => r.trial.usage?.cacheUse,
   },
   {
     name: 'preemptions',
-    what: 'sequences preempted because the KV cache was full',
+    what: 'language models: sequences that were preempted',
     of: (r) => r.trial.usage?.preemptions,
   },
   {
     name: 'accepted_draft_tokens',
-    what: 'mean accepted draft tokens per sequence and step (speculative decoding)',
+    what: 'speculative decoding: mean accepted draft tokens per step and answer',
     of: (r) => r.trial.usage?.acceptedTokens,
   },
   {
     name: 'prefill_utilization',
-    what: 'mean share of time the GPUs of prefill servers were busy, 0-1, if there are any',
+    what: 'mean share of time that the GPUs of prefill servers were busy, 0-1',
     of: (r) => r.trial.usage?.prefillUtilization,
   },
   {
     name: 'decode_utilization',
-    what: 'the same for decode servers',
+    what: 'mean share of time that the GPUs of decode servers were busy, 0-1',
     of: (r) => r.trial.usage?.decodeUtilization,
   },
   {
     name: 'launch_seconds',
-    what: 'time from start to ready; for a reused server, time to set its values; for a pod, without the wait for a node',
+    what: 'seconds from start to ready, without the wait for a node; for a reused server until its values were set',
     of: (r) => r.trial.usage?.launchSeconds,
   },
   {
     name: 'node_wait_seconds',
-    what: 'time before that in which the pod waited for a node',
+    what: 'seconds that the pod waited for a node',
     of: (r) => r.trial.usage?.nodeWaitSeconds,
   },
   {
     name: 'prepare_seconds',
-    what: 'time of the prepare step before that, if it had to run',
+    what: 'seconds of the prepare step, if it ran',
     of: (r) => r.trial.usage?.prepareSeconds,
   },
   { name: 'started_at', what: 'start of the trial, ISO 8601', of: (r) => r.trial.startedAt },
   {
     name: 'seconds',
-    what: 'total time: preparation, launch, load and stop',
+    what: 'seconds of preparation, launch, load and stop',
     of: (r) => r.trial.seconds,
   },
   { name: 'why', what: 'why the configuration was tried', of: (r) => r.trial.why },
 ]
 
 /** Of streamed answers: after the others, where any trial had them. */
-export const tokenColumns: typeof trialColumns = tokenFigures.map(
-  ({ column, title, what, of }) => ({
-    name: column,
-    what: `${title}: ${what}`,
-    of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
-  }),
-)
+export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, what, of }) => ({
+  name: column,
+  what,
+  of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
+}))
 
 const hasResult = ({ status }: Candidate): boolean => status !== 'disturbed' && status !== 'failed'
 

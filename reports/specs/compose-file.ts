@@ -11,6 +11,10 @@ import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'Docker Compose',
+  files: ['compose.yaml'],
+  writes: 'one service with its replicas',
+  needs: 'Docker Compose',
+  scaledBy: 'a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...chosenServers],
   takes: ['backend'],
   render: composeSpec,

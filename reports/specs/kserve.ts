@@ -54,6 +54,12 @@ const byRuntime = ({ deployed: { server }, container }: Serving): boolean =>
 
 export const target: SpecTarget = {
   title: 'KServe',
+  files: ['inferenceservice.yaml', 'llminferenceservice.yaml'],
+  writes:
+    'InferenceService v1beta1 (`--variant standard`, `knative`, `keda`), or LLMInferenceService v1alpha1 (`--variant llm`, vLLM alone)',
+  needs: 'KServe, from 0.16 on for `llm`; with `--variant knative` Knative, with `keda` KEDA',
+  scaledBy:
+    '`standard`: CPU usage; `knative`: requests per second; `keda`: request rate; `llm`: a fixed number of replicas',
   servers: ['builtin', 'command', 'url', ...chosenServers],
   namespaced: true,
   takes: ['variant', 'prometheus', 'backend'],

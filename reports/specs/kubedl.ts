@@ -21,6 +21,10 @@ import type { SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'KubeDL',
+  files: ['inference.yaml'],
+  writes: 'Inference v1alpha1, and a HorizontalPodAutoscaler',
+  needs: 'KubeDL, and for the autoscaler a metrics adapter',
+  scaledBy: 'request rate, by a HorizontalPodAutoscaler',
   servers: ['tfserving', 'triton'],
   namespaced: true,
   takes: ['backend'],

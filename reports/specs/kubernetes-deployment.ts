@@ -19,6 +19,11 @@ import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'plain Kubernetes',
+  files: ['deployment.yaml'],
+  writes:
+    'Deployment, Service, and from two replicas on a PodDisruptionBudget; with an autoscaler its HorizontalPodAutoscaler or ScaledObject',
+  needs: 'with `--autoscaler hpa` a metrics adapter or the metrics server; with `keda` KEDA',
+  scaledBy: '`--autoscaler hpa` (default), `keda` or `none`',
   servers: ['builtin', 'command', 'url', ...chosenServers],
   takes: ['autoscaler', 'prometheus', 'backend'],
   takesOwnPod: true,

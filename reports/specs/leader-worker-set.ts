@@ -21,6 +21,11 @@ const serviceName = ({ name }: Pick<Serving, 'name'>): string => `${name}-leader
 
 export const target: SpecTarget = {
   title: 'LeaderWorkerSet',
+  files: ['leaderworkerset.yaml'],
+  writes:
+    'LeaderWorkerSet v1: each replica spans several nodes of `--gpus-per-node` GPUs; and the Service of the leaders',
+  needs: 'the LeaderWorkerSet controller',
+  scaledBy: 'a fixed number of replicas',
   servers: ['vllm'],
   takes: ['gpusPerNode'],
   namespaced: true,

@@ -16,6 +16,10 @@ import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'RayService',
+  files: ['rayservice.yaml'],
+  writes: 'RayService v1: the application of `--import-path`, and a worker for each replica',
+  needs: 'KubeRay, and an image with the application',
+  scaledBy: 'requests in flight, by Ray itself',
   servers: ['ray'],
   implies: 'ray',
   namespaced: true,

@@ -19,6 +19,11 @@ import type { SpecOptions, SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'Argo Rollouts',
+  files: ['rollout.yaml'],
+  writes:
+    'Rollout v1alpha1, its stable and canary Services, and an AnalysisTemplate that runs `tune verify` against the new pods',
+  needs: 'Argo Rollouts 1.6 or later, and an image of tune (`--tuner-image`)',
+  scaledBy: 'a fixed number of replicas',
   servers: plainKubernetes.servers,
   needsModelUri: plainKubernetes.needsModelUri,
   takes: ['backend', 'tunerImage'],

@@ -11,6 +11,10 @@ import type { SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'Seldon Core v1',
+  files: ['seldondeployment.yaml'],
+  writes: 'SeldonDeployment v1',
+  needs: 'Seldon Core v1, and for its autoscaler a metrics adapter',
+  scaledBy: "request rate, by the SeldonDeployment's own `hpaSpec`",
   servers: ['tfserving', 'triton'],
   namespaced: true,
   takes: ['backend'],

@@ -451,17 +451,16 @@ describe('model servers', () => {
   })
 })
 
-test('every target has a header, and a trial that cannot serve is refused', async () => {
+test('every target writes files of its list with a header, and a trial that cannot serve is refused', async () => {
   for (const name of specTargets) {
-    const { implies, servers, takes } = await specTarget(name)
+    const { files, implies, servers, takes } = await specTarget(name)
     const options = takes?.includes('importPath') ? { importPath: 'app:bert' } : {}
     const resources = takes?.includes('gpusPerNode') ? wide : quarter
-    for (const file of await renderSpec(
-      name,
-      serving({ server: implies ?? servers[0]! }, resources),
-      options,
-    ))
+    const measured = serving({ server: implies ?? servers[0]! }, resources)
+    for (const file of await renderSpec(name, measured, options)) {
+      expect(files).toContain(file.name)
       expect(file.text).toContain('# Written by tune from experiment bert-7f3a')
+    }
   }
   const dead = recommendation.alternatives.find((a) => a.trial === 5)!
   expect(() => servingOf({ ...found, candidate: dead }, { headroom: 0 })).toThrow(/out of memory/)

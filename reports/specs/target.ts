@@ -32,6 +32,14 @@ export interface SpecOptions {
 export interface SpecTarget {
   /** What it writes, for help and messages: 'Seldon Core v1'. */
   readonly title: string
+  /** Names of the files that it writes. */
+  readonly files: readonly string[]
+  /** What they hold, as docs/reference/spec-targets.md has it. */
+  readonly writes: string
+  /** What must be there before they are applied, beside Kubernetes where it writes objects. */
+  readonly needs: string
+  /** What sets the number of replicas; absent: the files say nothing of it. */
+  readonly scaledBy?: string
   /** The servers that it can deploy. */
   readonly servers: readonly DeployedServer[]
   /** The server that it is itself: deployed whatever was measured. */
@@ -133,16 +141,16 @@ const batching: ReadonlySet<DeployedServer> = new Set(['tfserving', 'triton', 'm
 
 /** @throws SpecError for an option that would be ignored */
 export function checkOptions(target: SpecTarget, serving: Serving, options: SpecOptions): void {
-  for (const name of Object.keys(flags) as (keyof SpecOptions)[]) {
+  for (const name of Object.keys(specFlags) as (keyof SpecOptions)[]) {
     if (options[name] !== undefined && !target.takes?.includes(name))
       throw new SpecError(
-        `${flags[name]} does not apply to ${target.title}`,
-        `leave ${flags[name]} out`,
+        `${specFlags[name]} does not apply to ${target.title}`,
+        `leave ${specFlags[name]} out`,
       )
   }
   if (options.backend !== undefined && serving.deployed.server !== 'triton')
     throw new SpecError(
-      `${flags.backend} applies to Triton, and this deploys ${serverTitles[serving.deployed.server]}`,
+      `${specFlags.backend} applies to Triton, and this deploys ${serverTitles[serving.deployed.server]}`,
       'give --server triton as well',
     )
   if (
@@ -151,7 +159,7 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     options.variant !== 'keda'
   )
     throw new SpecError(
-      `${flags.prometheus} applies only to KEDA`,
+      `${specFlags.prometheus} applies only to KEDA`,
       'add --autoscaler keda, or --variant keda for KServe',
     )
   if (serving.namespace !== undefined && !target.namespaced)
@@ -163,7 +171,8 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     )
 }
 
-const flags: Readonly<Record<keyof SpecOptions, string>> = {
+/** Flags of `tune spec` that set the options. */
+export const specFlags: Readonly<Record<keyof SpecOptions, string>> = {
   autoscaler: '--autoscaler',
   variant: '--variant',
   prometheus: '--prometheus',

@@ -106,6 +106,9 @@ function memoryFraction(serving: Serving): number | undefined {
 
 export const target: SpecTarget = {
   title: 'TensorFlow Serving',
+  files: ['serve.sh', 'batching_parameters.txt', 'models.config'],
+  writes: 'command line, batching parameters and version policy',
+  needs: '`tensorflow_model_server` on the PATH',
   servers: ['tfserving'],
   implies: 'tfserving',
   imageless: true,

@@ -66,6 +66,10 @@ function configFile(serving: Serving, backend: string | undefined): SpecFile {
 /** `config.pbtxt`, and where the repository is known `serve.sh`, which starts Triton on it. */
 export const target: SpecTarget = {
   title: 'Triton',
+  files: ['config.pbtxt', 'serve.sh'],
+  writes:
+    'batching and instance group of the model; `serve.sh` is written with `--model-uri` alone',
+  needs: 'a Triton model repository',
   servers: ['triton'],
   implies: 'triton',
   takes: ['backend'],

@@ -17,6 +17,9 @@ import type { SpecTarget } from './target.ts'
 
 export const target: SpecTarget = {
   title: 'vLLM',
+  files: ['serve.sh'],
+  writes: 'command line of a language model',
+  needs: '`vllm` on the PATH',
   servers: ['vllm'],
   implies: 'vllm',
   imageless: true,

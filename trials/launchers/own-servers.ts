@@ -1,7 +1,7 @@
 /**
  * Servers that people run models on: how each is known, by its program, by what its processes are
  * called or by the header `server` of its answers, and which of its own arguments are worth tuning.
- * This table feeds `tune init`, its help and docs/servers.md. Light: help shows it.
+ * This table feeds `tune init`, its help and docs/reference/server-presets.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { LanguageServer } from './server-files/language-programs.ts'
@@ -231,7 +231,7 @@ export const ownServers = [
         name: 'gpuMemoryUtilization',
         args: ['--gpu-memory-utilization'],
         values: [0.8, 0.9, 0.95],
-        what: 'share of the GPU, 0-1',
+        what: 'share of the GPU memory, 0-1',
       },
     ],
   },
@@ -259,7 +259,7 @@ export const ownServers = [
         name: 'memFractionStatic',
         args: ['--mem-fraction-static'],
         values: [0.7, 0.8, 0.88],
-        what: 'share of the GPU, 0-1',
+        what: 'share of the GPU memory, 0-1',
       },
     ],
   },
@@ -407,18 +407,3 @@ export const ownServers = [
 
 /** Of `tune init --help`: gunicorn, uvicorn, ... */
 export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => title)
-
-/** docs/servers.md holds it, and a test holds them equal. */
-export const ownServersReference = (): string => {
-  const spelt = ({ name, args, env, setting, what }: ServerKnob) =>
-    `\`${args?.[0] ?? env ?? setting ?? name}\` (${what})`
-  const rows = (ownServers as readonly OwnServer[]).map(
-    ({ title, programs, header, knobs, note, subcommand }) => {
-      const known = programs
-        .map((program, i) => `\`${program}${subcommand && i === 0 ? ` ${subcommand}` : ''}\``)
-        .join(', ')
-      return `| ${title} | ${known}${header ? `, \`server: ${header}\`` : ''} | ${[knobs.map(spelt).join(', '), note].filter(Boolean).join('; ')} |`
-    },
-  )
-  return ['| server | recognised by | proposed parameters |', '|---|---|---|', ...rows].join('\n')
-}

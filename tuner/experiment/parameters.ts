@@ -218,7 +218,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'gpuMemoryUtilization',
-    what: "share of each GPU's memory that a language model's server may use, 0-1",
+    what: 'language models: share of the memory of each GPU that the server may use, 0-1',
     category: 'server',
     scale: 'linear',
     min: 0.05,
@@ -240,7 +240,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'gpuLayers',
-    what: 'layers of a GGUF model on the GPU',
+    what: 'GGUF models: layers on the GPU',
     category: 'server',
     scale: 'linear',
     whole: true,
@@ -300,7 +300,7 @@ export const knownParameters: readonly KnownParameter[] = [
   },
   {
     name: 'sharing',
-    what: 'how a GPU is shared',
+    what: 'how processes share a GPU',
     category: 'resource',
     scale: 'linear',
     names: sharings,

@@ -1,6 +1,6 @@
 /**
  * The package's one entry for programs: `import { tune, profile, search } from 'tune'`. Documented
- * in docs/library.md.
+ * in docs/reference/library.md.
  */
 
 export {

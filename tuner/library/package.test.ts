@@ -342,8 +342,8 @@ export const all = [
 ]
 `
 
-test('the examples of docs/library.md are typed, and run', () => {
-  const text = readFileSync(join(root, 'docs/library.md'), 'utf8')
+test('the examples of docs/reference/library.md are typed, and run', () => {
+  const text = readFileSync(join(root, 'docs/reference/library.md'), 'utf8')
   const examples = [...text.matchAll(/```ts\n([\s\S]*?)```/g)].map(([, code]) => code!)
   const said = [
     /ended: (max-trials|not-worthwhile|certain)\n.*simulated/is,

@@ -8,7 +8,7 @@ import type { CalibrateFlags } from './run.ts'
 export function registerCalibrate(program: Command): void {
   const command = new Command('calibrate')
     .description(
-      'measure a server at a few batch sizes, in seconds, as the prior of estimates, simulations and the search',
+      'measure a server at a few batch sizes, as the prior of estimates, simulations and the search',
     )
     .option('--gpu <name>', 'GPU that the server runs on (default: the first of the search space)')
     .option('--batches <sizes>', 'items per request: three to five sizes', '1,4,16,64')

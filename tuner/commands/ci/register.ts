@@ -15,17 +15,17 @@ export function registerCi(program: Command): void {
     .option('--save-baseline <file>', 'save the recommendation as the baseline for later builds')
     .option('--junit <file>', 'write the checks as JUnit XML')
     .addOption(storeOption())
-    .option('--prices <file>', 'another price book (YAML), for the experiments of the store')
+    .option('--prices <file>', 'another price book (YAML), for experiments of the store')
     .option('--json', 'print the checks as JSON')
     .addHelpText(
       'after',
       `
-Runs nothing: tune first, as in
+Runs no trials. Run tune first:
   tune -f experiment.yaml --seed 1
   tune ci --baseline baseline.json --max-regression 5% --junit tune.xml
 
-A regression is one that the intervals of both measurements do not explain (95 % sure); what they leave open is said, and fails no build.
-On GitHub the checks are annotations, and a table in the step's summary.
+A build fails only on a regression that the intervals of both measurements do not explain (95 % confidence); a possible one is reported.
+On GitHub the checks are annotations and a table in the step summary.
 Exit codes: 0 nothing failed; 3 nothing meets the SLO; 4 not confirmed; 6 more expensive than allowed.`,
     )
     .action(async (id: string | undefined, flags: CiFlags) => {

@@ -10,7 +10,7 @@ export function registerDelete(program: Command): void {
       'delete experiments and their trials permanently (tune annotate --archive hides them instead)',
     )
     .argument('<experiments...>', 'ids, as in tune list')
-    .option('--yes', 'do not ask')
+    .option('--yes', 'do not ask for confirmation')
     .addOption(storeOption())
     .option('--json', 'print JSON')
     .action(async (ids: readonly string[], flags: DeleteFlags) => {

@@ -1,9 +1,9 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { ownServers, ownServersReference } from '../../../trials/launchers/own-servers.ts'
+import { ownServers } from '../../../trials/launchers/own-servers.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { experimentText } from './experiment-text.ts'
 import { describedCalls, describedHealth } from './json-calls.ts'
@@ -122,12 +122,6 @@ describe('a server of the table', () => {
     })
     expect(() => targetOf(['gunicorn -b :8000 main:app &'], () => false)).toThrow(
       'in the background',
-    )
-  })
-
-  test('docs/servers.md has the table as it is (npm run docs)', () => {
-    expect(readFileSync(new URL('../../../docs/servers.md', import.meta.url), 'utf8')).toContain(
-      ownServersReference(),
     )
   })
 })

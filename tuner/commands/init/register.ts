@@ -40,8 +40,8 @@ Examples:
   tune init --slo 50ms --path /predict --body '{"text": "{{text}}"}' 'python3 app.py --port 8080'
   tune init bert --slo 50ms
 
-Flags stand before a command, unless it is one word in quotes. Known by their command, process or answers, with knobs of their own: ${ownServerTitles.join(', ')}.
-Exit codes: 0 written, and it served; 1 it did not; 2 usage.`,
+Flags precede the command, unless the command is one word in quotes. Recognised servers: ${ownServerTitles.join(', ')}.
+Exit codes: 0 the file was written and the server answered; 1 the server did not answer; 2 usage.`,
     )
     .action(async (target: string[]) => {
       const { init, startsCommand } = await import('./run.ts')

@@ -27,12 +27,12 @@ export function registerReplay(program: Command): void {
       'for results of other tools: price of one server (default: $1, which ranks by throughput)',
     )
     .option('--sampler <name>', samplerNames.join(' | '), defaults.sampler)
-    .option('--max-trials <n>', 'most look-ups', '40')
+    .option('--max-trials <n>', 'maximum number of look-ups', '40')
     .option(
       '--noise <share>',
       'noise to add to every measurement, as a relative standard deviation, e.g. 5%',
     )
-    .option('--seed <n>', 'seed of all randomness', String(defaults.seed))
+    .option('--seed <n>', 'random seed', String(defaults.seed))
     .option(
       '--seeds <n>',
       'replay with this many seeds, starting at --seed, and report how soon the search came near the cheapest',
@@ -42,8 +42,8 @@ export function registerReplay(program: Command): void {
     .addHelpText(
       'after',
       `
-Exit codes: 0 the recommended row keeps the limit; 2 flags, task or table are wrong (each fault with its line); 3 nothing that was looked up keeps the limit, or with
---noise the recommended row does not by its recorded figures; 1 failure.`,
+Exit codes: 0 the recommended row meets the limit; 2 flags, task or table are wrong; 3 no row that was looked up meets the limit, or with
+--noise the recommended row violates it by its recorded figures; 1 failure.`,
     )
     .action(async (files: string[], flags: ReplayFlags) => {
       const { replayFiles } = await import('./run.ts')

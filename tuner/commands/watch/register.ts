@@ -40,7 +40,7 @@ export function registerWatch(program: Command): void {
     )
     .option(
       '--field <name=field>',
-      'field of a log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
+      'field of the log: latency=NAME:UNIT (s, ms, us, ns), status=code, time=at, path=request.uri',
       severalTimes,
       [],
     )
@@ -87,8 +87,8 @@ export function registerWatch(program: Command): void {
     .addHelpText(
       'after',
       `
-Exit codes of --once: 0 the recommendation holds; 3 the SLO is broken now; 5 it no longer holds for another reason; 1 production could not be read; 2 usage.
-Nothing is changed but the store and --out.
+Exit codes of --once: 0 the recommendation holds; 3 production violates the SLO; 5 it no longer holds for another reason; 1 production could not be read; 2 usage.
+Only the store and --out are written.
 
 Examples:
   tune watch --prometheus http://prometheus:9090 --selector 'namespace="shop"'

@@ -99,7 +99,7 @@ const parameterKeys = z.strictObject({
     .describe('scale on which the search measures distances between values'),
   category: choice(categoryNames, 'a category')
     .optional()
-    .describe('how the value reaches the predictor'),
+    .describe('how the value reaches the server'),
   when: text('a condition')
     .optional()
     .describe("condition under which the parameter applies, e.g. gpu != 'T4'"),
@@ -261,7 +261,9 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       `metric for the objectives ${listKindsRequiring('metric').join(' and ')}: one of \`metrics\`, with its labels if several have the same name; default: the only one`,
     ),
-  demand: rate.optional().describe('requests per second that the replicas must serve together'),
+  demand: rate
+    .optional()
+    .describe('demand that all replicas together must serve, requests per second'),
   headroom: share
     .optional()
     .describe(`share of the capacity kept free for peaks; default: ${defaults.headroom}`),
@@ -288,7 +290,7 @@ export const experimentFileSchema = z.strictObject({
   space: z
     .record(z.string(), parameter, { error: 'expected name: values pairs' })
     .optional()
-    .describe('parameters to tune, name: values; those of the built-in predictor have defaults'),
+    .describe('parameters to tune, name → values; those of the built-in server have defaults'),
   constraints: z
     .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
       error: 'expected a list of conditions',

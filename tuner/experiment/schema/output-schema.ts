@@ -17,7 +17,7 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   [
     address.transform((url): OutputAddress => ({ url })),
     z.strictObject({
-      url: address,
+      url: address.describe('URL of the receiver'),
       headers: z
         .record(z.string(), z.string(), { error: 'expected name: value pairs' })
         .optional()

@@ -68,7 +68,7 @@ const weighted = z.strictObject({
     .number({ error: 'expected a weight above 0' })
     .positive({ error: 'expected a weight above 0' })
     .optional()
-    .describe('default 1'),
+    .describe('its weight; default: 1'),
 })
 /** 'http://a:8000 x3' */
 const weightedText = quantity((given): z.output<typeof weighted> => {

@@ -41,10 +41,10 @@ const sloKeys = z.strictObject({
   ),
 })
 const sloListed = z.strictObject({
-  metric: choice(latencyMetricNames, 'a latency'),
-  limit: latencyLimit,
-  percentile: percentile.optional(),
-  errorRate: share.optional(),
+  metric: choice(latencyMetricNames, 'a latency').describe('latency that the limit is about'),
+  limit: latencyLimit.describe('its limit'),
+  percentile: percentile.optional().describe('share of requests that must meet all limits'),
+  errorRate: share.optional().describe('maximum share of failed requests'),
 })
 const sloList = z
   .array(
