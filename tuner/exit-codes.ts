@@ -1,6 +1,6 @@
 import type { Conclusion, Recommendation } from '../reports/recommendation/types.ts'
 
-/** Exit codes of every `tune` command. Documented in `tune --help` and the README. */
+/** Exit codes of every `tune` command. `tune --help` and the reference list them. */
 export const exitCodes = {
   /** The SLO is met and confirmed; the command did what it was asked. */
   ok: 0,
