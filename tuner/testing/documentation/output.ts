@@ -22,17 +22,16 @@ export function findDifference(shown: string, printed: string): string | undefin
 }
 
 /**
- * Lines of an output of a real run of which nothing printed begins with the same word. What a real
- * run prints depends on the machine, so that no more can be compared.
+ * Lines of an output of a real run whose first word was not printed at all. What a real run prints
+ * depends on the machine, so that no more can be compared.
  */
 export function findUnknownLines(shown: string, printed: string): string[] {
-  const known = new Set(printed.split('\n').map(firstWord))
-  return shown
-    .split('\n')
-    .filter((line) => line.trim() !== '' && line.trim() !== elision && !known.has(firstWord(line)))
+  const known = new Set(maskWords(printed))
+  return shown.split('\n').filter((line) => {
+    const [first] = maskWords(line)
+    return first !== undefined && first !== elision && !known.has(first)
+  })
 }
-
-const firstWord = (line: string): string => maskWords(line)[0] ?? ''
 
 /** Words with what changes from run to run masked. */
 function maskWords(text: string): string[] {

@@ -81,10 +81,11 @@ export class PageRunner {
       await this.shared.leaveKnown(this.box)
       this.#hasResults = true
     }
-    const isOfRealRun = this.#isReal || this.#chooseTime(command, isShown) === 'real'
     const result = isSearch(command)
       ? await this.#search(command, this.#chooseTime(command, isShown))
       : await this.#runOther(command)
+    const asksServer = this.options.servers !== undefined && words[0] === 'init'
+    const isOfRealRun = (this.#isReal && words[0] !== 'estimate') || asksServer
     if (redirect !== undefined) this.write(redirect, result.stdout)
     return { ...result, isOfRealRun, expected: this.#expectedCodes(command, result) }
   }
