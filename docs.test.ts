@@ -1,229 +1,134 @@
 /**
- * Every command that the documentation shows is run, in the order in which it stands there; runs
- * that pages repeat word for word, once. Those of docs/paths.md: tuner/paths.test.ts.
+ * The documentation does what it says. Every command of its ```sh blocks is run, in the page's
+ * order and in one folder a page, and its output is compared; every link leads somewhere.
+ * `tuner/testing/documentation/` reads, runs and compares. What starts servers of others is
+ * followed by tuner/paths.test.ts.
+ *
+ * UPDATE_DOCS=1 puts what a command printed in the place of an output that says TODO-OUTPUT.
  */
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, test } from 'vitest'
-import { exitCodeOf } from './tuner/exit-codes.ts'
-import { CliBox, type CliResult } from './tuner/testing/run-cli.ts'
-import { WarmCli } from './tuner/testing/warm-cli.ts'
+import { isJourney } from './tuner/testing/documentation/journeys.ts'
+import { findBrokenLinks, readLinks } from './tuner/testing/documentation/links.ts'
+import {
+  type Output,
+  readSteps,
+  setUpAndCheck,
+  setUpAndTune,
+} from './tuner/testing/documentation/page.ts'
+import { PageRunner } from './tuner/testing/documentation/page-runner.ts'
+import { SharedRuns } from './tuner/testing/documentation/shared-runs.ts'
+import {
+  chooseColumns,
+  expectAsShown,
+  handleFile,
+  showsResult,
+} from './tuner/testing/documentation/shown.ts'
 
 const root = fileURLToPath(new URL('.', import.meta.url))
-const pages = [
-  'README.md',
-  ...readdirSync(join(root, 'docs'))
-    .filter((f) => f.endsWith('.md'))
-    .map((f) => join('docs', f)),
-]
+const read = (page: string) => readFileSync(join(root, page), 'utf8')
+const findFiles = (folder: string, ending: RegExp) =>
+  readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
+    .filter((file) => ending.test(file) && !file.includes('node_modules'))
+    .map((file) => join(folder, file))
+    .sort()
 
-/**
- * One short trial: that a command works is tested here, what it finds elsewhere, so that another
- * file's tests may have a core meanwhile. A trial that the machine disturbed is not made again, for
- * by then the time is over: on a machine that is always busy each would be.
- */
-const brief = {
-  TUNE_MAX_TRIALS: '1',
-  TUNE_TRIAL_TIME: '1s',
-  TUNE_NO_CONFIRM: '1',
-  TUNE_TIME_LIMIT: '3s',
-}
+const allDocs = findFiles('docs', /\.md$/)
+const userPages = ['README.md', ...allDocs.filter((page) => !page.startsWith('docs/research/'))]
 
-const mainJob = 'npm ci && npm start -- --model bert --slo 50ms'
+const shared = new SharedRuns()
+afterAll(() => shared.end())
 
-/**
- * The searches that load the built-in predictor for real: the README's first command, and one that
- * asks it by gRPC. tuner/main-job.test.ts loads it on the devices that others name, so that those
- * search in virtual time here.
- */
-const loads = (page: string, command: string) => command === mainJob || page === 'docs/protocols.md'
-const isSearch = (words: readonly string[]) =>
-  /^(--model|-f)$/.test(words[0]!) && !words.includes('--dry-run')
+const runPages = userPages
+  .map((page) => ({
+    page,
+    steps: readSteps(read(page)).filter(({ section }) => !isJourney(page, section)),
+  }))
+  .filter(({ steps }) => steps.some(({ kind }) => kind === 'command'))
 
-/** Set-up itself: what CI runs before it comes here. */
-const setUp = 'npm ci && npm run check'
+describe.each(runPages)('$page', ({ page, steps }) => {
+  const runner = new PageRunner(shared, { page, columns: chooseColumns(steps) })
+  afterAll(() => runner.box.dispose())
 
-/** Lines of the ```sh blocks of a page, comments cut off. */
-const commandsOf = (page: string): string[] =>
-  [...readFileSync(join(root, page), 'utf8').matchAll(/```sh\n([\s\S]*?)```/g)]
-    .flatMap(([, block]) => block!.split('\n'))
-    .map((line) => line.replace(/\s+#.*$/, '').trim())
-    .filter((line) => line !== '' && !line.startsWith('#') && line !== setUp)
-
-/** Words of a command, single quotes honoured. */
-const wordsOf = (command: string): string[] =>
-  [...command.matchAll(/'([^']*)'|(\S+)/g)].map(([, quoted, plain]) => quoted ?? plain!)
-
-/** The files of their own that the pages' readers are taken to have. */
-const files = join(root, 'docs', 'files')
-
-/**
- * Runs by their words. One that begins with the model and names no file of its page depends on its
- * words alone, so that its result holds wherever it is shown; what it left (`kept`) is there for
- * the commands that follow it.
- */
-const runs = new Map<string, { readonly result: CliResult; readonly kept: CliBox }>()
-const left = ['.tune', 'tune-results']
-afterAll(() => {
-  for (const { kept } of runs.values()) kept.dispose()
+  for (const [i, step] of steps.entries())
+    if (step.kind === 'command')
+      test(step.command.line, async () => {
+        const outcome = await runner.run(step.command, showsResult(steps.slice(i)))
+        const { output } = step.command
+        if (output && /^TODO-OUTPUT$/m.test(output.text))
+          toWrite.push({ page, output, printed: `${outcome.stderr}${outcome.stdout}` })
+        else await expectAsShown(step.command, outcome, shared)
+      })
+    else test(`${step.name}, ${step.kind}`, () => handleFile(step, runner))
 })
 
-/** For what loads nothing, or hardly. */
-const tune = new WarmCli()
-afterAll(() => tune.end())
+/** What was printed where a page says TODO-OUTPUT. */
+const toWrite: {
+  readonly page: string
+  readonly output: Output
+  readonly printed: string
+}[] = []
 
-async function runOnce(
-  words: readonly string[],
-  box: CliBox,
-  inVirtualTime: boolean,
-): Promise<CliResult> {
-  const env = { ...brief, ...(inVirtualTime && { TUNE_BACKEND: 'simulated' }) }
-  const loadsNothing =
-    inVirtualTime || words.some((word) => readers.includes(word) || certain.includes(word))
-  const run = () => (loadsNothing ? tune.run(box, words, env) : box.run(words, env))
-  if (words[0] !== '--model' || words.some((word) => existsSync(join(box.folder, word))))
-    return run()
-  const id = JSON.stringify([words, env])
-  const before = runs.get(id)
-  if (before) {
-    if (existsSync(join(box.folder, '.tune'))) copyLeft(before.kept, box, ['tune-results'])
-    else copyLeft(before.kept, box)
-    return before.result
-  }
-  const result = await run()
-  const kept = new CliBox()
-  copyLeft(box, kept)
-  runs.set(id, { result, kept })
-  return result
-}
-
-function copyLeft(from: CliBox, to: CliBox, names = left): void {
-  for (const name of names.filter((n) => existsSync(join(from.folder, n))))
-    cpSync(join(from.folder, name), join(to.folder, name), { recursive: true })
-}
-
-/** Commands of which no measurement decides how they end. */
-const certain = [
-  'calibrate',
-  'completion',
-  'config',
-  'doctor',
-  'estimate',
-  'fleet',
-  'import',
-  'list',
-  'predictor',
-  'replay',
-  'store',
-  '--dry-run',
-]
-
-/**
- * Commands that read what was found: each page's stand after its own simulated search of a named
- * server, else after the same search in virtual time, whose end is known.
- */
-const readers = ['show', 'compare', 'ci', 'plan', 'spec', 'report', 'watch', 'annotate']
-const known = [
-  '--model',
-  'bert',
-  '--slo',
-  '50ms',
-  '--backend',
-  'simulated',
-  '--gpus',
-  'T4',
-  '--max-trials',
-  '4',
-  '--seed',
-  '1',
-]
-let searched: CliBox | undefined
-afterAll(() => searched?.dispose())
-
-/** Leaves what that search left in the place of whatever was found there. */
-async function leaveKnown(box: CliBox): Promise<void> {
-  if (searched === undefined) {
-    searched = new CliBox()
-    expect((await tune.run(searched, known)).code).toBe(0)
-  }
-  for (const name of left) rmSync(join(box.folder, name), { recursive: true, force: true })
-  copyLeft(searched, box)
-}
-
-/**
- * How a command ends. A real trial may well miss a tight SLO, or not be confirmed: a search says so
- * by the code of its own conclusion.
- */
-function codeOf(words: readonly string[], box: CliBox, said: string): number {
-  if (readers.includes(words[0]!) || words.some((word) => certain.includes(word))) return 0
-  const [file] = /tune-results\/[^\s"/]+\/recommendation\.json/.exec(said) ?? []
-  if (file === undefined) return expect.unreachable(`no results were written: ${said}`)
-  return exitCodeOf(JSON.parse(readFileSync(join(box.folder, file), 'utf8')))
-}
-
-describe.each(pages.filter((page) => page !== 'docs/paths.md' && commandsOf(page).length > 0))(
-  '%s',
-  (page) => {
-    const box = new CliBox()
-    cpSync(join(root, 'examples'), join(box.folder, 'examples'), { recursive: true })
-    cpSync(files, box.folder, { recursive: true })
-    // A page's first YAML is its reader's experiment.yaml.
-    const [, yaml] = /```yaml\n([\s\S]*?)```/.exec(readFileSync(join(root, page), 'utf8')) ?? []
-    if (yaml) writeFileSync(join(box.folder, 'experiment.yaml'), yaml)
-    afterAll(() => box.dispose())
-
-    let knowing = false
-    for (const command of commandsOf(page)) {
-      test(command, async () => {
-        const [line = '', output] = command
-          .replace(/^npm ci && npm start -- /, 'tune ')
-          .split(' > ')
-        const words = wordsOf(line)
-        expect(words[0], 'only tune commands stand in sh blocks').toBe('tune')
-        if (isSearch(words.slice(1)))
-          knowing = words.includes('simulated') && words.includes('--server')
-        if (readers.includes(words[1]!) && !knowing) {
-          await leaveKnown(box)
-          knowing = true
-        }
-        const { code, stdout, stderr } = await runOnce(
-          words.slice(1),
-          box,
-          isSearch(words.slice(1)) && !loads(page, command),
-        )
-        // The run that the page resumes was not interrupted here.
-        const finished = code === 2 && words[1] === 'resume' && stderr.includes('is finished')
-        if (!finished)
-          expect(code, `${stdout}\n${stderr}`).toBe(codeOf(words.slice(1), box, stdout + stderr))
-        expect(stdout + stderr).not.toBe('')
-        if (output !== undefined) writeFileSync(join(box.folder, output), stdout)
-      })
-    }
-  },
-)
-
-test('the README opens with what it is for, then set-up with the main job, then set-up with the tests', () => {
-  const [first, second] = [
-    ...readFileSync(join(root, 'README.md'), 'utf8').matchAll(/```sh\n([\s\S]*?)```/g),
-  ].map(([, block]) => block!.trim())
-  expect(first).toBe(mainJob)
-  expect(second).toBe(setUp)
+test('no output is still to be written', () => {
+  if (process.env.UPDATE_DOCS === '1') writeOutputs()
+  else expect(toWrite.map(({ page, output }) => `${page}:${output.firstLine + 1}`)).toEqual([])
 })
 
-test('every link of the documentation leads to a file', () => {
-  const broken = pages.flatMap((page) =>
-    [...readFileSync(join(root, page), 'utf8').matchAll(/\]\((?!https?:)([^)#\s]+)/g)]
-      .map(([, target]) => target!)
-      .filter((target) => {
-        try {
-          readFileSync(join(root, page, '..', target))
-          return false
-        } catch {
-          return true
-        }
-      })
-      .map((target) => `${page}: ${target}`),
+function writeOutputs(): void {
+  // From the last to the first of a page, so that lines stay where they were.
+  for (const { page, output, printed } of toWrite.reverse()) {
+    const lines = read(page).split('\n')
+    const [indent] = /^ */.exec(lines[output.firstLine]!)!
+    const written = printed
+      .trimEnd()
+      .split('\n')
+      .map((line) => (line === '' ? '' : indent + line))
+    lines.splice(output.firstLine, output.text.split('\n').length - 1, ...written)
+    writeFileSync(join(root, page), lines.join('\n'))
+  }
+}
+
+test('the README sets up and tunes first, and has the command that sets up and passes the tests', () => {
+  const blocks = [...read('README.md').matchAll(/```sh\n([\s\S]*?)```/g)].map(([, block]) =>
+    block!.trim(),
   )
-  expect(broken).toEqual([])
+  expect(blocks[0]).toBe(`${setUpAndTune} --model bert --slo 50ms`)
+  expect(blocks).toContain(setUpAndCheck)
+})
+
+test('every link of a page leads to a file, and to a heading of it', () => {
+  const pages = [
+    ...['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...allDocs],
+    ...['examples', 'deploy', 'search', 'trials'].flatMap((folder) => findFiles(folder, /\.md$/)),
+  ]
+  expect(pages.flatMap((page) => findBrokenLinks(root, page))).toEqual([])
+})
+
+test('tutorials lead to no page of research', () => {
+  const tutorials = allDocs.filter((page) => page.startsWith('docs/tutorials/'))
+  const links = tutorials.flatMap((page) => readLinks(root, page))
+  expect(links.filter(({ target }) => target.startsWith('docs/research/'))).toEqual([])
+})
+
+test('the index names every page', () => {
+  const linked = new Set(readLinks(root, 'docs/README.md').map(({ target }) => target))
+  const others = allDocs.filter((page) => page !== 'docs/README.md')
+  expect(others.filter((page) => !linked.has(page))).toEqual([])
+})
+
+test('pages that sources name are there', () => {
+  const folders = ['search', 'profiler', 'trials', 'reports', 'tuner', 'examples', 'deploy']
+  const missing = folders
+    .flatMap((folder) => findFiles(folder, /\.(tsx?|mjs|ya?ml)$/))
+    .flatMap((file) =>
+      [
+        ...read(file).matchAll(
+          /(?<![\w/-])docs\/(?:(?:tutorials|how-to|reference|explanation|research)\/)?[\w-]+\.(?:md|json)\b/g,
+        ),
+      ].map(([page]) => ({ file, page })),
+    )
+    .filter(({ page }) => !allDocs.includes(page) && !existsSync(join(root, page)))
+  expect(missing).toEqual([])
 })

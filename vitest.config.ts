@@ -30,7 +30,7 @@ export const pure = [
   'trials/predictor/llm/{scheduler,speculation,step-costs,step-model,gguf/gguf-engine}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/chaos/**/*',
-  'tuner/testing/two-lanes',
+  'tuner/testing/{two-lanes,documentation/*}',
   'tuner/bench/gate/*',
   'tuner/{experiment,reference-docs,render}/**/*',
   'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
@@ -63,8 +63,8 @@ const measured = [
 ].map((files) => `${files}.test.{ts,tsx}`)
 
 /**
- * What a stranger does: docs/paths.md as its reader follows it, the package as it is installed, the
- * examples tuned as they stand. Minutes, and one at a time, for real loads spoil each other: a
+ * What a newcomer does: the pages that start servers of others, the package as it is installed, the
+ * examples as they stand. They take minutes, one at a time, for real loads disturb each other: a
  * stage of its own, `npm run test:paths`.
  */
 const paths = ['tuner/paths.test.ts', 'tuner/library/package.test.ts', 'examples/*/*.test.ts']

@@ -1,6 +1,6 @@
 import type { Conclusion, Recommendation } from '../reports/recommendation/types.ts'
 
-/** Exit codes of every `tune` command. */
+/** Exit codes of every `tune` command. `tune --help` and the reference list them. */
 export const exitCodes = {
   ok: 0,
   failure: 1,
