@@ -363,7 +363,7 @@ describe('a server of the user’s own has the GPUs that are there', () => {
   test.each<[MachineName, RegExp]>([
     [
       'migHalfSetUp',
-      /A100-SXM4-40GB \(GPU 0\) is in MIG mode without a slice: nothing can run on it \(nvidia-smi mig -i 0 -cgi 1g\.5gb -C/,
+      /A100-SXM4-40GB \(GPU 0\) is in MIG mode without a slice: nothing can run on it \(create a slice: nvidia-smi mig -i 0 -cgi 1g\.5gb -C/,
     ],
     [
       'noDriver',
