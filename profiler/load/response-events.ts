@@ -52,7 +52,11 @@ function spokenBy({ response }: Event): Event {
     output_tokens_details: details,
   } = asRecord(asRecord(response).usage)
   return {
-    usage: { prompt_tokens: prompt, completion_tokens: completion, completion_tokens_details: details },
+    usage: {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      completion_tokens_details: details,
+    },
   }
 }
 
