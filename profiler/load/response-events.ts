@@ -47,12 +47,16 @@ const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
 
 function spokenBy({ response }: Event): Event {
   const {
-    input_tokens: asked,
-    output_tokens: event,
+    input_tokens: prompt,
+    output_tokens: completion,
     output_tokens_details: details,
   } = asRecord(asRecord(response).usage)
   return {
-    usage: { prompt_tokens: asked, completion_tokens: event, completion_tokens_details: details },
+    usage: {
+      prompt_tokens: prompt,
+      completion_tokens: completion,
+      completion_tokens_details: details,
+    },
   }
 }
 
