@@ -139,7 +139,7 @@ describe('Open Inference Protocol', () => {
       status.INVALID_ARGUMENT,
       /neither contents nor raw/,
     ],
-    ['garbage', Buffer.from([0xff, 0xff, 0xff]), status.INVALID_ARGUMENT, /no inference/],
+    ['garbage', Buffer.from([0xff, 0xff, 0xff]), status.INVALID_ARGUMENT, /not of type inference/],
     [
       'too many items',
       wire(

@@ -127,7 +127,7 @@ function read<T>(name: string, bytes: Buffer): T {
   try {
     return decodeMessage<T>(name, bytes)
   } catch (error) {
-    throw new RequestError(400, `the message is not a ${name}: ${(error as Error).message}`)
+    throw new RequestError(400, `the message is not of type ${name}: ${(error as Error).message}`)
   }
 }
 

@@ -538,7 +538,7 @@ function readText(text: string, known: KnownParameter | undefined): number {
 /** '1-32' was meant as a range. */
 function dashedRange(written: number | string): string | undefined {
   const [, min, max] = /^\s*([\d.]+)\s*[-–]\s*([\d.]+)\s*$/.exec(String(written)) ?? []
-  return min === undefined ? undefined : `write a range as ${min}..${max}`
+  return min === undefined ? undefined : `write ${min}..${max} for a range`
 }
 
 function checkNumber(

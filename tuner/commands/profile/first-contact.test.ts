@@ -154,14 +154,14 @@ test('a run whose only trial failed ends with one sentence, and exit code 1', as
   expect(
     stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment ')),
   ).toEqual([
-    `Not measured: no good answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
+    `Not measured: no valid answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
   ])
 })
 
 test('a warm-up request that is not answered ends the run with its answer', async ({ box }) => {
   const { code, stdout } = await box.run(['--slo', '50ms', '--warm-up', '5', ...asked('/warm')])
   expect([code, warmed]).toEqual([exitCodes.failure, 3])
-  expect(stdout).toContain('Not measured: no good answer: warm-up request 2 of 5: ')
+  expect(stdout).toContain('Not measured: no valid answer: warm-up request 2 of 5: ')
   expect(stdout).toContain('answered 500: no kernel for it')
 })
 
