@@ -481,7 +481,9 @@ export const experimentFileSchema = z.strictObject({
     ),
   send: send
     .optional()
-    .describe('programs that the run is told to while it goes on, by kind; see docs/how-to/send-results.md'),
+    .describe(
+      'programs that the run is told to while it goes on, by kind; see docs/how-to/send-results.md',
+    ),
   history: z
     .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
       error: 'expected true or false',
