@@ -89,8 +89,8 @@ describe('a command as it is typed, and as trials start it', () => {
     ['gunicorn main:app & sleep 9', 'in the background'],
     ['gunicorn "main:app', 'unclosed'],
     ['gunicorn -b :8000 main:app | tee log', "needs a shell because of '|', and fixes port 8000"],
-    ['gunicorn -b 0.0.0.0:8000 main:app > log 2>&1', 'has a redirection'],
-    ['./server --port $(cat port) --http-port=8000', 'has a substitution'],
+    ['gunicorn -b 0.0.0.0:8000 main:app > log 2>&1', 'because of a redirection'],
+    ['./server --port $(cat port) --http-port=8000', 'because of a substitution'],
     ["sh -c 'set -e; gunicorn -b :8000 main:app | tee log'", 'port 8000'],
     ['gunicorn $UNSET', '$UNSET, which is not set'],
   ])('%s is refused', (typed, words) => {

@@ -116,8 +116,8 @@ describe('bad requests get a protocol error that says what is wrong', () => {
     ['/v2/models/bert-tiny/versions/9/infer', /has no version '9'; there is 1/],
     ['/v1/models/gpt:predict', /unknown model 'gpt'/],
     ['/v1/models/bert-tiny/versions/9:predict', /no version '9'/],
-    ['/v1/models/bert-tiny:classify', /there is :predict/],
-    ['/v1/models/bert-tiny', /there is :predict/],
+    ['/v1/models/bert-tiny:classify', /is not supported; use :predict/],
+    ['/v1/models/bert-tiny', /is not supported; use :predict/],
     ['/v1/models/a:b:c', /malformed path/],
     ['/v3', /no route POST/],
   ])('%s: 404', async (path, message) => {

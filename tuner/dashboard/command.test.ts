@@ -32,7 +32,7 @@ describe('tune dashboard', () => {
 
   test.each([
     [['--db', 'no-such.db'], 'no trial store at no-such.db'],
-    [['--port', '99999'], '--port 99999 is no port'],
+    [['--port', '99999'], '--port 99999 is not a port'],
     [['nobody'], 'no experiment "nobody"'],
   ])('%s is refused in words', async (args, words) => {
     const { code, stderr } = await box.run([

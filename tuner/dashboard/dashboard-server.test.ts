@@ -195,9 +195,9 @@ describe('what it serves', () => {
     renameSync(log, `${log}.kept`)
     try {
       for (const [make, said] of [
-        [() => symlinkSync('/etc/passwd', log), 'links are not followed'],
-        [() => execFileSync('mkfifo', [log]), 'is no file'],
-        [() => mkdirSync(log), 'is no file'],
+        [() => symlinkSync('/etc/passwd', log), 'is a link, which tune does not follow'],
+        [() => execFileSync('mkfifo', [log]), 'is not a file'],
+        [() => mkdirSync(log), 'is not a file'],
       ] as const) {
         make()
         // More than there are threads that a pipe could hold up.
@@ -216,7 +216,7 @@ describe('what it serves', () => {
   test('a log, and only what is one', async () => {
     expect((await get(`${path}/trials/4/log`)).body).toMatch(/^ready\n/)
     expect((await get(`${path}/trials/4/log`)).headers['content-type']).toMatch('text/plain')
-    expect((await get(`${path}/trials/5/log`)).body).toContain('no log of a predictor')
+    expect((await get(`${path}/trials/5/log`)).body).toContain('is not a log of a predictor')
     expect((await get(`${path}/trials/1/log`)).body).toContain('has no log')
   })
 

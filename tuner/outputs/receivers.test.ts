@@ -197,7 +197,7 @@ describe('a receiver', () => {
 
 test.each([
   ['grafana=http://127.0.0.1:3000', "unknown key 'send.grafana'"],
-  ['otlp=ftp://127.0.0.1/write', 'no http URL'],
+  ['otlp=ftp://127.0.0.1/write', 'not an http URL'],
   ['otlp=', 'found an empty text'],
   ['prometheus=http://127.0.0.1:9090/api/v1/write', "unknown key 'send.prometheus'"],
 ])('--out %s is refused before anything runs', async (out, words) => {

@@ -29,7 +29,7 @@ test.each<[string, V1Node, RegExp]>([
   [
     'that failed',
     node('all-1g.5gb', { 'nvidia.com/mig.config.state': 'failed' }),
-    /is failed: the log of NVIDIA's MIG manager/,
+    /is failed: see the log of NVIDIA's MIG manager/,
   ],
   [
     'a slice that it has not',

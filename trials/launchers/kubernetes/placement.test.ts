@@ -244,7 +244,7 @@ test('what DaemonSets hold of a node is never free', async () => {
   expect(await asksFor({ cpuCores: 1.8 }, { unschedulableMs: 60_000, lookMs: 20 })).toMatchObject({
     final: 'run',
     message: expect.stringContaining(
-      "no node has cpu 1.8 beside the node's own pods (the largest has cpu 2)",
+      "no node has cpu 1.8 in addition to the node's own pods (the largest has cpu 2)",
     ),
   })
   // They are counted once.

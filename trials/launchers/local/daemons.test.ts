@@ -194,7 +194,7 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
     const [pid] = daemons()
     await expect(predictor.stop()).rejects.toMatchObject({
       message: expect.stringMatching(
-        new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) listens on port \\d+ still`),
+        new RegExp(`^process ${pid} \\(.*server\\.mjs.*\\) still listens on port \\d+`),
       ),
       hint: expect.stringContaining(`kill ${pid}`),
       final: 'experiment',

@@ -148,7 +148,7 @@ describe('what cannot be served is said', () => {
     [
       'no .onnx in the folder',
       () => mkdirSync(join(folder, 'empty', 'er'), { recursive: true })!,
-      /holds no \.onnx file/,
+      /contains no \.onnx file/,
     ],
     [
       'texts as tensors',

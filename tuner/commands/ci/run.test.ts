@@ -88,7 +88,7 @@ describe('tune ci', () => {
     ],
     [['--baseline', 'gone.json'], 'cannot read the recommendation gone.json'],
     [['--baseline', 'gone'], 'no experiment "gone" in the store'],
-    [['--baseline', 'broken.json'], 'broken.json: no JSON'],
+    [['--baseline', 'broken.json'], 'broken.json: is not JSON'],
     [['--baseline', 'other.json'], 'other.json: is not a recommendation: schema'],
     [['--baseline', 'baseline.json', '--junit', '.'], '--junit .: is a folder'],
     [['none', '--baseline', 'baseline.json'], 'no experiment "none"'],

@@ -425,15 +425,15 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 `
 
 test.for<[string, string, number, boolean]>([
-  ['Ctrl-C at the first question', "[(b'tuned?', b'\\x03')]", 130, false],
-  ['Ctrl-C at the second', "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x03')]", 130, false],
+  ['Ctrl-C at the first question', "[(b'to tune?', b'\\x03')]", 130, false],
+  ['Ctrl-C at the second', "[(b'to tune?', b'bert\\r'), (b'SLO', b'\\x03')]", 130, false],
   [
     'the end of what is said leaves the rest as it is proposed',
-    "[(b'tuned?', b'bert\\r'), (b'SLO', b'\\x04')]",
+    "[(b'to tune?', b'bert\\r'), (b'SLO', b'\\x04')]",
     0,
     true,
   ],
-  ['the end of what is said before anything was', "[(b'tuned?', b'\\x04')]", 2, false],
+  ['the end of what is said before anything was', "[(b'to tune?', b'\\x04')]", 2, false],
 ])('on a terminal: %s', async ([_, answers, code, file], { box }) => {
   const words = ['-c', onTerminal, answers, process.execPath, cli, 'init', '--no-smoke']
   const { stdout, stderr } = await promisify(execFile)('python3', words, { cwd: box.folder })

@@ -56,6 +56,6 @@ describe('on a GPU', () => {
   })
 
   test('where none is found it is said', async () => {
-    await expect(starting(false, []).started).rejects.toThrow(/finds no GPU/)
+    await expect(starting(false, []).started).rejects.toThrow(/finds no usable GPU/)
   })
 })
