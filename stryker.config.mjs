@@ -9,7 +9,7 @@ const decisions = [
   'profiler/load/{hdr,latency-record,latency-summary,load-point}.ts',
   'profiler/capacity/*.ts',
   'profiler/capacity/{search,simulated}/*.ts',
-  'profiler/capacity/queue-model/{closed-loop-departures,closed-loop-outages,posterior}.ts',
+  'profiler/capacity/queue-model/{deeper-queue-steps,closed-loop-outages,posterior}.ts',
   'profiler/protocols/{answer-check,expectations,golden-answers}.ts',
   'trials/launchers/{checked-answers,golden-store}.ts',
   'trials/machine/gpu-offer.ts',

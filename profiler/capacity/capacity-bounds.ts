@@ -1,7 +1,7 @@
-/** Capacities and which of their bounds are known: results of searches, and stored measurements. */
+/** Capacities with their bounds, of searches and of stored measurements. */
 import type { Capacity, Measurement } from '../model/measurement.ts'
 
-/** Result of a search: a measurement without what was observed before it. */
+/** Result of a search: the part of a measurement that the search determines. */
 export type SearchResult = Capacity &
   Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change' | 'adjustments'> & {
     readonly caveats?: readonly string[]
@@ -49,14 +49,16 @@ export const unknownCapacity: Capacity = {
   known: 'nothing',
 }
 
-/** An upper bound only: the search was cut short. */
+/** A capacity of which only an upper bound is known. */
 export const boundedAbove = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],
   known: 'bound above',
 })
 
-/** A capacity between a met rate, 0 for none, and an upper bound, Infinity for none. */
+/**
+ * A capacity between a rate that met the SLO (0 for none) and an upper bound (Infinity for none).
+ */
 export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
   const known =
     metRps > 0

@@ -4,15 +4,15 @@ import type { Target } from '../model/target.ts'
 import { serverAddress } from '../server-address.ts'
 import type { Session } from './session.ts'
 
-/** Load average per core beyond that of the server and its load. */
+/** Load average per core beyond which other work contends for the CPU. */
 const maxLoadPerCore = 1.5
 
 /** Share of requests with a closed connection from which it is reported. */
 const closingShare = 0.05
 
-/** Unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms. */
+/** Range of the unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms. */
 const delayedAckMs = [39.5, 45] as const
-/** Delayed answers all take the same time: largest p90 over p50. */
+/** Largest p90 over p50 for that: delayed answers all take the same time. */
 const maxDelayedAckSpread = 1.15
 
 /**
@@ -31,6 +31,7 @@ function describeDelayedAck({ points }: Session): string[] {
   ]
 }
 
+/** Collects the caveats on a measurement; none for a server in virtual time. */
 export function collectCaveats(target: Target, session: Session): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]

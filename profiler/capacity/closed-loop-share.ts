@@ -3,17 +3,20 @@ import type { CapacityPosterior } from './queue-model/posterior.ts'
 import type { LoopThroughput } from './session.ts'
 
 /**
- * Share of the throughput of closed loops that the queue model must reach for both to show the same
- * speed.
+ * Open windows and closed loops show the same speed where the saturation of the queue model reaches
+ * this share of the throughput of closed loops.
  */
 const minShareOfLoops = 0.9
 
-/** Standard errors that make a difference significant; many loops are compared. */
+/**
+ * Standard errors that make a difference significant: four, as the fastest of many loops is
+ * compared.
+ */
 const minStandardErrors = 4
 
 /**
- * Whether open windows show about the speed of the closed loops. Else the server is slow now and
- * then, and more windows have to show how often.
+ * Whether open windows show about the speed of the closed loops. Otherwise the server is slow now
+ * and then, and further windows must show how often.
  */
 export const isAsFastAsLoops = (
   { saturationRps }: Pick<CapacityPosterior, 'saturationRps'>,
@@ -21,17 +24,17 @@ export const isAsFastAsLoops = (
 ): boolean => saturationRps >= minShareOfLoops * loopsRps
 
 /**
- * Throughput of the queue model relative to the fastest closed loop, where it is significantly
- * smaller. Undefined for a server that refuses, which is idle meanwhile.
+ * Computes the saturation of the queue model relative to the fastest closed loop. Undefined where
+ * it is not significantly smaller, and for a server that refuses requests, which is idle at times.
  */
 export function computeShareOfLoops(
   model: Pick<CapacityPosterior, 'saturationRps' | 'saturationError' | 'refusesWhenFull'>,
   loops: LoopThroughput,
 ): number | undefined {
-  const chance = 1 + (minStandardErrors * model.saturationError) / Math.sqrt(loops.answers)
+  const errorFactor = 1 + (minStandardErrors * model.saturationError) / Math.sqrt(loops.answers)
   return model.refusesWhenFull ||
     isAsFastAsLoops(model, loops.rps) ||
-    model.saturationRps * chance >= loops.rps
+    model.saturationRps * errorFactor >= loops.rps
     ? undefined
     : model.saturationRps / loops.rps
 }

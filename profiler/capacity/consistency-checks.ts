@@ -1,14 +1,15 @@
-/** Caveats on a measurement whose windows disagree, or whose server changed. */
+/** Caveats where windows of a measurement disagree, or where the server changed its speed. */
 
 import type { LoadRun } from '../model/load-run.ts'
 import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
 
+/** Windows whose rates differ by at most this share are compared. */
 const rateTolerance = 0.05
 const minStandardErrors = 3
 
 type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
 
-/** Whether shares of slow requests differ by more than three standard errors. */
+/** Whether shares of requests over the limit differ by more than three standard errors. */
 export function sharesDiffer(a: Share, b: Share): boolean {
   const [p, q] = [a.over / a.n, b.over / b.n]
   const pooled = (a.over + b.over) / (a.n + b.n)
@@ -16,7 +17,10 @@ export function sharesDiffer(a: Share, b: Share): boolean {
   return Math.abs(p - q) > minStandardErrors * error
 }
 
-/** Finds steady windows at about the same rate whose shares of slow requests differ. */
+/**
+ * Describes the first two windows at about the same rate whose shares of requests over the limit
+ * differ. Sweeps and windows that were cut are left out.
+ */
 export function findDisagreements(runs: readonly LoadRun[], limitMs: number): string[] {
   const windows = runs.flatMap((run) =>
     run.load.kind === 'open' &&
@@ -40,7 +44,7 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
   return found.slice(0, 1)
 }
 
-/** Describes an unloaded latency that changed significantly, by more than a quarter. */
+/** Describes an unloaded latency that changed significantly and by more than a quarter. */
 export function describeSpeedChange(before: LoadRun, after: LoadRun): string[] {
   const [a, b] = [computeLatencyMoments(before.latencyMs), computeLatencyMoments(after.latencyMs)]
   const difference = Math.abs(a.mean - b.mean)

@@ -21,7 +21,8 @@ export interface Effort {
 }
 
 /**
- * Quick ranks trials with wide intervals. Standard gives a quotable figure, thorough a narrow one.
+ * Quick gives wide intervals, enough to rank trials. Standard gives a capacity to quote, thorough
+ * one with a narrow interval.
  */
 export const efforts = {
   quick: {

@@ -1,4 +1,4 @@
-/** Largest ratio of an expected and an observed rate that agree. */
+/** An expected and an observed rate agree up to this ratio of the larger to the smaller. */
 const maxRatio = 1.2
 
 /** Whether an observed rate agrees with the expected one; false where either is missing. */

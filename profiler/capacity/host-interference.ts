@@ -22,26 +22,29 @@ export const unloadedDisturbed =
   'one request at a time violates the SLO, but other work on this machine disturbed both measurements'
 
 /**
- * Share of a window for which others may hold the server's cores before its latency is not its own.
- * Threads that wait for one another lose more than their share.
+ * Share of a window from which other work on the server's cores dominates its latency. The share is
+ * low because threads that wait for one another lose more than that.
  */
 const minStarvedShare = 0.25
 
 /**
- * Whether others held the server's cores for so long that a violated SLO says nothing about the
- * server.
+ * Whether other work used the server's cores for so long that a violated SLO is no evidence about
+ * the server.
  */
 export const isStarvedOfCores = ({
   machineWait: { server = 0, stolen = 0 } = {},
 }: LoadRun): boolean => Math.max(server, stolen) >= minStarvedShare
 
-/** The queue of a paused generator takes about twice the pause to drain. */
+/**
+ * Time until the queue that built up during a pause of the generator has drained, in lengths of the
+ * pause.
+ */
 const drainFactor = 2
 
 /**
- * Finds pauses of the generator process of at least `minMs`, each extended by the time to drain its
- * queue. Empty where the server held the cores meanwhile: a configuration that takes the cores of
- * its own load slows itself down.
+ * Finds pauses of the generator process of at least `minMs`, each extended by the time to drain the
+ * queue. Empty where the server itself used the generator's cores: that is its own behaviour, not
+ * interference.
  */
 export function findInterference(
   { stallsMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,

@@ -1,13 +1,15 @@
 /**
  * The interval of a capacity. No other module of the search widens, narrows or caps it.
  *
- * The posterior of the queue model is adjusted by these rules, in this order:
+ * The posterior of the queue model is adjusted by these rules, in this order, each named after the
+ * observation behind it:
  *
- * 1. observed throughput: the model extrapolates, so its estimate is capped near what was served
- * 2. closed loops: open windows were slower, so the lower end falls by the same share
- * 3. system capacity: refusals allow several, so the interval covers the estimates for all
- * 4. CPU quota: the model does not know when the quota runs out, so the interval is wider
- * 5. windows: the lower end is a rate that met the SLO, the upper end no lower than a credible one
+ * 1. observed throughput: the model extrapolates, so its estimate is capped near this throughput
+ * 2. closed loops: where open windows were slower, the lower end falls by the same share
+ * 3. system capacity: several explain the refusals, so the interval covers the estimate for each
+ * 4. CPU quota: the model does not simulate the quota, so the interval is wider
+ * 5. windows: the lower end is at most a rate that met the SLO, the upper end at least such a rate
+ *    whose 95 % interval met it
  *
  * A search that ends for another reason reports a bound instead (rules from `failing rate` on).
  * Each rule that changes something is listed in the result's `adjustments`.
@@ -34,26 +36,29 @@ interface WindowRates {
   readonly ciMetRps: number
   /** Lowest rate from which every window's 95 % interval violated the SLO. */
   readonly ciViolatedRps?: number
-  /** Highest rate that enough requests met to have shown a violation. */
+  /**
+   * Highest rate that met the SLO with enough requests to detect a rate far beyond the capacity.
+   */
   readonly credibleMetRps?: number
-  /** The same for few requests. */
+  /** The same for fewer requests, enough to detect twice the capacity. */
   readonly brieflyMetRps?: number
 }
 
 /**
- * Highest median, and highest upper end, as multiples of the highest observed throughput. What lies
- * beyond is extrapolated by the model.
+ * Highest median as a multiple of the highest observed throughput. Rates beyond that are
+ * extrapolated by the model.
  */
 const maxMedianReach = 1.15
+/** The same for the upper end of the interval. */
 const maxIntervalReach = 1.5
-/** A met rate this many times above the interval contradicts the model. */
+/** A met rate contradicts the model where it exceeds the interval by more than this factor. */
 export const farFactor = 1.25
-/** The same factor for few requests. */
+/** The same factor for windows with few requests. */
 const farFactorBrief = 2
 /** Error of a queue model for a server that waits for CPU quota, as a share of the waiting time. */
 const quotaErrorShare = 0.25
 
-/** What the search observed beside its windows. */
+/** Observations of the search other than whether windows met the SLO. */
 export interface SearchFacts {
   /** Highest throughput of closed loops and open windows. */
   readonly observedRps: number
@@ -63,8 +68,8 @@ export interface SearchFacts {
 }
 
 /**
- * Rules 1 to 4.
- * @param posteriors one for each system capacity that the refusals allow, the likeliest first
+ * Applies rules 1 to 4.
+ * @param posteriors one for each system capacity that explains the refusals, the likeliest first
  */
 export function adjustPosterior(
   posteriors: readonly [CapacityPosterior, ...CapacityPosterior[]],
@@ -76,7 +81,7 @@ export function adjustPosterior(
   return widenForQuota(coverAll(likeliest!, others), facts.quotaWaitShare)
 }
 
-/** A cold server or merged departures make the model extrapolate too far. */
+/** Rule 1. On a cold server, or with merged departures, the model extrapolates too far. */
 function capToObserved(estimate: CapacityPosterior, observedRps: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const capacityRps = Math.min(estimate.capacityRps, maxMedianReach * observedRps)
@@ -90,7 +95,9 @@ function capToObserved(estimate: CapacityPosterior, observedRps: number): Capaci
   return capacityRps < estimate.capacityRps ? { ...capped, isCapped: true } : capped
 }
 
-/** A few seconds seldom meet the worst periods of a server that is slow now and then. */
+/**
+ * Rule 2. A server may be slow now and then, and a few seconds of windows miss its worst periods.
+ */
 function lowerByShareOfLoops(
   estimate: CapacityPosterior,
   fastestLoop: LoopThroughput,
@@ -100,6 +107,7 @@ function lowerByShareOfLoops(
   return adjust(estimate, 'closed loops', { capacityCi90Rps: [low * share, high] })
 }
 
+/** Rule 3. */
 function coverAll(
   likeliest: CapacityPosterior,
   others: readonly CapacityPosterior[],
@@ -113,6 +121,7 @@ function coverAll(
   })
 }
 
+/** Rule 4. */
 function widenForQuota(estimate: CapacityPosterior, waitShare: number): CapacityPosterior {
   const [low, high] = estimate.capacityCi90Rps
   const error = quotaErrorShare * waitShare
@@ -122,8 +131,10 @@ function widenForQuota(estimate: CapacityPosterior, waitShare: number): Capacity
 }
 
 /**
- * Rule 5. Where the windows contradict the model, the capacity is a geometric mean: of met and
- * violated rates, or of the estimate and the met rate.
+ * Applies rule 5. Where the windows contradict the model, the capacity is a geometric mean. Below a
+ * met rate far above the interval, it is the mean of the estimate and that rate. Where the interval
+ * lies above a rate from which on every window violated the SLO, it is the mean of that rate and
+ * the highest met one.
  */
 export function boundByWindows(estimate: Estimate, windows: WindowRates): ReportedCapacity {
   const { metRps, ciMetRps, ciViolatedRps = Number.POSITIVE_INFINITY } = windows
@@ -145,13 +156,19 @@ export function boundByWindows(estimate: Estimate, windows: WindowRates): Report
 export const isContradicted = (estimate: Interval, windows: WindowRates): boolean =>
   isAboveViolations(estimate, windows) || findFarMetRate(estimate, windows) > 0
 
-/** Rate for the next window: the estimated capacity, or slightly beyond a met rate far above it. */
+/**
+ * Chooses the rate of the next window: the estimated capacity. Where a met rate far above the
+ * interval contradicts the model, slightly more than that rate.
+ */
 export const chooseNextRate = (
   estimate: Interval & { readonly capacityRps: number },
   windows: WindowRates,
 ): number => maxMedianReach * findFarMetRate(estimate, windows) || estimate.capacityRps
 
-/** Requests fail from a rate on before they get slow, by a limit that was not identified. */
+/**
+ * Bounds the capacity by a rate from which requests fail before they get slow. The limit behind the
+ * failures was not identified.
+ */
 export const boundByFailures = (
   estimate: Estimate | undefined,
   metRps: number,
@@ -160,7 +177,10 @@ export const boundByFailures = (
 ): ReportedCapacity =>
   report(estimate, 'failing rate', boundedBetween(metRps, Math.max(failingRps, ciMetRps)))
 
-/** A token bucket refuses requests; it also explains windows that failed below the capacity. */
+/**
+ * Bounds the capacity by a token bucket that refuses requests. Windows may fail below its capacity,
+ * while the bucket is still empty, so failing rates are no bound.
+ */
 export function boundByBucket(
   estimate: Estimate | undefined,
   bucket: { readonly rateRps: number; readonly ci90Rps: readonly [number, number] },
@@ -172,8 +192,8 @@ export function boundByBucket(
 }
 
 /**
- * Requests are refused for an unknown reason. The interval reaches down to the capacity for the
- * smallest system capacity that the refusals allow.
+ * Bounds the capacity of a server that refuses requests for an unknown reason. The interval reaches
+ * down to the capacity at the smallest system capacity that explains the refusals.
  */
 export function boundByRefusals(
   estimate: Estimate,
@@ -185,7 +205,7 @@ export function boundByRefusals(
   return report(estimate, 'refusals', boundedBetween(lowRps, high, estimate.capacityRps))
 }
 
-/** No open window met the SLO. */
+/** Bounds the capacity from above where no open window met the SLO. */
 export const boundByViolation = (estimate: Estimate, violatedRps: number): ReportedCapacity =>
   report(
     estimate,
@@ -194,9 +214,9 @@ export const boundByViolation = (estimate: Estimate, violatedRps: number): Repor
   )
 
 /**
- * The trial was pruned. A few seconds do not show how rare outages are, and so how far below the
- * capacity lies: a server with outages is bounded by what its windows violated, at most by the rate
- * to beat.
+ * Bounds the capacity of a pruned trial from above. A few seconds do not show how frequent outages
+ * are, nor how much they lower the capacity. So a server with outages is bounded by the lowest rate
+ * that violated the SLO instead, at most by the rate to beat, where that is higher.
  */
 export function boundPruned(
   estimate: CapacityPosterior | undefined,
@@ -208,7 +228,10 @@ export function boundPruned(
   return report(estimate, 'pruned', boundedAbove(Math.max(boundRps, outagesRps)))
 }
 
-/** Only the lower end is known: the generator, the server's end or its speed-up hid the upper. */
+/**
+ * Bounds the capacity from below by the highest met rate. The upper end is unknown: the generator
+ * was too slow, the server died, or it was still speeding up.
+ */
 export const boundBelow = (estimate: Estimate | undefined, metRps: number): ReportedCapacity =>
   report(
     estimate,
@@ -216,13 +239,13 @@ export const boundBelow = (estimate: Estimate | undefined, metRps: number): Repo
     metRps > 0 ? boundedBetween(metRps, Number.POSITIVE_INFINITY) : unknownCapacity,
   )
 
-/** Whether the whole interval lies above a rate from which every window violated the SLO. */
+/** Whether the whole interval lies above a rate from which on every window violated the SLO. */
 const isAboveViolations = (
   { capacityCi90Rps: [low] }: Interval,
   { ciViolatedRps = Number.POSITIVE_INFINITY }: WindowRates,
 ) => low > ciViolatedRps
 
-/** A credibly met rate far above the whole interval; 0 without one. */
+/** Finds a credibly met rate far above the whole interval; 0 without one. */
 const findFarMetRate = (
   { capacityCi90Rps: [, high] }: Interval,
   { credibleMetRps = 0, brieflyMetRps = 0 }: WindowRates,
@@ -234,10 +257,10 @@ const findFarMetRate = (
 
 type Figures = Pick<Capacity, 'capacityRps' | 'capacityCi90Rps'>
 
-/** Replaces figures of an estimate, and lists the rule if they differ. */
+/** Replaces figures of an estimate. Adds the rule to its adjustments if the figures differ. */
 function adjust<E extends Estimate>(estimate: E, rule: IntervalRule, change: Partial<Figures>): E {
   const adjusted = { ...estimate, ...change }
-  return listed(estimate, rule, adjusted)
+  return listRule(estimate, rule, adjusted)
 }
 
 function report(
@@ -245,10 +268,14 @@ function report(
   rule: IntervalRule,
   capacity: Capacity,
 ): ReportedCapacity {
-  return listed(estimate, rule, capacity)
+  return listRule(estimate, rule, capacity)
 }
 
-function listed<C extends Figures>(before: Estimate | undefined, rule: IntervalRule, after: C): C {
+function listRule<C extends Figures>(
+  before: Estimate | undefined,
+  rule: IntervalRule,
+  after: C,
+): C {
   const earlier = before?.adjustments ?? []
   const { capacityRps, capacityCi90Rps } = after
   const isSame =

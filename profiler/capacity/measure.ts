@@ -28,8 +28,8 @@ export interface CapacityOptions {
   /** Seed of the arrivals, default 1. */
   readonly seed?: number
   /**
-   * A capacity below this is of no use to the caller: the search ends as 'beaten' once that is
-   * certain.
+   * A capacity below this is of no use to the caller: the search ends as 'beaten' once the capacity
+   * is certain to be lower.
    */
   readonly capacityToBeatRps?: number
   /** Capacity that the caller expects. Fewer windows are needed where they agree with it. */
@@ -46,13 +46,16 @@ export interface CapacityOptions {
 }
 
 const maxWarmUpWindows = 20
+/**
+ * First rate of a gentle open load, as a share of the answered rate; halved for each further try.
+ */
 const gentleShare = 0.2
 const gentleTries = 3
 
 /**
- * Finds the capacity of a target under an SLO: warm-up, unloaded latency, then the search. A bad
- * server is an outcome. Throws a GeneratorError for loads that cannot be made, and the signal's
- * reason when it aborts.
+ * Finds the capacity of a target under an SLO: warm-up, unloaded latency, then the search. A server
+ * that fails gives an outcome, not an error. Throws a GeneratorError for loads that cannot be
+ * generated, and the signal's reason when it aborts.
  */
 export async function measureCapacity(options: CapacityOptions): Promise<Measurement> {
   const generator = resolveGenerator(options.target, options.generator)
@@ -70,9 +73,9 @@ class CapacityMeasurement {
   private readonly recheckCaveats: string[] = []
   private readonly requestWarmUp: RequestWarmUp
   private warmUpSummary: WarmUp | undefined
-  /** A closed loop of the warm-up that was refused. */
+  /** Last closed loop of the warm-up, if its requests were refused. */
   private refusedPoint: LoadPoint | undefined
-  /** Rate from which the server refuses closed loops; none is applied then. */
+  /** Rate beyond which the server refuses requests. Where set, no closed loop is applied. */
   private refusesBeyondRps: number | undefined
 
   constructor(
@@ -128,8 +131,8 @@ class CapacityMeasurement {
 
   /**
    * Warms the server until a window is not significantly faster than the one before, for
-   * `maxWarmUpWindows` at most. More connections then bring it to the number of requests that warms
-   * such a server. Its time is not part of the budget.
+   * `maxWarmUpWindows` at most. Loops with more connections then bring it to the number of requests
+   * that warms such a server. Its time is not part of the budget.
    */
   private async warmUp(): Promise<SearchResult | undefined> {
     const { session, effort } = this
@@ -169,7 +172,7 @@ class CapacityMeasurement {
     const { session, effort, recheckCaveats } = this
     const { limitMs } = this.options.slo
     const answered = (latencyMs: Float64Array) => [...latencyMs.filter((ms) => !Number.isNaN(ms))]
-    // Latencies of streams are those of their parts.
+    // Under open load, only whole answers are compared, not parts of streams.
     const [first, unloadedUnderLoad] = [
       answered(before.latencyMs),
       this.isStreaming(point) ? [] : session.unloadedMs,
@@ -189,8 +192,8 @@ class CapacityMeasurement {
   }
 
   /**
-   * Measures one request at a time, or gently where the server refuses closed loops. Returns an
-   * outcome where that decides.
+   * Measures the unloaded latency by one request at a time, or by a gentle open load where the
+   * server refuses closed loops. Returns a result where that already ends the measurement.
    */
   private async unloaded(): Promise<SearchResult | Played> {
     const { session, effort, refusedPoint } = this
@@ -222,8 +225,8 @@ class CapacityMeasurement {
 
   /**
    * Applies a gentle open load to a server that refused a closed loop (429, 503: a full queue or a
-   * rate limit). It starts at a fifth of the answered rate and halves it twice. A server that fails
-   * even then serves nobody.
+   * rate limit). It starts at a fifth of the answered rate and halves it twice. Returns an error
+   * outcome where the error rate still exceeds the SLO.
    */
   private async playGently(refusing: LoadPoint): Promise<SearchResult | Played> {
     const { session, effort } = this
@@ -240,7 +243,7 @@ class CapacityMeasurement {
       if (await session.died(played.point))
         return noResult('server-died', session.causeOfDeath(played.point))
       if (!exceedsErrorRate(played.point, slo)) return played
-      // The refusals may still be due to the loop: a rate limit takes a while to recover.
+      // A rate limit takes a while to recover from the closed loop, so a lower rate may succeed.
       last = played.point
       rateRps = Math.max(1, rateRps / 2)
     }
@@ -252,7 +255,7 @@ class CapacityMeasurement {
 
   /**
    * Answered rate of a refused loop; without any answer, that of all loops. A limit per second or
-   * minute may refuse whole loops and admit earlier ones.
+   * minute may refuse a whole loop after it admitted earlier ones.
    */
   private resolveAnsweredRps = (refusing: LoadPoint): number =>
     refusing.achievedRps > 0 ? refusing.achievedRps : this.session.answeredRps

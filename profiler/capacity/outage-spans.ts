@@ -7,8 +7,8 @@ export interface OutageSpan {
 }
 
 /**
- * Finds outages of at least `minMs`. The last outage of a window that was cut short ends at the
- * cut.
+ * Finds outages of at least `minMs`. In a window that was cut short, the last outage ends at the
+ * cut at the latest.
  */
 export function findOutageSpans(run: LoadRun, minMs: number): OutageSpan[] {
   const endedMs: number[] = []
@@ -24,7 +24,7 @@ export function findOutageSpans(run: LoadRun, minMs: number): OutageSpan[] {
   for (const [i, untilMs] of endedMs.entries()) {
     const answeredMs = endedMs[i - 1] ?? 0
     if (untilMs - answeredMs < minMs) continue
-    // An idle server has no outage: it begins with the first request that waits.
+    // An idle server has no outage, so the outage begins no earlier than the first waiting request.
     while (
       oldest < run.sentMs.length &&
       !(run.sentMs[oldest]! + run.latencyMs[oldest]! > answeredMs + 1e-6)

@@ -1,6 +1,8 @@
 /**
- * Saturation: the throughput of closed loops, whatever their latency. It shows where to search for
- * the capacity, and completes the warm-up.
+ * Saturation: the highest throughput of closed loops, whatever their latency. The search for the
+ * capacity starts from it, and the loops complete the warm-up.
+ *
+ * A loop is one closed-loop run with a fixed number of connections.
  */
 import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
 import { computeRateUntilLast, computeRateWhileAllWait } from '../load/load-point.ts'
@@ -11,54 +13,59 @@ import type { Effort } from './effort.ts'
 import { agreesWithExpectation } from './expectation.ts'
 import type { Session } from './session.ts'
 
-/** Closed loops that the search for the saturation of a cold server may use. */
-const maxRounds = 12
+/** Closed loops that the search for the saturation may use. A cold server may need all of them. */
+const maxLoops = 12
 /**
  * Connections of the first loop and of the warm-up by requests: enough for small batches, too few
  * to overload.
  */
 export const firstConnections = 8
 const maxConnections = 1024
-/** Opening more connections would use up a whole window, and few servers reach more with them. */
+/** Opening more connections would take a whole loop, and few servers gain throughput by them. */
 const maxConnectionsAtOnce = 128
 /**
- * Time that all loops may wait for last answers beyond their length. At a slow server many requests
- * wait for long, and waiting longer shows nothing new.
+ * Total time that loops may exceed their length while they wait for their last answers, seconds. A
+ * slow server exceeds it soon, and further loops would show nothing new.
  */
 const maxOverrunS = 6
 /**
- * Last loops that show whether the throughput still grows: a cold server may pause on its way up.
+ * Consecutive loops without growth that end the search: a cold server may pause while it speeds up.
  */
-const minLevelWindows = 4
-/** Number of them that use the final number of connections, as one may meet an outage. */
-const minWindowsAtEnd = 2
-/** The same for an expected throughput: two loops that agree with it. */
-const minExpectedWindows = 2
+const minLevelLoops = 4
+/** Of these, loops with the final number of connections: two, as one may meet an outage. */
+const minLoopsAtEnd = 2
 /**
- * Factor on the connections from loop to loop, where all requests that the SLO allows to wait take
- * longer than a loop.
+ * Replaces both numbers where the throughput agrees with the caller's expectation: two loops
+ * without growth suffice.
+ */
+const minExpectedLoops = 2
+/**
+ * Largest factor on the connections from one loop to the next, where the queue that the SLO allows
+ * takes longer than a loop to serve.
  */
 const connectionFactor = 4
 /** Growth of the throughput that makes more connections worthwhile. */
 const minGrowth = 1.05
 /**
- * A loop that reaches less than this share of the throughput with fewer connections, before each of
- * them had two answers, was spent on opening connections. The next one is twice as long.
+ * A loop spent its time on opening connections where it reached less than this share of the
+ * throughput with fewer connections, and not every connection had two answers. The next loop is
+ * twice as long.
  */
 const minUsefulShare = 0.75
-/** Longest such loop, as a multiple of a loop's length. */
-const maxWindowFactor = 4
-/** Connections fewer by this factor are enough. */
-const enoughFactor = 1.3
+/** Longest such loop, as a multiple of a loop's usual length. */
+const maxLoopFactor = 4
+/** The connections suffice where the required number is at most this multiple of them. */
+const maxConnectionShortfall = 1.3
 
 interface Saturation {
   readonly rps: number
   readonly connections: number
   readonly generatorLimited: boolean
-  /** The host disturbed every loop with this number of connections. */
+  /** Host interference made every loop with this number of connections invalid. */
   readonly disturbed: boolean
-  /** The last loop, which ended the search where the server died. */
+  /** Load point of the last loop. */
   readonly point: LoadPoint
+  /** The server died in the last loop. */
   readonly died: boolean
   /** The last loop with too many refusals. */
   readonly refusedLoop?: LoadRun
@@ -67,23 +74,27 @@ interface Saturation {
 interface SaturationOptions {
   readonly maxConnectionCount?: number
   /**
-   * Expected throughput: two loops that agree with it are enough. Connections climb all the same,
-   * as a cold server answers none of many at once.
+   * Expected throughput: two loops that agree with it are enough. Connections still increase from
+   * few to many, because a cold server may answer no request where many arrive at once.
    */
   readonly expectedRps?: number
   /** Answers per second of warm-up loops with `firstConnections`. */
   readonly warmedRps?: readonly number[]
 }
 
-/** Requests that may wait at a rate before the SLO is violated, and a fifth more. */
-const countEnoughConnections = (rateRps: number, limitMs: number): number =>
+/**
+ * Requests present at a rate when each takes exactly the limit (Little's law), and a fifth more.
+ * With that many connections, a closed loop queues as far as the SLO allows.
+ */
+const countRequiredConnections = (rateRps: number, limitMs: number): number =>
   Math.ceil((1.2 * rateRps * limitMs) / 1000)
 
 /**
- * Finds the saturation. Connections climb until as many requests wait as the SLO allows, or until
- * more of them gain nothing. They then stay until the throughput grows no more: a server under its
- * first load compiles, allocates and fills caches. Where requests are refused, connections are
- * halved, as overload calls for less load.
+ * Finds the saturation. Connections increase until as many requests queue as the SLO allows, or
+ * until more of them gain no throughput. Their number then stays until the throughput stops
+ * growing: a server under its first load compiles, allocates and fills caches. Where requests are
+ * refused, the connections are halved.
+ * @param fromRps throughput already observed, a lower bound of the result
  */
 export async function saturate(
   session: Session,
@@ -93,35 +104,45 @@ export async function saturate(
 ): Promise<Saturation> {
   const { slo } = session
   const { maxConnectionCount = maxConnections, expectedRps, warmedRps = [] } = options
-  const climbsByStep = 1.2 * slo.limitMs > 1000 * effort.saturationS
-  let limit = climbsByStep ? maxConnectionCount : Math.min(maxConnectionCount, maxConnectionsAtOnce)
+  /** The queue that the SLO allows takes longer than a loop, so connections increase in steps. */
+  const increasesInSteps = 1.2 * slo.limitMs > 1000 * effort.saturationS
+  /** Connections that may be used; reduced where requests are refused. */
+  let connectionLimit = increasesInSteps
+    ? maxConnectionCount
+    : Math.min(maxConnectionCount, maxConnectionsAtOnce)
+  /** Highest throughput of any loop, with those of the warm-up. */
   let highestRps = Math.max(0, ...warmedRps)
-  const enoughFor = (rateRps: number) =>
-    Math.min(limit, countEnoughConnections(rateRps, slo.limitMs))
-  const next = (enough: number) =>
-    climbsByStep ? Math.min(enough, connectionFactor * connections) : enough
+  const requiredAt = (rateRps: number) =>
+    Math.min(connectionLimit, countRequiredConnections(rateRps, slo.limitMs))
+  const approach = (required: number) =>
+    increasesInSteps ? Math.min(required, connectionFactor * connections) : required
   let connections = Math.min(firstConnections, maxConnectionCount)
-  /** Answers of each loop since more connections last gained throughput. */
+  /** Answers of each loop since an increase of connections last gained throughput. */
   let answered =
-    climbsByStep || enoughFor(highestRps) <= enoughFactor * connections
+    increasesInSteps || requiredAt(highestRps) <= maxConnectionShortfall * connections
       ? warmedRps.map((rps) => rps * effort.saturationS)
       : []
-  if (warmedRps.length > 0) connections = Math.max(connections, next(enoughFor(highestRps)))
-  let windowsAtEnd = 0
+  if (warmedRps.length > 0) connections = Math.max(connections, approach(requiredAt(highestRps)))
+  /** Consecutive loops with the final number of connections. */
+  let loopsAtEnd = 0
   const restart = () => {
     answered = []
-    windowsAtEnd = 0
+    loopsAtEnd = 0
   }
+  /** The result so far: `highestRps`, but at least `fromRps`. */
   let rps = Math.max(fromRps, highestRps)
   let refusedLoop: LoadRun | undefined
+  /** Total time of the loops beyond their length. */
   let overrunS = 0
-  let windowS = effort.saturationS
+  let loopS = effort.saturationS
+  /** Numbers of connections with at least one loop free of host interference. */
   const undisturbed = new Set<number>()
-  for (let round = 0; ; round++) {
-    const { run, point } = await session.closed(connections, windowS, 'saturation')
+  for (let loop = 0; ; loop++) {
+    const { run, point } = await session.closed(connections, loopS, 'saturation')
     if (!point.disturbed) undisturbed.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (exceedsErrorRate(point, slo)) refusedLoop = run
+    /** Throughput while all connections wait; 0 before each has had two answers. */
     const waitingRps = computeRateWhileAllWait(run, connections)
     const busyRps = Math.max(point.achievedRps, waitingRps)
     const observedRps = Math.max(busyRps, computeRateUntilLast(run))
@@ -136,63 +157,65 @@ export async function saturate(
     }
     if (await session.died(point)) return { ...found, died: true }
     rps = found.rps
-    if (round + 1 === maxRounds || overrunS >= maxOverrunS) return { ...found, died: false }
+    if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...found, died: false }
     if (exceedsErrorRate(point, slo)) {
-      limit = Math.max(1, Math.floor(connections / 2))
+      connectionLimit = Math.max(1, Math.floor(connections / 2))
       if (connections === 1) return { ...found, died: false }
-      connections = limit
+      connections = connectionLimit
       restart()
       continue
     }
     if (
-      !climbsByStep &&
+      !increasesInSteps &&
       waitingRps === 0 &&
       busyRps < minUsefulShare * highestRps &&
-      windowS < maxWindowFactor * effort.saturationS
+      loopS < maxLoopFactor * effort.saturationS
     ) {
-      windowS *= 2
+      loopS *= 2
       restart()
       continue
     }
-    const enough = enoughFor(rps)
+    const required = requiredAt(rps)
     const isExpected = agreesWithExpectation(expectedRps, busyRps)
-    const isWarm = round > 0 || warmedRps.length > 0 || limit === 1 || isExpected
-    const getsMore = observedRps > minGrowth * highestRps
+    const isWarm = loop > 0 || warmedRps.length > 0 || connectionLimit === 1 || isExpected
+    const hasGained = observedRps > minGrowth * highestRps
     highestRps = Math.max(highestRps, observedRps)
-    const hasEnough = enough <= enoughFactor * connections
-    const staysHere = isWarm && (hasEnough || (climbsByStep && !getsMore))
-    if (!staysHere) answered = []
-    if (staysHere || (climbsByStep && isWarm)) answered.push(busyRps * point.seconds)
-    windowsAtEnd = staysHere ? windowsAtEnd + 1 : 0
-    const [minWindows, minAtEnd] = isExpected
-      ? [minExpectedWindows, minExpectedWindows]
-      : [minLevelWindows, minWindowsAtEnd]
+    const suffices = required <= maxConnectionShortfall * connections
+    /** The number of connections is final, unless a later loop is faster. */
+    const isFinal = isWarm && (suffices || (increasesInSteps && !hasGained))
+    if (!isFinal) answered = []
+    if (isFinal || (increasesInSteps && isWarm)) answered.push(busyRps * point.seconds)
+    loopsAtEnd = isFinal ? loopsAtEnd + 1 : 0
+    const [minLoops, minAtEnd] = isExpected
+      ? [minExpectedLoops, minExpectedLoops]
+      : [minLevelLoops, minLoopsAtEnd]
     // The first loops may have been cold, so the last ones decide.
-    const level = answered.slice(-minWindows)
-    if (level.length >= minWindows && windowsAtEnd >= minAtEnd && !hasGrown(level))
+    const last = answered.slice(-minLoops)
+    if (last.length >= minLoops && loopsAtEnd >= minAtEnd && !hasGrown(last))
       return { ...found, died: false }
-    if (hasEnough || !staysHere) connections = Math.max(connections, next(enough))
+    if (suffices || !isFinal) connections = Math.max(connections, approach(required))
   }
 }
 
 /**
- * Loops whose own scatter shows the noise. On a slow server with few answers it is much smaller
- * than that of random arrivals.
+ * Number of loops from which their residuals about a line estimate the noise. At a slow server with
+ * few answers that noise is much smaller than Poisson noise, which is assumed for fewer loops.
  */
-const minScatterWindows = 8
-/** Standard deviations of that scatter, which so few loops determine badly. */
+const minScatterLoops = 8
+/** Growth counts beyond this many such standard errors: three, as few loops estimate them badly. */
 const maxResidualSds = 3
 
 /**
- * Whether the later half of the loops answered more than the earlier half, beyond 2 % and chance.
- * @param answered requests of each loop
+ * Whether the later half of the loops answered more requests than the earlier half, by more than 2
+ * % and more than the noise.
+ * @param answered answers of each loop, in time order
  */
 export function hasGrown(answered: readonly number[]): boolean {
   const half = Math.floor(answered.length / 2)
   const earlier = sum(answered.slice(0, half))
   const later = sum(answered.slice(answered.length - half))
   const expectedScatter =
-    answered.length < minScatterWindows
+    answered.length < minScatterLoops
       ? Number.POSITIVE_INFINITY
       : residualSd(answered) * Math.sqrt(2 * half)
   return (
@@ -201,20 +224,25 @@ export function hasGrown(answered: readonly number[]): boolean {
   )
 }
 
-/** Standard deviation of the loops about a line through them. */
+/** Residual standard deviation of the answers about a straight line over the loops. */
 function residualSd(answered: readonly number[]): number {
   const points = answered.map((count, i) => [i, count])
   const line = linearRegressionLine(linearRegression(points))
   return Math.sqrt(sum(answered.map((count, i) => (count - line(i)) ** 2)) / (answered.length - 2))
 }
 
-/** A burst shows a full queue with at least this many requests, or those of a second. */
-const minBurst = 128
+/**
+ * A burst sends at most as many requests as the server answers in a second, or this many where that
+ * is more. A larger burst would take too long to serve.
+ */
+const maxBurstOfSlowServer = 128
+/** Length of the loop that sends the burst, seconds. */
 const burstS = 0.05
 
 /**
- * Plans the loop that opens the connections for open load. Where the SLO allows far more requests
- * to wait than saturate the server, a burst of that many also shows whether all are admitted.
+ * Plans the loop that opens the connections for open load. Where the SLO allows a far longer queue
+ * than saturates the server, the loop is a burst: it also shows whether the server admits the whole
+ * queue or refuses requests.
  */
 export function planOpeningLoop(
   { rps, connections, refusedLoop }: Saturation,
@@ -223,10 +251,10 @@ export function planOpeningLoop(
 ) {
   const burst = Math.min(
     maxConnections,
-    countEnoughConnections(rps, limitMs),
-    Math.max(minBurst, Math.ceil(rps)),
+    countRequiredConnections(rps, limitMs),
+    Math.max(maxBurstOfSlowServer, Math.ceil(rps)),
   )
-  return refusedLoop === undefined && burst > enoughFactor * connections
+  return refusedLoop === undefined && burst > maxConnectionShortfall * connections
     ? { connections: burst, durationS: burstS, burst: true }
     : { connections, durationS: saturationS, burst: false }
 }

@@ -12,12 +12,12 @@ import { extractUnloadedLatencies } from './unloaded-latency.ts'
 const brokenConnectionErrors = ['refused', 'reset', 'closed by server']
 
 /**
- * Consecutive loads whose requests all time out, and their time in seconds, that tell a hanging
- * server from one that works off a queue.
+ * A server hangs, and does not merely work off a queue, where all requests of this many consecutive
+ * loads time out, over at least `minUnresponsiveS` seconds.
  */
 const minUnresponsiveLoads = 2
 const minUnresponsiveS = 10
-/** The same time for streams without any data, in SLO limits. */
+/** Time without any data after which a stream is given up, in SLO limits. */
 const unresponsiveLimits = 4
 
 /** Throughput of a closed loop, and the number of answers behind it. */
@@ -47,7 +47,7 @@ export class Session {
   private budgetFromS = 0
   private readonly saturationLoops: (LoopThroughput & { readonly connections: number })[] = []
   requests = 0
-  /** Load point of a server that hangs: it has long answered nothing. */
+  /** Last load point of a server that hangs; undefined while it answers. */
   unresponsive: LoadPoint | undefined
   private unresponsiveLoads = 0
   private unresponsiveS = 0
@@ -67,12 +67,12 @@ export class Session {
     this.target = limitSilence(target, slo)
   }
 
-  /** Time under load since the budget started. */
+  /** Time under load since the budget started, seconds. */
   get spentS(): number {
     return this.totalS - this.budgetFromS
   }
 
-  /** Good answers of all closed loops per second of their time. */
+  /** Successful answers of all closed loops, per second of their time. */
   get answeredRps(): number {
     const answered = this.loops.reduce(
       (count, { latencyMs }) => count + latencyMs.filter((ms) => !Number.isNaN(ms)).length,
@@ -83,8 +83,9 @@ export class Session {
   }
 
   /**
-   * Fastest closed loop, to its last answer, among those with at least half of the most
-   * connections: a loop with a short queue may be faster.
+   * Fastest closed loop of the saturation, over the time until its last answer. Only loops with at
+   * least half of the largest number of connections count, as a loop with a short queue may be
+   * faster.
    */
   get fastestLoop(): LoopThroughput {
     const maxConnections = this.saturationLoops.reduce(
@@ -114,7 +115,7 @@ export class Session {
   }
 
   /**
-   * Drops what was observed of a server that has changed since, except the first `points` load
+   * Drops the observations of a server that has changed since, except the first `points` load
    * points.
    */
   forget(points: number): void {
@@ -124,7 +125,7 @@ export class Session {
     this.unloadedMs.length = 0
   }
 
-  /** `keep: false` leaves the point out of the load curve (warm-up). */
+  /** Applies a load. `keep: false` leaves its point out of the load curve (warm-up). */
   async play(load: Load, phase: Phase, keep = true): Promise<Played> {
     const run = selectSloLatencies(
       await this.generator.play(this.target, load, this.signal),
@@ -133,7 +134,7 @@ export class Session {
     return this.take(run, phase, keep)
   }
 
-  /** Records a run as played, including one of an earlier process. */
+  /** Records a run as if just played; also for stored runs of an earlier process. */
   take(run: LoadRun, phase: Phase, keep = false): Played {
     const { load } = run
     const point = summariseRun(run, this.slo)
@@ -170,9 +171,9 @@ export class Session {
   }
 
   /**
-   * Opens connections for the following open load, which would else measure their opening; over TLS
-   * that takes CPU time on both sides. Servers in virtual time have no connections, and get the
-   * load only where a burst shows more.
+   * Opens connections for the following open load, so that its latencies do not include their
+   * opening. Over TLS that takes CPU time on both sides. Servers in virtual time have no
+   * connections; they get the load only for a burst.
    */
   async connect({
     connections,
@@ -187,7 +188,7 @@ export class Session {
     return this.play({ kind: 'closed', connections, durationS, forOpen: true }, 'warm-up', false)
   }
 
-  /** Whether the server is gone or hangs. Checks again after refused or broken connections. */
+  /** Whether the server died or hangs. Checks again after refused or broken connections. */
   async died(point: LoadPoint): Promise<boolean> {
     if (isServerGone(point) || this.unresponsive !== undefined) return true
     return (
@@ -213,9 +214,9 @@ export class Session {
   }
 
   /**
-   * A server hangs where two consecutive loads over ten seconds got no answer at all. This is
-   * decided by loads of one request at a time, which waits for no other, and by streams, which time
-   * out together.
+   * Detects a hanging server: two consecutive loads over ten seconds got no answer at all. Two
+   * types of loads count: one request at a time, which waits in no queue, and streams, which are
+   * given up only when silent.
    */
   private trackResponses({ load, elapsedS }: LoadRun, point: LoadPoint): void {
     const hasNoAnswer = point.errors > 0 && point.errorKinds.timeout === point.requests
@@ -250,7 +251,8 @@ export class Session {
 }
 
 /**
- * The timeout of a stream is long, as answers are; streams without any data are given up sooner.
+ * Sets the time after which streams without any data are given up. It is shorter than their
+ * timeout, which allows for long answers.
  */
 function limitSilence(target: Target, slo: Slo): Target {
   if (target.kind !== 'http' || target.transport !== 'sse') return target

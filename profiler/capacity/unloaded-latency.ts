@@ -1,6 +1,6 @@
 /**
- * Unloaded latency: one request at a time, compared with requests that met no other under open
- * load.
+ * Unloaded latency: measured by one request at a time, and compared with requests that found an
+ * empty server under open load.
  */
 
 import type { LoadRun } from '../model/load-run.ts'
@@ -8,8 +8,9 @@ import { quantileOfSorted } from '../statistics/percentile.ts'
 
 const minSamples = 12
 /**
- * Medians contradict each other beyond all of these: standard errors, a share of the smaller one, a
- * share of the limit, and ms. A server that rests between requests has to wake up for each.
+ * Two medians contradict each other where their difference exceeds all of these: standard errors, a
+ * share of the smaller median, a share of the SLO limit, and ms. Smaller differences have a
+ * harmless cause: a server that is idle between requests wakes up for each.
  */
 const minStandardErrors = 4
 const minRelativeDifference = 0.25
@@ -17,8 +18,8 @@ const minLimitShare = 0.02
 const minDifferenceMs = 0.5
 
 /**
- * Extracts latencies of requests that found the server empty and departed before the next arrival,
- * ms. Requests that were cut short, and all from the first failure on, are left out.
+ * Extracts the latencies, ms, of requests that found the server empty and departed before the next
+ * arrival. Requests that were cut short, and all requests from the first failure on, are left out.
  */
 export function extractUnloadedLatencies({
   sentMs,
@@ -32,7 +33,7 @@ export function extractUnloadedLatencies({
     const late = lateMs?.[i] ?? 0
     const ms = latencyMs[i]! - late
     const endedMs = plannedMs + latencyMs[i]!
-    // It is unknown when a failed request left.
+    // The departure time of a failed request is unknown, so no later request is surely alone.
     if (Number.isNaN(ms)) return unloaded
     if (
       plannedMs + late >= emptyFromMs &&

@@ -8,9 +8,9 @@ import { firstConnections, hasGrown } from './saturation.ts'
 import type { Session } from './session.ts'
 
 /**
- * Plays windows until one is not significantly faster than the one before (two standard errors, or
- * 2 %), or until `maxWindows`. A window that was cut short does not end the warm-up; a window that
- * is not played (undefined) does.
+ * Plays windows until one is not significantly faster than the one before (two standard errors and
+ * 2 %), or until `maxWindows`. A window that was cut short does not end the warm-up. `play` ends it
+ * by returning undefined.
  */
 export async function warmUntilSteady(
   maxWindows: number,
@@ -34,16 +34,14 @@ const isFaster = (now: Moments, before: Moments): boolean =>
 export type WarmUp = NonNullable<Measurement['warmUp']>
 
 /**
- * Requests after which an unknown server counts as warm, and the longest time that a trial waits
- * for that, seconds.
+ * Requests after which a server counts as warm, where no earlier warm-up of its type is recorded.
  */
 const defaultWarmUpRequests = 512
+/** Longest time under load that a trial waits for a warm server, seconds. */
 const maxWarmUpS = 16
-/**
- * For servers with earlier warm-ups: the minimum number of requests, and the factor on those after
- * which they were steady.
- */
+/** Minimum number of requests where earlier warm-ups of the type are recorded. */
 const minKnownRequests = 128
+/** Safety factor on the requests after which those servers were steady. */
 const steadyMargin = 1.5
 
 /** A closed loop of the warm-up by requests. */
@@ -56,15 +54,17 @@ interface WarmUpWindow {
   readonly untilS: number
 }
 
-/**
- * Windows that show whether a server still speeds up: few for a fast change, many for a slow one,
- * whose last quarter must still show part of the gain.
- */
+/** Windows from which a fast speed-up can be detected. */
 const minGainWindows = 4
+/** Last windows that show a slow speed-up. Their number is doubled while none is found. */
 const minSlowGainWindows = 8
+/**
+ * Share of the gain that must appear within the later half of these windows. Otherwise the server
+ * has become level.
+ */
 const minLastGainShare = 0.1
 
-/** Warms a server by a number of requests, and shows whether it is warm. */
+/** Warms a server by a number of requests, and detects whether it is warm. */
 export class RequestWarmUp {
   readonly windows: WarmUpWindow[] = []
   /**
@@ -89,10 +89,10 @@ export class RequestWarmUp {
   }
 
   /**
-   * Whether caches, compilers and lazily loaded models are warm, or a trial can wait no longer. A
-   * server is warm after `enough` requests, unless the last windows still answered more and more,
-   * as they do while ever fewer requests miss a cache. Warm-ups that depend on time are left to the
-   * loops of the saturation.
+   * Whether caches, compilers and lazily loaded models are warm, or the longest time is over. A
+   * server is warm after `enough` requests, unless its throughput was still growing over the last
+   * windows, as while a cache fills. Warm-ups that depend on time are left to the loops of the
+   * saturation.
    */
   isWarm(enough = defaultWarmUpRequests): boolean {
     const { session, gainPerS } = this
@@ -100,8 +100,8 @@ export class RequestWarmUp {
   }
 
   /**
-   * Checks a server again that was still speeding up at the last check and has had other load
-   * since, with as many windows as then.
+   * Checks again whether the server speeds up, if it did at the last check. It has been under other
+   * load since. The check plays as many windows as the last one used.
    */
   async recheckGain(): Promise<void> {
     if (this.gainPerS === 0) return
@@ -146,18 +146,18 @@ function estimateGain(windows: readonly WarmUpWindow[]): number {
 }
 
 /**
- * Whether the later half of the windows answered less than `more` beyond the earlier half, given
- * the noise of random arrivals.
+ * Whether the later half of the windows answered significantly less than `gain` beyond the earlier
+ * half, given Poisson noise.
  */
-function hasLevelled(answered: readonly number[], more: number): boolean {
+function hasLevelled(answered: readonly number[], gain: number): boolean {
   const half = answered.length >> 1
   const [earlier, later] = [sum(answered.slice(0, half)), sum(answered.slice(-half))]
-  return later - earlier + Math.sqrt(earlier + later) < more
+  return later - earlier + Math.sqrt(earlier + later) < gain
 }
 
 /**
- * Share of its speed that a server gained per second from the earlier to the later half of the
- * windows.
+ * Computes the share of its speed that a server gained per second, from the earlier to the later
+ * half of the windows.
  */
 function computeGainPerS(windows: readonly WarmUpWindow[]): number {
   const half = windows.length >> 1
@@ -187,21 +187,21 @@ export function summariseWarmUp(requests: number, windows: readonly WarmUpWindow
 }
 
 /**
- * Requests after which servers of this type are steady. Undefined where no earlier warm-up was as
- * long as that of an unknown server.
+ * Estimates the requests after which servers of this type are steady. Undefined where no earlier
+ * warm-up had `defaultWarmUpRequests`.
  */
 export function estimateRequestsUntilSteady(warmUps: readonly WarmUp[]): number | undefined {
-  const watched = warmUps.filter(({ requests }) => requests >= defaultWarmUpRequests)
-  if (watched.length === 0) return undefined
+  const complete = warmUps.filter(({ requests }) => requests >= defaultWarmUpRequests)
+  if (complete.length === 0) return undefined
   return Math.max(
     minKnownRequests,
-    ...watched.map(({ steadyAfter }) => Math.ceil(steadyMargin * steadyAfter)),
+    ...complete.map(({ steadyAfter }) => Math.ceil(steadyMargin * steadyAfter)),
   )
 }
 
 /**
- * Requests that warm a server of this type before its saturation, which warms it further; no more
- * than for an unknown server.
+ * Estimates the requests that warm a server of this type before the saturation loops, which warm it
+ * further. At most `defaultWarmUpRequests`.
  */
 export function estimateRequestsToWarm(warmUps: readonly WarmUp[]): number | undefined {
   const steady = estimateRequestsUntilSteady(warmUps)

@@ -1,11 +1,11 @@
 /**
- * Sequential test: evidence on the share of requests over a limit that may be evaluated after every
- * window and acted on at once, without a higher error rate.
+ * Sequential test of the share of requests over a limit. It may be evaluated after every window and
+ * end at any of them, without a higher error rate.
  */
 
 /**
- * Alternatives of the test, as factors on the allowed share, each with its part of the capital: a
- * third for clear cases.
+ * Alternatives of the test: a factor on the allowed share, and the part of the initial capital that
+ * is bet on it. A third is bet on the clearest case.
  */
 const metBets = [
   [0.02, 0.35],
@@ -41,9 +41,9 @@ export function computeEValues(
   over: number,
   allowed: number,
 ): { readonly met: number; readonly violated: number } {
-  const against = (bets: readonly (readonly [part: number, capital: number])[]) => {
-    const logs = bets.map(([part, capital]) => {
-      const share = Math.min(maxShare, part * allowed)
+  const mixRatios = (bets: readonly (readonly [factor: number, capital: number])[]) => {
+    const logs = bets.map(([factor, capital]) => {
+      const share = Math.min(maxShare, factor * allowed)
       return (
         Math.log(capital) +
         over * Math.log(share / allowed) +
@@ -53,7 +53,7 @@ export function computeEValues(
     const max = Math.max(...logs)
     return Math.exp(max) * logs.reduce((sum, log) => sum + Math.exp(log - max), 0)
   }
-  return { met: against(metBets), violated: against(violatedBets) }
+  return { met: mixRatios(metBets), violated: mixRatios(violatedBets) }
 }
 
 /** Confidence of an e-value, 0 to 1: an e-value of 100 is 99 %. */

@@ -1,6 +1,7 @@
 /**
- * The Matérn-5/2 kernel, and the covariance between training rows and other rows without a matrix of
- * them. Scoring many candidates spends most of its time here.
+ * The Matérn-5/2 kernel, and covariances between training rows and a candidate row. They are
+ * computed one candidate at a time, without a design matrix of all candidates. Scoring candidates
+ * spends most of its time here.
  */
 import { type GpSpec, type Hyperparameters, isSameRow, type Rows } from './types.ts'
 
@@ -15,7 +16,10 @@ export function matern52(squared: number): number {
   return (1 + r + (5 / 3) * squared) * Math.exp(-r)
 }
 
-/** -2 dk/d(r²): ∂k/∂ln ℓ_g is this weight times the group's share of r². */
+/**
+ * −2 dk/d(r²). The derivative of k by ln ℓ_g, the lengthscale of a group of columns, is this weight
+ * times the part of r² that comes from the group.
+ */
 export function matern52Weight(squared: number): number {
   const r = SQRT5 * Math.sqrt(squared)
   return (5 / 3) * (1 + r) * Math.exp(-r)
@@ -29,28 +33,31 @@ export interface CrossKernel {
   variance(z: Float64Array): number
 }
 
-/** Squared distance that rounding may leave between equal rows. */
+/**
+ * Rounding leaves a squared distance of up to this between equal rows. Only below it are rows
+ * compared for the nugget.
+ */
 const maxRoundedDistance = 1e-6
 
 /**
- * The covariance function between the rows of X (n×d) and others: Matérn part, trend and nugget.
- * Distances are computed as |x|² + |z|² − 2 x·z, so that only the columns count where z is not 0.
- * Of the one-hot columns of a name that is one.
+ * Creates the covariance function between the rows of X (n×d) and other rows z: Matérn part, linear
+ * trend and nugget. Distances are computed as |x|² + |z|² − 2 x·z, so only columns where z is not 0
+ * need work. Of the one-hot columns of a categorical parameter, only one is not 0.
  */
 export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): CrossKernel {
   const d = spec.groups.length
   const n = X.length
   const inverse = Float64Array.from(spec.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
   const { slopeVariance, nuggetVariance = 0 } = spec
-  // Pairs (−2 x / ℓ², v x) for each training row and column.
+  // For each training row and column: −2 x / ℓ² (distance), and v x (trend with slope variance v).
   const factors = new Float64Array(n * d * 2)
   const norms = new Float64Array(n)
   for (let j = 0; j < n; j++) {
     const x = X[j]!
     for (let c = 0; c < d; c++) {
-      const near = x[c]! * inverse[c]!
-      norms[j] = norms[j]! + near * near
-      factors[2 * (j * d + c)] = -2 * near * inverse[c]!
+      const scaled = x[c]! * inverse[c]!
+      norms[j] = norms[j]! + scaled * scaled
+      factors[2 * (j * d + c)] = -2 * scaled * inverse[c]!
       factors[2 * (j * d + c) + 1] = x[c]! * slopeVariance[c]!
     }
   }

@@ -12,10 +12,10 @@
  *
  * 1. Maximum a posteriori factors: minimise Σ ρ((y − g(f)) / √(δ² + noise)) + Σ (f / sd)², where ρ
  *    is the pseudo-Huber loss, by damped Gauss-Newton steps.
- * 2. Weakly identified factors. Where two bottlenecks meet, the trials only show that one of them is
- *    no tighter. The most probable value is then the point where it begins to bind, and J at that
- *    point would report it as known exactly. Such a factor moves to its marginal posterior mean and
- *    gets its marginal standard deviation, the other factors fixed.
+ * 2. Weakly identified factors. While one bottleneck binds, trials only bound the factor of
+ *    another. Its most probable value may then be the point where its bottleneck begins to bind,
+ *    and J at that point would make it seem exactly known. Such a factor moves to its marginal
+ *    posterior mean and gets its marginal standard deviation, the other factors fixed.
  * 3. Saturation. The linearised model overstates increases of the rate, because another bottleneck
  *    binds. The curve follows the direction of the most probable point of first-order reliability
  *    (Hasofer and Lind, J. Eng. Mech. 100, 1974), and evaluates the device model along it.

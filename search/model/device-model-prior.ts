@@ -17,7 +17,7 @@ const deviceModel = {
   minLogBayesFactor: -2,
   offsetSd: 0.1,
   trendScale: 0.1,
-  signal: [Math.log(0.003), 1] as const,
+  signalVariance: [Math.log(0.003), 1] as const,
 }
 
 /** A slope of exactly 1: the column enters unscaled. */
@@ -25,7 +25,8 @@ const fixedSlope = [1, 0] as const
 
 /**
  * The device-model prior of ln rate at calibrated factors. Its columns are the calibrated ln rate,
- * its difference from the mean over the space (a scale error), and the sensitivities to each factor.
+ * its difference from the mean over the space (a scale error), and the sensitivities to each
+ * factor.
  */
 export function createRatePrior(
   problem: Problem,

@@ -11,8 +11,8 @@ const minRates = 3
 type LogRate = (configurations: readonly Configuration[]) => readonly number[]
 
 /**
- * An informative prior of ln rate from earlier experiments with the same served model. Its column is
- * their posterior mean; slope and offset are learned, because the machine or the SLO may differ.
+ * An informative prior of ln rate from earlier experiments with the same served model. Its column
+ * is their posterior mean; slope and offset are learned, because the machine or the SLO may differ.
  * Failures and constraints are ignored, because limits differ. Undefined with fewer than three
  * rates.
  */
@@ -29,7 +29,7 @@ export function createEarlierTrialsPrior(
       minLogBayesFactor: 1,
       trendScale: 0.3,
       offsetSd: 1,
-      signal: [-3, 1],
+      signalVariance: [-3, 1],
     }
   )
 }

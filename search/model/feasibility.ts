@@ -28,9 +28,9 @@ export function logFeasible(
 }
 
 /**
- * ln P(memory suffices), given that it sufficed for all that served. The device model's error is
- * common to all configurations, so that a configuration with a higher prior probability than one
- * that served has enough memory too.
+ * ln P(memory suffices), given that it sufficed for all configurations that served. The device
+ * model's error is assumed to be common to all configurations. So a configuration with a higher
+ * prior probability than one that served has enough memory too.
  */
 export function conditionMemoryFit(
   { memoryFitProbability }: Problem,

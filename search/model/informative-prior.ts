@@ -3,7 +3,7 @@ import type { SaturationCurve } from './saturating-predictive.ts'
 
 /**
  * An informative prior for a modelled quantity, from a device model or from earlier trials. It adds
- * k columns to the linear trend, whose slopes are learned.
+ * k columns to the linear trend of the Gaussian process; their slopes are fitted.
  */
 export interface InformativePrior {
   /** Prior of the slope of each added column, k. */
@@ -19,8 +19,11 @@ export interface InformativePrior {
    * Negative for a prior that is usually right.
    */
   readonly minLogBayesFactor: number
-  /** LogNormal prior of the residual's variance, where it is known to be small. */
-  readonly signal?: readonly [mu: number, sigma: number]
+  /**
+   * LogNormal prior of the variance of the residual from the trend, in squared units of the target
+   * (ln rate or ln constraint). Absent: the default prior of the Gaussian process.
+   */
+  readonly signalVariance?: readonly [mu: number, sigma: number]
   /** Saturation of the quantity along the added columns. Absent: none. */
   readonly saturation?: SaturationCurve
 }

@@ -22,8 +22,8 @@ import { drawJoint, type JointNormal } from './joint-draws.ts'
 import { quantileOffset, type SaturatingPredictive, saturate } from './saturating-predictive.ts'
 
 /**
- * The surrogate of a problem after some trials. It has one Gaussian process for ln rate, one for the
- * constraint, and one for whether a configuration serves.
+ * The surrogate of a problem after some trials. It has one Gaussian process for ln rate, one for
+ * the constraint, and one for whether a configuration serves.
  */
 export interface Surrogate {
   /**
@@ -319,5 +319,5 @@ function createHyperPriors(
 ): HyperPriors {
   const priors = defaultPriors(groups)
   if (quantity === 'serves') return { ...priors, signal: servesLatent.signal }
-  return prior?.signal ? { ...priors, signal: prior.signal } : priors
+  return prior?.signalVariance ? { ...priors, signal: prior.signalVariance } : priors
 }

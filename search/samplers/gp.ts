@@ -23,17 +23,19 @@ import {
 
 /** Trials that the device model may choose before one of them has served. */
 const maxDeviceModelTrials = 2
-/** Trials of a device-model prior that is then rejected do not count as initial trials. */
+/**
+ * Trials chosen by a device-model prior that is then rejected; they do not count as initial trials.
+ */
 const trialsBeforePriorRejected = 1
 /**
- * The acquisition has collapsed where its expected improvement is below 1 % of the cost everywhere.
- * The surrogate may then be wrong about what it has not observed, and other choices alternate with
+ * The acquisition has collapsed where the expected improvement is below 1 % of the cost for every
+ * candidate. The surrogate may then be wrong far from its trials, so other choices alternate with
  * its own.
  */
 const minExpectedImprovement = 0.01
 /**
- * Nugget variance of the second model, in which neighbours share less: a standard deviation of a
- * third in ln.
+ * Nugget variance of the second model, in which neighbouring configurations are less correlated.
+ * Its standard deviation is about a third in ln rate.
  */
 const secondModelNugget = 0.12
 /** With two models, three choices alternate: poll, second model, first model. */
@@ -75,7 +77,7 @@ export const createGpSampler = (options: GpOptions = defaultSurrogateOptions): S
     if (!hasDeviceModel && (taken.length < initialTrials || observations.length === 0))
       return suggestSpaceFilling(problem, taken, configurations, rng)
 
-    // Fit. A prior that the first trials contradict leaves the initial design to do.
+    // Fit. Where the first trials contradict the prior, the initial design is completed first.
     const surrogate = fitSurrogate(problem, observations, pending, options)
     const isPriorAccepted = hasDeviceModel && surrogate.priorAccepted
     if (
@@ -231,7 +233,7 @@ const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; at: 
   at: scored.scores.reduce((best, score, i) => (score > scored.scores[best]! ? i : best), 0),
 })
 
-/** At most `maxScoredCandidates`, one drawn from each stretch of a longer list. */
+/** Thins a longer list to `maxScoredCandidates`: one sampled from each of as many equal parts. */
 function thin({ configurations, complete }: Candidates, rng: Rng): Candidates {
   if (configurations.length <= maxScoredCandidates) return { configurations, complete }
   const stretch = configurations.length / maxScoredCandidates

@@ -12,9 +12,9 @@ export interface StopOptions {
 }
 
 /**
- * Trials before the posterior is used, and consecutive trials without a gain before the end. The
- * stated probability is too low within three trials of a gain, and too high after ten without one
- * (116 runs of bench:search).
+ * Trials before the posterior is used, and consecutive trials without a gain before a stop. Within
+ * three trials of a gain the computed probability of a better configuration is too low; after ten
+ * without one it is too high (116 runs of bench:search).
  */
 const minTrials = { total: 5, withoutGain: 6 }
 /** The same with a device-model prior. */
@@ -27,8 +27,7 @@ const minProbabilityBest = 0.75
 /**
  * Whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper than the
  * incumbent) is at most `risk`, the recommended trial is probably the best, and the last trials
- * brought no gain. On recorded tables 95 % of the stops hold
- * (docs/research/search.md).
+ * brought no gain. On recorded tables 95 % of the stops were correct (docs/research/search.md).
  */
 export function assessStop(
   problem: Problem,

@@ -8,24 +8,24 @@ import { firstConnections } from '../saturation.ts'
 
 /** Default period of Linux CPU quotas (sched-bwc.rst), which Kubernetes and Docker keep. */
 export const periodMs = 100
-/** A wait takes at least this long, and this multiple of the typical gap between answers. */
+/** A silence counts as a wait from this length, and from this multiple of the median silence. */
 const minWaitMs = 0.1 * periodMs
 const minWaitFactor = 2
-/** Departure coalescing tolerance, ms. */
+/** Departure coalescing tolerance, ms; shorter gaps between answers are no silence. */
 const coalescingMs = 0.5
 /**
- * Smallest mean cosine of the phase between ends of waits. Requests served across the end of a wait
- * are answered some milliseconds later.
+ * Smallest mean cosine of the phase differences between ends of waits. It would be 1 if each wait
+ * ended with an answer, but the first answer comes some milliseconds later.
  */
 const minMeanCosine = 0.78
 /**
- * Standard errors of that cosine without a period, 1 / √(2 n) (V-test: Mardia and Jupp, Directional
- * Statistics, section 6.3.1): one in ten thousand.
+ * Significance of that cosine, in units of its standard error 1 / √(2 n) if the phases were uniform
+ * (V-test: Mardia and Jupp, Directional Statistics, section 6.3.1): one in ten thousand.
  */
 const minVTestStatistic = 3.7
 /**
- * Largest mean distance from whole periods, in ms and standard errors. Services of nearly that
- * length drift away.
+ * Largest mean distance of the ends from whole periods, in ms and in standard errors. Services that
+ * take nearly a period drift further away.
  */
 const [maxPeriodOffsetMs, maxOffsetStandardErrors] = [1, 3]
 
@@ -33,15 +33,15 @@ export const describeQuotaWait = (share: number): string =>
   `under load the server answered nothing for about ${(share * periodMs).toFixed(0)} of each ${periodMs} ms, like a container that has used up its CPU limit: more cores may serve far more`
 
 /**
- * Connections of a closed loop that keeps the server busy for its whole length, which a burst does
- * not.
+ * Counts the connections of a closed loop that keeps the server busy for its whole length; 0 for
+ * other loads and for bursts.
  */
 export const countLoopConnections = ({ load }: LoadRun): number =>
   load.kind === 'closed' && !load.forOpen ? load.connections : 0
 
 /**
- * Detects waiting for CPU quota: the share of each period in which a busy server waits, as its
- * waits end whole periods apart. 0 without a quota.
+ * Detects a CPU quota, by waits whose ends are whole periods apart. Returns the share of each
+ * period that the busy server waits; 0 without a quota.
  */
 export function detectQuotaWait(loops: readonly LoadRun[]): number {
   const waits = loops
@@ -52,8 +52,8 @@ export function detectQuotaWait(loops: readonly LoadRun[]): number {
       of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
     ),
   )
-  // All pairs are compared, as durations close to the period fall out of phase. Only as many of
-  // them are independent as waits follow another.
+  // All pairs of waits are compared, because a duration close to the period only falls out of phase
+  // over many of them. But no more pairs are independent than there are consecutive ones.
   const independent = sum(waits.map((of) => Math.max(0, of.length - 1)))
   if (independent < 2) return 0
   const [cosine, sines] = [mean(angles.map(Math.cos)), angles.map(Math.sin)]
@@ -66,7 +66,7 @@ export function detectQuotaWait(loops: readonly LoadRun[]): number {
     : median(waits.flat().map(({ tookMs }) => tookMs)) / periodMs
 }
 
-/** Answer times, ascending. */
+/** Collects the times of answers, ms from the start of the run, ascending. */
 export function collectAnswerTimes({ sentMs, latencyMs }: LoadRun): Float64Array {
   return sentMs
     .map((ms, i) => ms + latencyMs[i]!)
@@ -74,7 +74,7 @@ export function collectAnswerTimes({ sentMs, latencyMs }: LoadRun): Float64Array
     .sort()
 }
 
-/** Finds the longest spans without an answer, one for each whole period, in time order. */
+/** Finds the longest spans without an answer, at most one for each whole period, in time order. */
 export function findLongestSilences(loop: LoadRun) {
   const answeredMs = collectAnswerTimes(loop)
   const silences = [...answeredMs.subarray(1)]

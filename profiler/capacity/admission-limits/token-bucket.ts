@@ -1,10 +1,10 @@
 /**
- * Rate limits by token bucket (Turner 1986): a number of requests per second, and a burst after a
- * rest.
+ * Rate limits by token bucket (Turner 1986): a sustained number of requests per second, and a burst
+ * after a time without load.
  *
  * A short window begins with a full bucket, and so meets the SLO far above the sustained limit.
- * Where refusals show a limit, the capacity is that of the bucket under random arrivals: the rate
- * at which it refuses the tolerated share.
+ * Where refusals reveal a bucket, the capacity is the rate of Poisson arrivals at which it refuses
+ * the tolerated share.
  */
 
 import type { LoadRun } from '../../model/load-run.ts'
@@ -12,22 +12,26 @@ import { seeded } from '../../seeded-random.ts'
 import { boundSystemCapacity } from '../service-log/service-log.ts'
 
 interface TokenBucket {
+  /** Refill rate: requests admitted per second in the long run. */
   readonly perSecond: number
-  /** Requests admitted at once after a rest. */
+  /** Size of the bucket: requests admitted at once when it is full. */
   readonly burst: number
-  /** Requests admitted while the bucket was empty, on which `perSecond` rests. */
+  /** Requests admitted while the bucket was empty, from which `perSecond` was estimated. */
   readonly admitted: number
 }
 
+/** Refusals of a run, and admitted requests in total, that a fit needs. */
 const minRefusals = 5
 const minAdmitted = 8
-/** A smaller burst admits nothing that arrives at random, so the refusals have another cause. */
+/**
+ * With a smaller burst, refusals do not look like those of a bucket, so they have another cause.
+ */
 const minBurst = 2
 
 /**
- * Fits a token bucket to refusals: while some requests are refused the bucket is empty, and the
- * admitted rate is its refill rate. Undefined with few refusals, or where a run was refused less
- * than the bucket would.
+ * Fits a token bucket to refusals. Between the first and the last refusal of a run the bucket is
+ * empty, so the admitted rate is its refill rate. Undefined with few refusals, or where a run had
+ * significantly fewer refusals than the bucket implies.
  * @param runs open and closed loads in time order
  */
 export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefined {
@@ -62,7 +66,7 @@ export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefine
   return burst >= minBurst && !runs.some((run) => refusesLess(run, limit)) ? limit : undefined
 }
 
-/** Whether a run was refused significantly less than by a bucket that was full at its start. */
+/** Whether a run had significantly fewer refusals than by a bucket that was full at its start. */
 function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: TokenBucket): boolean {
   let [tokens, lastMs, expected, observed] = [burst, 0, 0, 0]
   for (const [i, atMs] of sentMs.entries()) {
@@ -74,11 +78,12 @@ function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: Token
   }
   return expected - observed > maxMissingDeviations * (1 + Math.sqrt(expected))
 }
+/** Poisson standard deviations by which refusals may fall short of the expected number. */
 const maxMissingDeviations = 3
 
 const simulatedRequests = 50_000
 
-/** Highest rate of Poisson arrivals at which the bucket refuses at most this share. */
+/** Finds the highest rate of Poisson arrivals at which the bucket refuses at most this share. */
 export function findBucketRate(
   { perSecond, burst }: Pick<TokenBucket, 'perSecond' | 'burst'>,
   share: number,
@@ -103,12 +108,12 @@ export function findBucketRate(
 }
 
 /**
- * Factor for a 90 % interval: 1.645 for Poisson admissions, half of that as they are mostly
- * regular.
+ * Half width of the 90 % interval, in units of 1 / √admitted. It would be 1.645 for Poisson
+ * admissions; half of that, as the refill makes admissions more regular.
  */
 const intervalFactor = 0.8
 
-/** That rate, with its 90 % interval. */
+/** Estimates that rate with its 90 % interval. */
 export function estimateBucketCapacity(
   limit: TokenBucket,
   share: number,

@@ -10,15 +10,15 @@ import { joinServiceLogs, type ServiceLog, sliceServiceLog } from '../service-lo
 const minSteps = 12
 const minStandardErrors = 4
 /**
- * Smaller slowdowns are left to the weights of the windows: rates differ, and step durations depend
- * slightly on them.
+ * Smaller slowdowns are ignored: windows have different rates, and step durations depend slightly
+ * on the rate.
  */
-const minSlowdown = 0.1
+const minSlowdownShare = 0.1
 /**
- * Each earlier segment must be faster by this part of the slowdown. Else the server is slow now and
- * then, which is its normal behaviour.
+ * Each segment before the change must be faster by this part of the slowdown. Otherwise the server
+ * is slow now and then, which is its normal behaviour.
  */
-const minPartSlowdown = 1 / 3
+const minSegmentPart = 1 / 3
 /** Segments per window, each of at least `minSteps` steps. */
 const maxSegments = 8
 /** Steps that enter the pairwise Theil-Sen fit. */
@@ -50,26 +50,30 @@ export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefine
   const joinSegments = (from: number, to?: number) =>
     joinServiceLogs(segments.slice(from, to).map(({ log }) => log))
   let best:
-    | { readonly at: number; readonly slower: number; readonly standardErrors: number }
+    | { readonly at: number; readonly slowdownShare: number; readonly standardErrors: number }
     | undefined
   for (let at = 1; at < segments.length; at++) {
-    const { slower, error } = compareDurations(joinSegments(0, at), joinSegments(at))
-    const standardErrors = slower / Math.max(error, 1e-3)
-    if (slower > minSlowdown && standardErrors > (best?.standardErrors ?? minStandardErrors))
-      best = { at, slower, standardErrors }
+    const { slowdownShare, error } = compareDurations(joinSegments(0, at), joinSegments(at))
+    const standardErrors = slowdownShare / Math.max(error, 1e-3)
+    if (
+      slowdownShare > minSlowdownShare &&
+      standardErrors > (best?.standardErrors ?? minStandardErrors)
+    )
+      best = { at, slowdownShare, standardErrors }
   }
   if (best === undefined) return undefined
   const since = joinSegments(best.at)
   const compareSegment = (segment: number) => compareDurations(segments[segment]!.log, since)
-  const minSegmentSlower = minPartSlowdown * best.slower
-  // The best split may lie a little after the change, and the change within a segment.
+  const minSegmentShare = minSegmentPart * best.slowdownShare
+  // The best split may lie a little after the change. The change may lie within a segment, so the
+  // segment just before it is not checked.
   let at = best.at
-  while (at > 1 && compareSegment(at - 1).slower < minSegmentSlower) at--
+  while (at > 1 && compareSegment(at - 1).slowdownShare < minSegmentShare) at--
   for (let segment = 0; segment < at - 1; segment++) {
-    const { slower, error } = compareSegment(segment)
-    if (slower + error < minSegmentSlower) return undefined
+    const { slowdownShare, error } = compareSegment(segment)
+    if (slowdownShare + error < minSegmentShare) return undefined
   }
-  return { speed: Math.exp(-best.slower), from: segments[at]!.first }
+  return { speed: Math.exp(-best.slowdownShare), from: segments[at]!.first }
 }
 
 /**
@@ -83,13 +87,15 @@ export function describeSlowdown(speed: number, isOngoing: boolean): string {
 }
 
 /**
- * Log ratio of later to earlier step durations, like with like, and its standard error. The error
- * is infinite where too few steps are comparable.
+ * Compares later with earlier step durations at the same queue length or batch size.
+ * `slowdownShare` is the log ratio of later to earlier durations, about the share by which they
+ * grew; negative for a server that got faster. `error` is its standard error, Infinity where too
+ * few steps are comparable.
  */
 export function compareDurations(
   before: ServiceLog,
   after: ServiceLog,
-): { readonly slower: number; readonly error: number } {
+): { readonly slowdownShare: number; readonly error: number } {
   const expected = predictDurations(before)
   const logs = (log: ServiceLog) =>
     Float64Array.from(
@@ -100,16 +106,19 @@ export function compareDurations(
     ).sort()
   const [a, b] = [logs(before), logs(after)]
   if (a.length < minSteps || b.length < minSteps)
-    return { slower: 0, error: Number.POSITIVE_INFINITY }
-  const [was, is] = [medianWithError(a), medianWithError(b)]
-  return { slower: is.middle - was.middle, error: Math.hypot(was.error, is.error) }
+    return { slowdownShare: 0, error: Number.POSITIVE_INFINITY }
+  const [earlier, later] = [medianWithError(a), medianWithError(b)]
+  return {
+    slowdownShare: later.median - earlier.median,
+    error: Math.hypot(earlier.error, later.error),
+  }
 }
 
 /**
- * Predicts step durations, ms, from a log. A single request takes the median of steps with as many
- * present; longer queues take that of the longest. A batch follows a Theil-Sen line over its size.
- * NaN for batches larger than any observed, and for shorter queues than usual: with free workers,
- * steps between departures take longer.
+ * Predicts step durations, ms, from a log. For a single departure it is the median of steps at the
+ * same queue length; queues longer than any observed use the longest. For a batch it follows a
+ * Theil-Sen line over the batch size. NaN for batches larger than any observed. NaN also for queues
+ * shorter than those of the reference: with idle workers, departures are further apart.
  */
 function predictDurations(reference: ServiceLog): (present: number, departed: number) => number {
   const singles: { present: number; ms: number }[] = []
@@ -133,7 +142,7 @@ function predictDurations(reference: ServiceLog): (present: number, departed: nu
     })
     from = to
   }
-  const largest = batches.reduce((most, { size }) => Math.max(most, size), 0)
+  const largest = batches.reduce((highest, { size }) => Math.max(highest, size), 0)
   const line = fitBatchLine(batches)
   return (present, departed) => {
     if (departed > 1)
@@ -146,8 +155,8 @@ function predictDurations(reference: ServiceLog): (present: number, departed: nu
 }
 
 function fitBatchLine(all: readonly { size: number; ms: number }[]): (size: number) => number {
-  const some = all.filter((_, i) => i % Math.ceil(all.length / maxPairedSteps) === 0)
-  const msEach = Math.max(0, theilSenSlope(some.map(({ size, ms }) => ({ x: size, y: ms }))))
+  const sampled = all.filter((_, i) => i % Math.ceil(all.length / maxPairedSteps) === 0)
+  const msEach = Math.max(0, theilSenSlope(sampled.map(({ size, ms }) => ({ x: size, y: ms }))))
   const baseMs = all.length > 0 ? median(all.map(({ size, ms }) => ms - msEach * size)) : 0
   return (size) => baseMs + msEach * size
 }
@@ -157,12 +166,12 @@ function fitBatchLine(all: readonly { size: number; ms: number }[]): (size: numb
  * mixture of two speeds has a large deviation even where most values agree.
  */
 function medianWithError(ascending: Float64Array): {
-  readonly middle: number
+  readonly median: number
   readonly error: number
 } {
-  const middle = quantileOfSorted(ascending, 0.5)
-  const deviation = ascending.reduce((sum, x) => sum + Math.abs(x - middle), 0) / ascending.length
-  return { middle, error: (1.2533 ** 2 * deviation) / Math.sqrt(ascending.length) }
+  const median = quantileOfSorted(ascending, 0.5)
+  const deviation = ascending.reduce((sum, x) => sum + Math.abs(x - median), 0) / ascending.length
+  return { median, error: (1.2533 ** 2 * deviation) / Math.sqrt(ascending.length) }
 }
 
 const median = (values: readonly number[]): number =>

@@ -11,8 +11,9 @@ const minStandardErrors = 4
 const minChange = 0.05
 
 /**
- * Speed of the later steps over that of the earlier ones, by median durations for the same number
- * served: 1.12 is 12 % faster. 1 unless the difference exceeds 5 % and four standard errors.
+ * Computes the speed of the later steps over that of the earlier ones: 1.12 is 12 % faster.
+ * Durations are compared for the same number of requests served. 1 unless the difference exceeds 5
+ * % and four standard errors.
  */
 export function compareSpeeds(before: ServiceLog, after: ServiceLog): number {
   if (before.tookMs.length < minSteps || after.tookMs.length < minSteps) return 1
@@ -21,10 +22,11 @@ export function compareSpeeds(before: ServiceLog, after: ServiceLog): number {
     Float64Array.from(log.tookMs, (ms, i) =>
       Math.log(Math.max(1e-6, ms) / Math.max(1e-6, typicalMs[countServed(log, i)]!)),
     ).sort()
-  const [a, b] = [medianWithError(logs(before)), medianWithError(logs(after))]
-  const faster = a.median - b.median
-  return Math.abs(faster) > Math.max(minChange, minStandardErrors * Math.hypot(a.error, b.error))
-    ? Math.exp(faster)
+  const [earlier, later] = [medianWithError(logs(before)), medianWithError(logs(after))]
+  const logSpeed = earlier.median - later.median
+  return Math.abs(logSpeed) >
+    Math.max(minChange, minStandardErrors * Math.hypot(earlier.error, later.error))
+    ? Math.exp(logSpeed)
     : 1
 }
 

@@ -1,26 +1,21 @@
 /**
  * Detects a server that still speeds up while it is measured: compiling, filling caches, raising
- * its clock. The change from one window to the next may be too small to detect, the change from the
- * first to the last is not. No measurement can know the final speed.
+ * its clock. The change from one window to the next may be too small to detect, so the first third
+ * of all steps is compared with the last third. The final speed remains unknown.
  */
 
 import { joinServiceLogs, type ServiceLog, sliceServiceLog } from '../service-log/service-log.ts'
 import { compareDurations } from './slowdown.ts'
 
 const minSteps = 36
-/**
- * Standard errors that make a difference significant, and the smallest standard error that clocks
- * allow.
- */
+/** Standard errors that make a difference significant. */
 const minStandardErrors = 4
+/** Smallest credible standard error, given the resolution and drift of clocks. */
 const minError = 1e-3
-/**
- * A larger gain means that a window differs from the one before, as windows with other types of
- * requests do.
- */
+/** A larger gain has another cause: some windows hold other types of requests than others. */
 const maxGain = 0.4
-/** Share of the gain that each half of the time must show. */
-const minPart = 0.2
+/** Share of the gain that must appear in each half of the time. */
+const minHalfGainShare = 0.2
 
 /**
  * Speed gained per second, as a share, from the first to the last third of the steps. 0 where the
@@ -44,12 +39,12 @@ export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
     sliceServiceLog(all, third, 2 * third),
     sliceServiceLog(all, -third),
   ]
-  const { slower, error } = compareDurations(first, last)
-  const gained = -slower
+  const { slowdownShare, error } = compareDurations(first, last)
+  const gained = -slowdownShare
   if (!(gained > minStandardErrors * Math.max(error, minError)) || gained > maxGain) return 0
   // A gradual speed-up shows in both halves; one group of different steps does not.
-  const parts = [compareDurations(first, second), compareDurations(second, last)]
-  if (parts.some((part) => -part.slower < minPart * gained)) return 0
+  const halves = [compareDurations(first, second), compareDurations(second, last)]
+  if (halves.some((half) => -half.slowdownShare < minHalfGainShare * gained)) return 0
   return (1000 * gained) / (middle(last.endedMs) - middle(first.endedMs))
 }
 

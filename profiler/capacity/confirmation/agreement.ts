@@ -1,7 +1,7 @@
 /**
- * Whether the measurements of one configuration agree: the windows of a confirmation with each
- * other and with those of earlier trials. Where they disagree, a few seconds prove nothing about
- * the next minute.
+ * Decides whether the measurements of one configuration agree: the windows of a confirmation with
+ * each other and with those of earlier trials. Where they disagree, the server varies over minutes,
+ * and a few seconds of load prove little.
  */
 
 import type { Load } from '../../model/load.ts'
@@ -41,23 +41,23 @@ export interface EarlierMeasurement {
   readonly unloaded: Unloaded
 }
 
-/** Speeds within this share count as equal: half the margin of a confirmed rate. */
+/** Speeds within this share count as equal: half the safety margin of a confirmed rate. */
 const speedTolerance = 0.1
-/** Smallest change of the median unloaded latency, ms; less is jitter of clocks and schedulers. */
+/** Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less. */
 const minUnloadedChangeMs = 0.5
-/** Standard errors from which medians differ. */
+/** Standard errors that make a difference of medians significant. */
 const minStandardErrors = 4
 /**
- * Factor from the distance of the 90th percentile to the standard error of a normal sample's
- * median.
+ * Standard error of the median, times √n, over the distance from the median to the 90th percentile;
+ * for a normal distribution.
  */
 const errorByP90 = 1.2533 / 1.2816
 /**
- * A violation counts up to this factor on the confirmed rate, which is 0.9 of the estimated
- * capacity.
+ * Violations at rates up to this factor on the confirmed rate count as disagreement. The confirmed
+ * rate is 0.9 of the estimated capacity, so higher ones are expected to violate the SLO.
  */
 const maxViolatedShare = 1.1
-/** Shortest window, relative to the violated one, that is compared with it. */
+/** Shortest window that is compared with a violated one, as a share of its length. */
 const minComparedShare = 0.5
 /** Tolerance for the rounding of planned rates. */
 const rateRounding = 0.001
@@ -68,14 +68,15 @@ export function extractEarlierMeasurement({ points, idle, slo }: Measurement): E
   const windows = points.flatMap((point): WindowShare[] => {
     const { load, latencies } = point
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []
-    // The goodput gives back the number of answers within the limit.
+    // Points store no count of violations; the goodput times the length is the number within the
+    // limit.
     const over = point.requests - Math.round(point.goodputRps * point.seconds)
     return makeWindowShare(point, slo, { load, over, nEff: point.requests / latencies.dispersion })
   })
   return { windows, unloaded: { requests, p50Ms, p90Ms } }
 }
 
-/** Empty for an invalid window. */
+/** Counts the violations of a window; empty for an invalid one. */
 function makeWindowShare(
   point: LoadPoint,
   slo: Slo,
@@ -94,12 +95,14 @@ interface AgreementOptions {
   /** Rate to be confirmed. */
   readonly rateRps: number
   /**
-   * Unloaded latency before the windows; measured again, warm, where it differed from earlier ones.
+   * Unloaded latency before the windows. Where it differed from earlier ones, it was measured again
+   * on the warm server.
    */
   readonly unloaded: Unloaded
   readonly earlier: readonly EarlierMeasurement[]
 }
 
+/** Collects the measurements of a configuration, and lists their disagreements. */
 export class Agreement {
   private readonly windows: WindowShare[]
   /** Windows of this confirmation, in time order. */
@@ -158,12 +161,12 @@ export class Agreement {
   private get found(): string[] {
     const found: string[] = []
     if (this.disagreement !== undefined) found.push(this.disagreement)
-    const movedRange = [...this.firstLogs.keys()]
+    const variedSpeeds = [...this.firstLogs.keys()]
       .map((rate) => computeRange(this.own.filter((w) => w.rateRps === rate).map((w) => w.speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
-    if (movedRange !== undefined)
+    if (variedSpeeds !== undefined)
       found.push(
-        `the server ran at ${movedRange[0].toFixed(2)} to ${movedRange[1].toFixed(2)} times the speed of its first window`,
+        `the server ran at ${variedSpeeds[0].toFixed(2)} to ${variedSpeeds[1].toFixed(2)} times the speed of its first window`,
       )
     if (this.unloadedBefore !== undefined) {
       const [before, now] = [this.unloadedBefore, this.options.unloaded]
@@ -179,8 +182,8 @@ export class Agreement {
   }
 
   /**
-   * Speed of a window relative to the first one at its rate; 1 for streams, which serve many
-   * requests at once.
+   * Speed of a window relative to the first one at its rate. 1 for streams: their many concurrent
+   * requests have no comparable steps.
    */
   private measureSpeed(run: LoadRun, rateRps: number): number {
     if (run.stream !== undefined) return 1
@@ -191,8 +194,9 @@ export class Agreement {
   }
 
   /**
-   * Finds a window that violated the SLO where others met it at the same or a higher rate. A much
-   * shorter window that met it contradicts nothing, as each window begins with an empty server.
+   * Finds a window that violated the SLO where others met it at the same or a higher rate. Much
+   * shorter windows that met it are ignored: each begins with an empty server, whose queue grows
+   * slowly.
    */
   private compare(): void {
     if (this.disagreement !== undefined) return

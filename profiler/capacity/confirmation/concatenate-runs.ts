@@ -1,7 +1,18 @@
 import { byMetric } from '../../model/latency-metrics.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 
-/** Concatenates two runs of the same load. */
+/**
+ * Concatenates two runs of the same load into one. The evidence at a rate is all its windows
+ * together: their percentiles, their dispersion, and one load point.
+ *
+ * - Send times of `b` are shifted by the length of `a`; counts and durations are added.
+ * - `latenessP99Ms` is the larger of the two, an upper bound of the joint percentile;
+ *   `generatorCores` is the larger one too.
+ * - Dropped, as they are evaluated for each window on its own: `lateMs`, `stallsMs`, `machineWait`,
+ *   `connections` and `sampled`.
+ * - `a.cutMs` is dropped: it would mark all requests of `b` as cut off.
+ * - A stream, its input tokens and its classes remain only where both runs have them.
+ */
 export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
   const joined = (x: Float64Array, y: Float64Array, shiftMs = 0) =>
     Float64Array.from([...x, ...y.map((value) => value + shiftMs)])

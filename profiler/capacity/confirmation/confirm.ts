@@ -20,7 +20,7 @@ export interface ConfirmOptions {
   readonly slo: Slo
   /** Rate at which the SLO is to be confirmed. */
   readonly rateRps: number
-  /** Lowest useful rate, below which the caller has another configuration to try. Absent: any. */
+  /** Lowest rate of use to the caller; below it another configuration is better. Absent: any. */
   readonly minRps?: number
   /** Lowest rate that is worth more, once proven, than `rateRps` without proof. Absent: none. */
   readonly minProvenRps?: number
@@ -36,8 +36,8 @@ export interface ConfirmOptions {
   readonly earlier?: readonly EarlierMeasurement[]
   /**
    * Time at one rate after which the evidence decides, default 30. A clear case takes a third of
-   * it, one that may still be proven up to twice. Where measurements disagree, all of it is used,
-   * spread over twice the time.
+   * it; a case that may still be proven takes up to twice of it. Where measurements disagree, the
+   * windows take all of it, spread over twice the time.
    */
   readonly seconds?: number
   /** Default Poisson. */
@@ -78,7 +78,7 @@ export interface Confirmation extends Measurement {
   readonly proven: boolean
 }
 
-/** Requests of the unloaded latency, where a second is enough for them. */
+/** Requests that measure the unloaded latency, if they take a second at most. */
 const unloadedRequests = 100
 /**
  * Length of a warm-up window at the rate, as a share of its time: a server under its first load
@@ -87,52 +87,56 @@ const unloadedRequests = 100
 const warmUpShare = 1 / 30
 const maxWarmUps = 5
 /**
- * A warm-up window ends earlier, down to a third, with this many requests: servers warm by their
- * number.
+ * A warm-up window with this many requests is shorter, down to a third: the number of requests
+ * warms a server, not the time.
  */
 const warmUpRequestTarget = 2000
 const minWarmUpShare = 1 / 3
 /** Shares of the rate that warm a server before the full rate. */
 const rampShares = [0.25, 0.5, 0.75]
+/** Offset of the seeds of warm-up windows, apart from those of the confirmation. */
 const warmUpSeeds = 9000
 /**
- * Windows into which the time at a rate is split, twice as many once a window may end it; and the
- * minimum number of requests of each.
+ * Windows into which the time at a rate is split, and the minimum number of requests of each. After
+ * the minimum time of a decision, windows are half as long.
  */
-const looksPerRate = 6
-const minRequestsPerLook = 250
+const windowsPerRate = 6
+const minRequestsPerWindow = 250
 /** Share of its time that a confirmation typically takes. */
 const typicalTimeShare = 0.5
 /**
- * Rates tried in turn, as shares of the first, until one meets the SLO. A window that violates the
- * SLO is cut as soon as that is certain.
+ * Rates to try in this order, as shares of the first, until one meets the SLO. A window that
+ * violates the SLO is cut as soon as that is certain.
  */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
-/** A rate that violated the SLO decides for rates this close below it. */
+/**
+ * The next rate is at most this factor on a violated one: closer ones would violate the SLO too.
+ */
 const nextLowerFactor = 0.97
 /**
- * Factor to the next rate after an invalid one: a host too busy for one rate is too busy for one
- * just below.
+ * Factor to the next rate after a rate without valid windows: a host too busy for one rate is too
+ * busy for a slightly lower one.
  */
 const disturbedRetryFactor = 0.85
 /**
- * Consecutive rates without a valid window that end the confirmation: lower ones take ever longer
- * and show no more.
+ * Consecutive rates without a valid window that end the confirmation: lower rates take longer and
+ * are disturbed as well.
  */
 const maxInvalidRates = 3
-/** Factor on the throughput of a server that fell behind; higher rates are skipped. */
+/** Rates above this factor on the throughput of the overloaded server are skipped. */
 const servedMargin = 1.1
 /**
- * After the first violation, rates are not lowered below this share: a server and a generator on
- * one host serve far less while they fall behind than just before.
+ * After the first violation, that throughput does not lower the rate below this share: where server
+ * and generator share a host, an overloaded server answers far less than one just below overload.
  */
 const minFirstRetryShare = 0.9
-/** Answers that a throughput needs. */
+/** Minimum number of answers to estimate a throughput. */
 const minServedAnswers = 20
 /** Factor from a rate that met the SLO without proof to the next one that may be proven. */
 const proofStepFactor = 0.93
 /**
- * A wider gap between the met and the violated rate is refined, by up to `maxRefinements` rates.
+ * Where the violated rate exceeds the met one by more than this factor, up to `maxRefinements`
+ * rates between them are tried.
  */
 const minGapToRefine = 1.15
 const maxRefinements = 2
@@ -185,15 +189,15 @@ class ConfirmationRun {
   private unproven: TriedRate | undefined
   /** Last rate whose proof was given up. */
   private givenUpRps = Number.POSITIVE_INFINITY
-  /** Evidence at that rate, where it met the SLO and no window is set aside. */
+  /** Evidence at that rate, if it met the SLO and no window is set aside for an outage. */
   private metHigher: RateEvidence | undefined
   /** Lowest rate that violated the SLO. */
   private violatedRps = Number.POSITIVE_INFINITY
-  /** Lowest rate that was tried and not met, for whatever reason. */
+  /** Lowest rate that violated the SLO or had no valid window. */
   private lowestRps = Number.POSITIVE_INFINITY
-  /** Rate that should be provable, given how far the last tried rate was over the limit. */
+  /** Rate that should be provable, extrapolated from the percentile at the last tried rate. */
   private provableRps = Number.POSITIVE_INFINITY
-  /** Throughput in the last window that violated the SLO; far higher rates cannot be met. */
+  /** Throughput at the last violated rate, which bounds the next rates. */
   private servedRps = Number.POSITIVE_INFINITY
   private violations = 0
   /** Consecutive rates without a valid window. */
@@ -203,7 +207,7 @@ class ConfirmationRun {
   private agreement: Agreement | undefined
   private lastTried: TriedRate | undefined
   private readonly outageCaveats: string[] = []
-  /** Windows of the interrupted confirmation that have not counted yet, with their rates. */
+  /** Windows of the interrupted confirmation that have not been evaluated yet, with their rates. */
   private readonly stored: { readonly rps: number; readonly run: LoadRun }[]
 
   constructor(
@@ -238,7 +242,8 @@ class ConfirmationRun {
     this.agreement = new Agreement({ slo, rateRps, unloaded: idle.point, earlier })
     let last: Played = idle
     for (let next = this.nextRate(); next !== undefined; next = this.nextRate()) {
-      // A repeated unloaded latency would move the next rate off that of the stored windows.
+      // The next rate depends on the unloaded latency, which was measured anew. Stored windows keep
+      // the rate at which they were played.
       const rate = this.stored[0]?.rps ?? next
       const triedRate = await this.tryRate(rate, idle.point)
       while (this.stored[0]?.rps === rate) this.stored.shift()
@@ -384,7 +389,7 @@ class ConfirmationRun {
   private async tryRate(rps: number, unloaded: LoadPoint): Promise<TriedRate> {
     const { session, options, arrivals, seconds } = this
     const { slo } = options
-    // Traces and on-off bursts are only complete in a single window.
+    // A trace or an on-off burst must not be split over several windows.
     const canSplit = arrivals.kind !== 'trace' && arrivals.kind !== 'on-off'
     const fillsS = canSplit ? computeFillS(slo, seconds) : 0
     const minProvenRps = this.scaleMinProvenRps(this.unproven?.rps ?? rps)
@@ -393,11 +398,11 @@ class ConfirmationRun {
       minProvenRps: minProvenRps <= proofStepFactor * rps ? minProvenRps : undefined,
     })
     for (;;) {
-      const lookS =
+      const usualWindowS =
         seconds /
-        (evidence.canEnd && evidence.played !== undefined ? 2 * looksPerRate : looksPerRate)
-      const usualS = Math.min(seconds, Math.max(lookS, minRequestsPerLook / rps))
-      const durationS = canSplit ? Math.max(usualS, evidence.needsFilling ? fillsS : 0) : seconds
+        (evidence.canEnd && evidence.played !== undefined ? 2 * windowsPerRate : windowsPerRate)
+      const windowS = Math.min(seconds, Math.max(usualWindowS, minRequestsPerWindow / rps))
+      const durationS = canSplit ? Math.max(windowS, evidence.needsFilling ? fillsS : 0) : seconds
       const cut = planEarlyCut(slo, evidence.overForViolation)
       const restS = evidence.restS(durationS)
       const firstSeed = this.seed + seedsPerWindow * this.windows++
@@ -412,7 +417,7 @@ class ConfirmationRun {
     }
   }
 
-  /** Takes the next stored window, if it is at this rate. */
+  /** Takes the next stored window, if it was played at this rate. */
   private takeStored(rps: number): Played | undefined {
     const [next] = this.stored
     if (next?.rps !== rps) return undefined

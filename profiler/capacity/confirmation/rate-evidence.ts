@@ -20,22 +20,22 @@ import type { Played } from '../session.ts'
 import type { Agreement } from './agreement.ts'
 import { concatenateRuns } from './concatenate-runs.ts'
 
-/** E-value that decides for a violation at once: 99 %. */
+/** E-value from which the SLO counts as violated at once: 99 % confidence. */
 const minEToReject = 100
 /**
- * E-value that makes a violation likely. Where a lower rate may be proven, this one is then given
- * up before the time to observe outages is over.
+ * E-value from which a violation is likely. Where a lower rate may still be proven, this one is
+ * then given up early, before outages could have been observed.
  */
 const minELikelyViolated = 2
 /**
- * E-value of a proof, at any window: 95 %. By Ville's inequality an e-process ever exceeds 20 with
- * at most that probability of error. `chooseTypicalArrivals` selects schedules, so the bound is
- * approximate: 6 % were measured for this 5 % rule.
+ * E-value from which the SLO is proven, after any window: 95 % confidence. By Ville's inequality an
+ * e-process ever exceeds 20 with at most that probability of error. `chooseTypicalArrivals` selects
+ * schedules, so the bound is approximate: 6 % were measured for this 5 % rule.
  */
 const minEToProve = 20
-/** Shortest proof, as a share of the time: rarer outages would not have been observed. */
+/** Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages. */
 const minTimeShare = 1 / 3
-/** Extension of the time where that may bring a proof. */
+/** Factor on `seconds` up to which the time is extended where that may bring a proof. */
 const maxTimeFactor = 2
 /**
  * Factor on the time over which windows are spread where measurements disagree: a minute for 30 s.
@@ -44,35 +44,36 @@ const spreadFactor = 2
 /** Minimum wall-clock time of the windows at one rate where measurements disagree, seconds. */
 export const spreadConfirmationS = (seconds: number): number => spreadFactor * seconds
 /**
- * Assumed utilization at a rate to be confirmed. Requests are correlated over about 1 / (1 -
- * utilization)², which is less at lower rates.
+ * Assumed utilization at a rate to be confirmed. Latencies are correlated over about 1 / (1 -
+ * utilization)² services, which is fewer at lower rates.
  */
 const assumedUtilization = 0.85
 /**
- * Target for the percentile at a lower rate, as a share of the wait that the limit allows: a
- * percentile just below the limit is seldom proven.
+ * Target for the waiting time at the percentile when a lower rate is chosen, as a share of the wait
+ * that the limit allows. A percentile just below the limit is seldom proven.
  */
 const aimedWaitShare = 0.8
 /**
- * Lowest target rate, as a factor on the rate that was too high: the queue of a server that falls
- * behind says little about one that keeps up.
+ * Lowest target rate, as a factor on the rate that was too high. The queue of an overloaded server
+ * is no basis for extrapolating further down.
  */
 const minRateFactor = 0.85
 /** Assumed dispersion: this many requests count as one independent request. */
 const assumedDispersion = 3
 /**
- * Length of a window without hope of a proof, in SLO limits: at a rate 5 % beyond its capacity, a
- * server takes twenty limits to exceed the limit.
+ * Length of a window at a rate that cannot be proven, in SLO limits: at 5 % beyond its capacity,
+ * the queue of a server takes twenty limits to reach the limit.
  */
 const limitsToFill = 20
 /**
- * Tail whose clustering gives the dispersion: twice the allowed share, at most `maxTailShare`, at
- * least `minTailRequests`.
+ * Slowest requests whose clustering gives the dispersion: twice the allowed share, but at most
+ * `maxTailShare` and at least `minTailRequests`.
  */
 const maxTailShare = 0.1
 const minTailRequests = 20
 /**
- * Invalid windows, in a row and in total, before the rate is given up; bursts of other work pass.
+ * Invalid windows, in a row and in total, after which the rate is given up. A few are tolerated, as
+ * bursts of other work pass.
  */
 const maxInvalidInARow = 2
 const maxInvalid = 5
@@ -83,13 +84,13 @@ interface RateQuestion {
   /** Time after which the evidence decides, proven or not. */
   readonly seconds: number
   /**
-   * Without a proof, the SLO is met only if a window of this length met it: each window begins with
-   * an empty server, whose queue takes time to grow. Default 0.
+   * Without a proof, the SLO counts as met only if a window of at least this length met it. Each
+   * window begins with an empty server, whose queue takes time to grow. Default 0.
    */
   readonly fillsS?: number
   /**
-   * Lowest rate that is worth more once proven. This rate is given up where the time would prove
-   * only that one. Absent: none.
+   * Lowest rate that is worth more, once proven, than this rate without proof. This rate is given
+   * up where the time suffices only to prove that lower one. Absent: none.
    */
   readonly minProvenRps?: number
   /**
@@ -104,7 +105,7 @@ interface RateQuestion {
   readonly agreement?: Agreement
 }
 
-/** Whether the rate has too few requests for a proof, even in all the time. */
+/** Whether the rate has too few requests for a proof, even in the extended time. */
 export const hasTooFewToProve = ({
   rateRps,
   seconds,
@@ -114,13 +115,15 @@ export const hasTooFewToProve = ({
     .met < minEToProve
 
 /**
- * Length of a window in which the queue of a slightly overloaded server exceeds the limit, in
- * seconds, as far as the time allows.
+ * Length of a window in which the queue of a slightly overloaded server exceeds the limit, seconds.
+ * It is at most the extended time.
  */
 export const computeFillS = (slo: Slo, seconds: number): number =>
   Math.min(maxTimeFactor * seconds, (limitsToFill * maxLimitMs(slo)) / 1000)
 
+/** Decides, window after window, whether one rate meets the SLO. */
 export class RateEvidence {
+  /** Total length of the windows that count, seconds. */
   private countedS = 0
   private invalid = 0
   private invalidInARow = 0
@@ -128,7 +131,7 @@ export class RateEvidence {
   /** A window with a single outage longer than the limit, set aside until a second one occurs. */
   private outageWindow: { readonly played: Played; readonly outage: OutageSpan } | undefined
   private hasOutageReturned = false
-  /** All windows that count, concatenated, and the violations of each class in them. */
+  /** All windows that count, concatenated, and the violations of each request class in them. */
   private state: { readonly played: Played; readonly shares: readonly OverShare[] } | undefined
   /** Length of the longest window that counts. */
   private longestS = 0
@@ -137,7 +140,7 @@ export class RateEvidence {
 
   constructor(private readonly question: RateQuestion) {}
 
-  /** Further requests over the limit that make a violation certain, whatever follows. */
+  /** Further requests over the limit that make a violation certain, so that a window may be cut. */
   get overForViolation(): number {
     const { state } = this
     const { slo, rateRps, seconds } = this.question
@@ -176,8 +179,8 @@ export class RateEvidence {
   }
 
   /**
-   * Undefined: another window is needed. 'invalid': too many windows were invalid. 'unproven': the
-   * time will not prove this rate.
+   * Undefined: another window is needed. 'invalid': too many windows were invalid. 'unproven': this
+   * rate may meet the SLO, but the time does not suffice to prove it.
    */
   get decision(): 'met' | 'violated' | 'invalid' | 'unproven' | undefined {
     const { state, countedS } = this
@@ -192,7 +195,7 @@ export class RateEvidence {
     const isTimeUp = countedS >= (1 - 1e-6) * seconds
     if (!isMet && !isTimeUp && violatedEValue >= minELikelyViolated && this.canProveLower)
       return 'unproven'
-    // An outage may return, so the evidence cannot end early.
+    // Too little time has passed to exclude outages.
     if (!this.canEnd) return undefined
     if (isMet && this.proven && !this.hasOutage) return 'met'
     if (isTimeUp && !isMet) return 'violated'
@@ -203,8 +206,8 @@ export class RateEvidence {
   }
 
   /**
-   * Whether the next window must be long enough for a growing queue: neither this rate nor a useful
-   * lower one will be proven.
+   * Whether the next window must be long enough for a queue to grow beyond the limit: neither this
+   * rate nor a useful lower one can be proven.
    */
   get needsFilling(): boolean {
     if (this.hasFilled) return false
@@ -213,39 +216,45 @@ export class RateEvidence {
       : this.canEnd && !this.canBeProven && !this.canProveLower
   }
 
+  /** Whether one of the windows was that long. */
   private get hasFilled(): boolean {
     return this.longestS >= (1 - 1e-6) * (this.question.fillsS ?? 0)
   }
 
-  /** Whether the remaining time will prove this rate, if it goes on as before. */
+  /** Whether the extended time will prove this rate, if violations stay as frequent as before. */
   private get canBeProven(): boolean {
-    const times = (maxTimeFactor * this.question.seconds) / this.countedS
+    const timeFactor = (maxTimeFactor * this.question.seconds) / this.countedS
     return (
-      times > 1 + 1e-6 && this.initialCapital * this.computeEvidence(times).metEValue >= minEToProve
+      timeFactor > 1 + 1e-6 &&
+      this.initialCapital * this.computeEvidence(timeFactor).metEValue >= minEToProve
     )
   }
 
   /**
-   * Whether all the time would prove the lowest useful rate, if nothing exceeded the limit there.
+   * Whether the extended time would prove `minProvenRps`, if no request exceeded the limit there.
    */
   private get canProveLower(): boolean {
     const { countedS } = this
     const { minProvenRps, rateRps, seconds, slo } = this.question
     if (minProvenRps === undefined) return false
-    const part = minProvenRps / rateRps
-    const relaxation = ((1 - assumedUtilization) / (1 - assumedUtilization * part)) ** 2
-    const times = (part * maxTimeFactor * seconds) / countedS
+    const rateShare = minProvenRps / rateRps
+    const relaxation = ((1 - assumedUtilization) / (1 - assumedUtilization * rateShare)) ** 2
+    const requestFactor = (rateShare * maxTimeFactor * seconds) / countedS
     const eValues = this.state!.shares.map(
       ({ n, dispersion }) =>
-        computeEValues((times * n) / (1 + (dispersion - 1) * relaxation), 0, 1 - slo.percentile)
-          .met,
+        computeEValues(
+          (requestFactor * n) / (1 + (dispersion - 1) * relaxation),
+          0,
+          1 - slo.percentile,
+        ).met,
     )
     return this.capitalForLower * Math.min(...eValues) >= minEToProve
   }
 
   /**
-   * Whether the windows were long enough to observe outages, without which nothing is proven. Where
-   * measurements disagree, all of the time, spread out.
+   * Whether the windows were long enough that outages would have been observed; without that,
+   * nothing is proven. Where measurements disagree, the full time is needed, spread over twice as
+   * long.
    */
   get canEnd(): boolean {
     const { seconds, agreement } = this.question
@@ -269,19 +278,21 @@ export class RateEvidence {
   }
 
   /**
-   * Rate at which the percentile would be well within the limit, at the assumed utilization. Waits
-   * grow with u / (1 - u) of the utilization u (Kingman, Mathematical Proceedings of the Cambridge
-   * Philosophical Society 57 (1961)). Infinity where this rate already is, and where errors decide,
-   * which say nothing about waits.
+   * Rate at which the percentile would be well within the limit, given the assumed utilization of
+   * this rate. Waits grow as u / (1 - u) with the utilization u (Kingman, Mathematical Proceedings
+   * of the Cambridge Philosophical Society 57 (1961)). Infinity where the percentile already is
+   * well within the limit, and where it is infinite because of errors.
    * @param unloadedMs latency without waiting
    */
   provableRps(unloadedMs: number): number {
     const { rateRps, slo } = this.question
     const waitMs = this.state === undefined ? 0 : this.state.played.point.sloMs - unloadedMs
-    const aimMs = aimedWaitShare * Math.max(0, slo.limitMs - unloadedMs)
-    if (waitMs <= aimMs || !Number.isFinite(waitMs)) return Number.POSITIVE_INFINITY
-    const busy = ((assumedUtilization / (1 - assumedUtilization)) * aimMs) / waitMs
-    return rateRps * Math.max(minRateFactor, busy / (1 + busy) / assumedUtilization)
+    const targetWaitMs = aimedWaitShare * Math.max(0, slo.limitMs - unloadedMs)
+    if (waitMs <= targetWaitMs || !Number.isFinite(waitMs)) return Number.POSITIVE_INFINITY
+    // u / (1 - u) at the target rate.
+    const targetOdds = ((assumedUtilization / (1 - assumedUtilization)) * targetWaitMs) / waitMs
+    const targetUtilization = targetOdds / (1 + targetOdds)
+    return rateRps * Math.max(minRateFactor, targetUtilization / assumedUtilization)
   }
 
   /** Whether the windows so far met the SLO, proven or not. */
@@ -326,14 +337,14 @@ export class RateEvidence {
    * E-values of all windows, extrapolated by a factor in time: the smallest of all classes for a
    * met SLO, the largest for a violated one.
    */
-  private computeEvidence(times = 1): {
+  private computeEvidence(timeFactor = 1): {
     readonly metEValue: number
     readonly violatedEValue: number
   } {
     const each = this.state!.shares.map(({ n, over, dispersion }) =>
       computeEValues(
-        (times * n) / dispersion,
-        (times * over) / dispersion,
+        (timeFactor * n) / dispersion,
+        (timeFactor * over) / dispersion,
         1 - this.question.slo.percentile,
       ),
     )
@@ -343,20 +354,21 @@ export class RateEvidence {
     }
   }
 
+  /** E-value with which this rate starts: 1, or the capital that a higher rate left. */
   private get initialCapital(): number {
     return this.question.higher?.capitalForLower ?? 1
   }
 
   /**
-   * Initial capital of a lower rate: half was bet on this one, half kept, which is an e-value
-   * again. E-values of successive windows are multiplied (Vovk and Wang, Annals of Statistics 49
-   * (2021), section 4).
+   * Initial capital of a lower rate: half of 1 was bet on this rate and half was not. The mean of
+   * both is an e-value again. E-values of successive windows are multiplied (Vovk and Wang, Annals
+   * of Statistics 49 (2021), section 4).
    */
   private get capitalForLower(): number {
     return (1 + this.metEValue) / 2
   }
 
-  /** Time in which outages would have been observed, at this rate and higher ones. */
+  /** Time under load in which an outage would have been observed: at this rate and higher ones. */
   private get observedS(): number {
     return this.countedS + (this.question.higher?.observedS ?? 0)
   }
@@ -378,6 +390,7 @@ export class RateEvidence {
     return run.cutMs === undefined && meetsSlo(point, this.question.slo) && !hasMissingSends(run)
   }
 
+  /** Adds a valid window to those that count. */
   private count(played: Played): void {
     const { run } = played
     const { slo } = this.question
@@ -387,12 +400,12 @@ export class RateEvidence {
     this.countedS += countedS
     this.longestS = Math.max(this.longestS, countedS)
     const joined = this.state === undefined ? run : concatenateRuns(this.state.played.run, run)
-    const slowest = (n: number) =>
+    const tailShare = (n: number) =>
       Math.min(maxTailShare, Math.max(2 * (1 - slo.percentile), minTailRequests / n))
     this.state = {
       played: { run: joined, point: summariseRun(joined, slo) },
       shares: splitByClass(joined, slo).map(({ latencyMs }) =>
-        overShare(latencyMs, slo.limitMs, slowest(latencyMs.length)),
+        overShare(latencyMs, slo.limitMs, tailShare(latencyMs.length)),
       ),
     }
   }

@@ -4,16 +4,16 @@
  * `batch_timeout_micros`).
  *
  * The time between departures of such a server depends on how long its oldest request has already
- * waited, which no service log shows. Given the number of workers, the batch size and the delay,
- * each batch start is known: once a worker is free, and the batch is full or its oldest request has
- * waited for the delay. The parameters are right where each batch then holds exactly the requests
- * that had arrived by its start. Batch membership does not depend on durations, so the delay
- * follows from the order of arrivals and departures alone.
+ * waited, which a service log does not record. Given the number of workers, the batch size and the
+ * delay, each batch start is known: a worker is free, and the batch is full or its oldest request
+ * has waited for the delay. The parameters are right where each batch then holds exactly the
+ * requests that had arrived by its start. This test does not use batch durations, so the delay
+ * follows from the times of arrivals and departures alone.
  */
 import { indexOfMin } from '../../statistics/index-of-min.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 
-/** Cores that work beside the batches (see two-stages.ts). */
+/** Cores that work in parallel with the batches (see two-stages.ts). */
 export interface TwoStageCores {
   readonly cores: number
   /** Core time before a request may join a batch, ms. */
@@ -42,7 +42,8 @@ export interface Batching {
 
 /**
  * Simulates the latencies of requests under given arrivals (ms, ascending) and writes them to
- * `latencyMs`. The batching delay takes `slowness` times as long; `servedMs` includes the slowness.
+ * `latencyMs`. The batching delay takes `slowness` times as long.
+ * @param servedMs duration of a batch by size and start, slowness included; called in time order
  */
 export function simulateBatches(
   batching: Batching,
@@ -51,7 +52,7 @@ export function simulateBatches(
   arrivalsMs: Float64Array,
   latencyMs: Float64Array,
 ): void {
-  // Arrivals are those at the workers.
+  // The simulated arrivals are those at the workers, after the overhead.
   const atWorkers = { ...batching, delayMs: slowness * batching.delayMs, overheadMs: 0 }
   const freeMs = new Float64Array(atWorkers.workers).fill(Number.NEGATIVE_INFINITY)
   for (let first = 0; first < arrivalsMs.length; ) {
@@ -71,7 +72,8 @@ export function simulateBatches(
 }
 
 /**
- * Start of the batch whose oldest request is `first`, given the time from which a worker is free.
+ * Computes the start of the batch whose oldest request is `first`, given the time from which a
+ * worker is free.
  */
 export function computeBatchStart(
   { maxBatch, delayMs, since, overheadMs }: Batching,

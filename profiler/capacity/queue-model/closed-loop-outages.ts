@@ -1,6 +1,6 @@
 /**
- * Outages in closed loops. They show how often a server has outages, whatever else they show of its
- * capacity.
+ * Outages in closed loops. Closed loops do not calibrate the queue model, but they too show how
+ * often the server has outages.
  */
 import { sum } from 'simple-statistics'
 import { binomialCdf, quantileOfSorted } from '../../statistics/percentile.ts'
@@ -9,7 +9,7 @@ import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
 import { countServed } from '../service-log/typical-durations.ts'
 import { type Outage, type SeparatedOutages, separateOutages } from './outages.ts'
 
-/** Two outage rates differ where counts so far apart have a smaller probability than this. */
+/** Two outage rates differ significantly where the p-value of their counts is below this. */
 const maxPValue = 0.01
 
 /** Outages of closed loops, with the probability that the observed outages belong to the server. */
@@ -18,11 +18,11 @@ interface ClosedLoopOutages extends SeparatedOutages {
 }
 
 /**
- * Finds the outages of closed loops since the last change of speed, with the log of the other
- * steps. Nothing where their outage rate differs significantly from that of the open windows. Where
- * no window had an outage, those of the loops may stem from a cold server or a busy generator: even
- * odds, weighed by the probability that all outages fell on loops by chance. The first loop is left
- * out, as it meets a cold server.
+ * Finds the outages of closed loops since the last change of speed, and their logs without them.
+ * Empty where their outage rate differs significantly from that of the open windows. Where no
+ * window had an outage, those of the loops may stem from a cold server or a busy generator.
+ * `probability` then starts from even odds, weighed by the p-value that all outages fell on loops
+ * by chance. The first loop is left out, as the server was cold.
  * @param loops in time order
  */
 export function findClosedLoopOutages(
@@ -56,24 +56,24 @@ export function probabilityOfOwnOutages(open: SeparatedOutages, loops: Separated
 }
 
 /**
- * A loop shows the present server where its median step takes at most this many times as long. A
- * step is long from `minLongFactor` times its typical duration.
+ * A server was warm from the first log whose median step takes at most this multiple of the typical
+ * duration.
  */
 const maxWarmFactor = 1.2
+/** A step is long from this multiple of its typical duration. */
 const minLongFactor = 1.5
 /**
- * Long steps fade where so few later ones have a smaller probability than `maxFadingPValue`, and
- * their frequency is at most this part of the earlier one. Cache misses of a filling cache fade so.
+ * Long steps fade where their later number is significantly small at this p-value, and their later
+ * frequency is at most `maxFadingRatio` of the earlier one. Misses of a filling cache fade so.
  */
 const maxFadingPValue = 0.05
 const maxFadingRatio = 1 / 3
 
 /**
- * Whether long steps become rarer as the server serves requests, as those of a filling cache do.
- * The later half is compared with the quarter before it, from the first log as fast as the present
- * server.
+ * Whether long steps become rarer as the server serves requests, as misses of a filling cache do.
+ * Among all steps since the server was warm, the second half is compared with the second quarter.
  * @param history all service logs, in time order
- * @param typicalMs present duration by number served
+ * @param typicalMs typical duration at present, by number of requests served, ms
  */
 export function areLongStepsFading(
   history: readonly ServiceLog[],
@@ -129,14 +129,15 @@ const countOutages = ({ outages }: SeparatedOutages): number =>
   sum(outages.map((each) => each.length))
 
 /**
- * Probability of outage counts at least so far apart if both had the same rate, by step or by time,
- * whichever explains the counts better.
+ * Two-sided p-value of the outage counts if both had the same outage rate: per step or per time,
+ * whichever gives the larger p-value.
  */
 function computePValue(a: SeparatedOutages, b: SeparatedOutages): number {
-  const log = ({ typical }: SeparatedOutages) => sum(typical.map(({ tookMs }) => tookMs.length))
-  const ms = ({ typical }: SeparatedOutages) => sum(typical.map(({ tookMs }) => sum(tookMs)))
+  const countSteps = ({ typical }: SeparatedOutages) =>
+    sum(typical.map(({ tookMs }) => tookMs.length))
+  const sumMs = ({ typical }: SeparatedOutages) => sum(typical.map(({ tookMs }) => sum(tookMs)))
   const all = countOutages(a) + countOutages(b)
-  const pValues = [log, ms].map((exposure) => {
+  const pValues = [countSteps, sumMs].map((exposure) => {
     const share = exposure(a) / Math.max(Number.MIN_VALUE, exposure(a) + exposure(b))
     return (
       2 *

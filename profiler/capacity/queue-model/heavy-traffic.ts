@@ -1,8 +1,8 @@
 /**
  * Capacity by heavy-traffic theory, for an SLO limit that is long compared with the service times.
- * There the capacity is close to the saturation, and a queue so busy takes longer to reach its
- * steady state than any simulation lasts. Waits are exponential with mean variance / (2 (1 -
- * utilization)) (Kingman 1961; Köllerström 1974 for several workers).
+ * The capacity is then close to the saturation, where a queue takes too long to become stationary
+ * for a simulation. Waits are exponential with mean variance / (2 (1 - utilization)) (Kingman 1961;
+ * Köllerström 1974 for several workers).
  */
 import {
   collectFullDurations,
@@ -17,12 +17,17 @@ import {
  * Crommelin's exact result for constant services.
  */
 const minUtilization = 0.97
+/**
+ * Largest lag in the sum of autocovariances; the bootstrap continues a block for 5 steps on
+ * average.
+ */
 const maxLag = 20
 
 /**
- * Rate, per second, at which the share `allowed` of Poisson arrivals exceeds the limit. Undefined
- * where the utilization would be too low for the formula, where a full batch exceeds the limit, and
- * for other disciplines: refusals, shared cores, two stages, service out of order.
+ * Computes the rate, per second, at which the share `allowed` of Poisson arrivals exceeds the
+ * limit. Undefined where the utilization would be too low for the formula, where a full batch
+ * exceeds the limit, and for servers beyond the theory: with refusals, shared cores, two stages or
+ * service out of order.
  */
 export function computeHeavyTrafficCapacity(
   model: QueueModel,
@@ -41,17 +46,18 @@ export function computeHeavyTrafficCapacity(
   const { meanMs, variance } = computeBusyMoments(model)
   // A full batch alone reaches the limit, so waiting does not decide.
   if (meanMs >= limitMs) return undefined
-  const times = (2 * (limitMs - meanMs)) / Math.log(1 / allowed)
+  // P(wait > limit) = allowed for exponential waits of mean variance / (2 (1 - utilization)).
+  const waitScaleMs = (2 * (limitMs - meanMs)) / Math.log(1 / allowed)
   // Work arrives with variance utilization / rate² per ms and leaves with that of the service
   // steps. Both grow with the utilization.
-  const varies = 1 / servedPerMs + variance / (workers * meanMs)
-  const utilization = times / (times + varies)
+  const variancePerMs = 1 / servedPerMs + variance / (workers * meanMs)
+  const utilization = waitScaleMs / (waitScaleMs + variancePerMs)
   return utilization >= minUtilization ? 1000 * servedPerMs * utilization : undefined
 }
 
 /**
- * Mean duration of the steps of a saturated queue, and their long-run variance with the
- * autocovariance of consecutive steps.
+ * Computes the mean duration of the steps of a saturated queue and their long-run variance. For
+ * workers, it includes the autocovariance that simulations keep between consecutive steps.
  */
 function computeBusyMoments(model: QueueModel): { meanMs: number; variance: number } {
   const { workers } = model

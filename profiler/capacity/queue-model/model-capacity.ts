@@ -1,4 +1,4 @@
-/** Capacity of a queue model, by formula or by long simulations. */
+/** Capacity of a queue model, by the heavy-traffic formula or by long simulations. */
 import { seeded } from '../../seeded-random.ts'
 import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
 import { type OutageRate, simulateOutages } from './outages.ts'
@@ -6,10 +6,10 @@ import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
 const coarseRateGrid = 14
 /**
- * Lowest rate of the coarse grid as a share of the saturation, and lower ones to fall back to. They
- * serve servers with rare long services: the first rate then exceeds `maxOverFactor` times the
- * allowed share, but stays below `maxOverShare` of all requests. Above that share, a single request
- * already comes close to the limit.
+ * Lowest rate of the coarse grid, as a share of the saturation, and two lower ones. Servers with
+ * rare long services need a lower one: at the lowest rate, the share over the limit is still beyond
+ * `maxOverFactor` times the allowed one. Where it is beyond `maxOverShare`, lower rates are not
+ * tried: even the unloaded latency comes close to the limit.
  */
 const minRateShares = [0.2, 0.05, 0.0125] as const
 const maxOverFactor = 2
@@ -18,15 +18,16 @@ const fineRateGrid = 6
 /** Fewer requests could not show the smallest allowed share, 1 in 10,000. */
 const minRequests = 3000
 /**
- * Margins of the fine grid in ln rate, below and above the coarse crossings. Short simulations
- * overestimate the capacity.
+ * Margins of the fine grid in ln rate, below and above the crossings of the coarse grid. The lower
+ * one is wider, as short simulations overestimate the capacity.
  */
 const fineMargins = [0.12, 0.05] as const
 
-interface CapacityQuestion {
+/** A queue model and the SLO for which its capacity is sought. */
+interface CapacityQuery {
   readonly model: QueueModel
   readonly outages: OutageRate | undefined
-  /** Ascending. */
+  /** Factors on all durations, ascending. */
   readonly slownesses: Float64Array
   readonly limitMs: number
   /** Share of requests that may exceed the limit. */
@@ -36,7 +37,7 @@ interface CapacityQuestion {
   readonly seed: number
 }
 
-/** Results by slowness. */
+/** Capacities by slowness. */
 interface ModelCapacities {
   readonly rps: Float64Array
   /** Variance of ln capacity by the noise of the simulation; 0 for results by formula. */
@@ -44,16 +45,17 @@ interface ModelCapacities {
 }
 
 /**
- * Capacity of the model at each slowness. The heavy-traffic formula applies near saturation; else
- * simulations at rates up to the saturation find it, short ones first. A model of slowness s
- * behaves, in its own time, as one of slowness 1 under s times the rate and 1/s of the limit.
+ * Computes the capacity of the model at each slowness. The heavy-traffic formula applies near
+ * saturation. Otherwise simulations find it: short ones over a coarse grid of rates, then long ones
+ * over a fine grid. A model of slowness s behaves, with time in units of s, as one of slowness 1
+ * under s times the rate and 1/s of the limit. So one simulation serves all slownesses.
  */
 export function computeModelCapacities(
-  question: CapacityQuestion,
+  query: CapacityQuery,
   requests: number,
   maxRequests = requests,
 ): ModelCapacities {
-  const { model, outages, slownesses, limitMs, allowed } = question
+  const { model, outages, slownesses, limitMs, allowed } = query
   const byFormula = slownesses.map(
     (slowness) =>
       (outages === undefined && computeHeavyTrafficCapacity(model, limitMs / slowness, allowed)) ||
@@ -80,7 +82,7 @@ export function computeModelCapacities(
       logSaturation + Math.log(1.1),
       coarseRateGrid,
     )
-    coarse = simulateOverShares(question, coarseRates, coarseRequests).logOver
+    coarse = simulateOverShares(query, coarseRates, coarseRequests).logOver
     const first = coarse[calibratedIndex]![0]!
     if (!(first > Math.log(maxOverFactor * allowed) && first < Math.log(maxOverShare))) break
   }
@@ -91,11 +93,11 @@ export function computeModelCapacities(
     fineRateGrid,
   )
   const fine = simulateOverShares(
-    question,
+    query,
     fineRates,
     chooseRunLength(Math.exp(Math.max(...coarseCrossings) - logSaturation), requests, maxRequests),
   )
-  // Outside the fine grid the coarse results serve, in case the coarse bracket missed the crossing.
+  // Outside the fine grid the coarse results are used, in case the crossing lies there.
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
   const above = coarseRates.filter((x) => x <= high).length
@@ -138,11 +140,11 @@ const spacedEvenly = (from: number, to: number, n: number) =>
 const batchCount = 20
 
 /**
- * Simulates the log share of requests over the limit, by slowness and rate. Returns with it the
- * variance, by batch means, at the rate whose share is nearest to the allowed one.
+ * Simulates the log share of requests over the limit, by slowness and rate. `simulationVariance` is
+ * its variance at the rate whose share is nearest to the allowed one, by batch means.
  */
 function simulateOverShares(
-  { model, outages, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuestion,
+  { model, outages, slownesses, limitMs, allowed, allowedFailed, seed }: CapacityQuery,
   logRates: Float64Array,
   requests: number,
 ): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
@@ -186,6 +188,7 @@ function simulateOverShares(
         : latencyMs
             .subarray(warmUp)
             .reduce((count, ms) => (ms === Number.POSITIVE_INFINITY ? count + 1 : count), 0)
+    // Refusals have their own allowed share; they are scaled to that of violations.
     const countOver = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) {
       logOver[s]![j] = Math.log((countOver(count) + 0.1) / (requests - warmUp))
@@ -204,8 +207,9 @@ function simulateOverShares(
 }
 
 /**
- * Where a curve, made monotone, first reaches a level, and its slope there. The first or last
- * abscissa, with an infinite slope, where it never does.
+ * Finds where a curve, made monotone, first reaches a level, and its slope there. Where the curve
+ * starts above the level, or never reaches it, this is the first or last abscissa with an infinite
+ * slope.
  */
 function findCrossing(
   xs: Float64Array,
@@ -231,28 +235,32 @@ function findCrossing(
 
 /**
  * Shrinks ln capacities of resampled models towards their mean by the share of their spread that is
- * simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, which is no
- * uncertainty of the server. The noise of the mean remains.
- * @param played ln capacities of each model, and the variance of each by simulation noise
+ * simulation noise. Simulations of 20,000 requests determine a capacity to about 2 %, and that
+ * noise is no uncertainty of the server. The noise of the mean remains.
+ * @param simulated ln capacities of each model, and the variance of each by simulation noise
  * @param weights posterior weight of each slowness
  */
 export function shrinkSimulationNoise(
-  played: readonly { readonly logs: Float64Array; readonly simulationVariance: Float64Array }[],
+  simulated: readonly { readonly logs: Float64Array; readonly simulationVariance: Float64Array }[],
   weights: Float64Array,
 ): Float64Array[] {
-  const n = played.length
-  const means = weights.map((_, i) => played.reduce((total, { logs }) => total + logs[i]!, 0) / n)
+  const n = simulated.length
+  const means = weights.map(
+    (_, i) => simulated.reduce((total, { logs }) => total + logs[i]!, 0) / n,
+  )
   let [spread, simulationVariance] = [0, 0]
   for (const [i, weight] of weights.entries())
-    for (const each of played) {
+    for (const each of simulated) {
       spread += (weight * (each.logs[i]! - means[i]!) ** 2) / (n - 1)
       simulationVariance += (weight * each.simulationVariance[i]!) / n
     }
-  const left =
+  const remainingShare =
     spread > 0
       ? Math.sqrt(
           Math.min(1, (Math.max(0, spread - simulationVariance) + simulationVariance / n) / spread),
         )
       : 1
-  return played.map(({ logs }) => logs.map((log, i) => means[i]! + left * (log - means[i]!)))
+  return simulated.map(({ logs }) =>
+    logs.map((log, i) => means[i]! + remainingShare * (log - means[i]!)),
+  )
 }

@@ -1,13 +1,14 @@
 /**
- * Rare outages of a server: steps far longer than comparable ones, by garbage collection, a
- * checkpoint, or a neighbour on the same GPU.
+ * Rare outages of a server: steps far longer than comparable ones, because of garbage collection, a
+ * checkpoint, or a neighbour on the same GPU. A slow period of several steps is one outage.
  *
- * A slow period of several steps is one outage. A measurement observes a handful of outages, and
- * their number decides the capacity, so they are not resampled with the other steps. Under the
- * observed arrivals the model replays each outage at its time: its chance cancels, as that of the
- * arrivals does. Long simulations draw outages from the posterior of their rate, about Gamma(k +
- * 1/2) / n after k outages in n steps (Jeffreys prior), slightly overdispersed. Whether outages
- * come by step or by time, and how regularly, is sampled in proportion to its likelihood.
+ * A measurement observes few outages, and their number decides the capacity. So they are separated
+ * from the other steps, which are resampled, and modelled on their own. Under the observed arrivals
+ * the model replays each outage at its time, so that its randomness cancels, as that of the
+ * arrivals does. Long simulations sample outages. Their rate comes from its posterior, about
+ * Gamma(k + 1/2) / n after k outages in n steps (Jeffreys prior), slightly overdispersed. Two more
+ * properties are sampled in proportion to their likelihood: whether outages occur by step or by
+ * time, and how regularly.
  */
 import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../../seeded-random.ts'
@@ -24,11 +25,11 @@ export interface Outage {
   readonly typicalMs: readonly number[]
 }
 
-/**
- * A slow period, by a neighbour or a reduced clock: steps take `factor` times as long in addition.
- */
+/** A slow period, because of a neighbour or a reduced clock. */
 interface Slowdown {
+  /** Added to each step, as a multiple of its duration: 1 doubles it. */
   readonly factor: number
+  /** Length of the period, ms. */
   readonly forMs: number
 }
 
@@ -39,15 +40,16 @@ interface Slowdown {
 export type OutageProcess = (beganMs: number, tookMs: number) => number
 
 /**
- * An outage adds at least this share of the typical duration, and this many standard deviations of
- * the relative durations.
+ * A step belongs to an outage where its excess over the typical duration is beyond both: this share
+ * of the typical duration, and this many standard deviations of the relative durations.
  */
 const minExcessShare = 0.5
 const minDeviations = 8
+/** Largest share of steps that may begin an outage. More frequent long steps are normal service. */
 const maxOutageShare = 0.03
 /**
- * Consecutive steps from which an outage is a slow period, which scales the steps it meets. A
- * shorter one adds its excess.
+ * Number of consecutive long steps from which an outage is a slow period, which scales durations. A
+ * shorter outage adds a fixed delay.
  */
 const minSlowdownSteps = 3
 /**
@@ -57,6 +59,7 @@ const minSlowdownSteps = 3
 const maxMeanSteps = 5
 
 export interface SeparatedOutages {
+  /** Logs in which the steps of outages have their typical duration. */
   readonly typical: readonly ServiceLog[]
   /** One array for each run. */
   readonly outages: readonly (readonly Outage[])[]
@@ -65,9 +68,9 @@ export interface SeparatedOutages {
 }
 
 /**
- * Separates outages from the steps of runs. The steps of an outage return with their typical
- * duration. Outages are distinct: where as many steps lie in the upper half of the threshold as
- * beyond it, the service has a long tail, and nothing is separated.
+ * Separates outages from the steps of runs; their steps get the typical duration instead. Outages
+ * are clearly longer than other steps. Where at least as many steps lie between half the threshold
+ * and the threshold as beyond it, the service times have a long tail, and nothing is separated.
  * @param maxShare share of steps that may begin an outage; more frequent ones are part of the
  * service
  */
@@ -116,6 +119,7 @@ export function separateOutages(
     : { typical, outages, isInseparable: false }
 }
 
+/** Splits an outage into one for each of its steps. */
 function splitOutage({ atMs, excessesMs, typicalMs }: Outage): Outage[] {
   let now = atMs
   return excessesMs.map((ms, i) => {
@@ -142,8 +146,8 @@ export function replayOutages(outages: readonly Outage[]): OutageProcess {
 }
 
 /**
- * Clock of outages: each step is equally likely, or time passes, so that long steps meet more of
- * them.
+ * Exposure by which outages occur. 'step': each step is equally likely to have one. 'time': longer
+ * steps are more likely to have one.
  */
 type Clock = 'step' | 'time'
 
@@ -161,8 +165,8 @@ export interface OutageRate {
 }
 
 /**
- * Samples outage rates evenly over their posterior, with bootstrapped lengths. Undefined elements
- * without an outage.
+ * Samples outage rates at evenly spaced quantiles of their posterior, with bootstrapped lengths.
+ * Elements are undefined where no outage was observed.
  * @param runs logs without their outages, in time order
  */
 export function sampleOutageRates(
@@ -198,6 +202,7 @@ export function sampleOutageRates(
   })
 }
 
+/** Delay of a short outage, ms, or the slow period of a long one. */
 function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
   if (excessesMs.length < minSlowdownSteps) return sum([...excessesMs])
   const [excess, typical] = [sum([...excessesMs]), sum([...typicalMs])]
@@ -205,8 +210,8 @@ function measureDelay({ excessesMs, typicalMs }: Outage): number | Slowdown {
 }
 
 /**
- * Exposure by one clock, in total and between outages, and the likelihood that outages fall on the
- * observed steps under that clock.
+ * Computes the exposure by one clock, in total and between outages, and the log likelihood under
+ * that clock that the outages fell on the steps where they were observed.
  */
 function computeExposure(
   runs: readonly ServiceLog[],
@@ -219,11 +224,11 @@ function computeExposure(
   for (const [r, { tookMs, endedMs }] of runs.entries()) {
     let next = 0
     for (const [i, ms] of tookMs.entries()) {
-      const passes = clock === 'step' ? 1 : ms
-      total += passes
+      const exposure = clock === 'step' ? 1 : ms
+      total += exposure
       if (next < outages[r]!.length && endedMs[i]! > outages[r]![next]!.atMs) {
         outageClock.push(total)
-        logLikelihood += Math.log(passes)
+        logLikelihood += Math.log(exposure)
         if (clock === 'time')
           for (const excessMs of outages[r]![next]!.excessesMs) total += excessMs
         next++
@@ -234,8 +239,9 @@ function computeExposure(
   return { clock, total, gaps, logLikelihood: logLikelihood - outageClock.length * Math.log(total) }
 }
 
+/** Candidate shapes of the gamma-distributed gaps. */
 const shapes = [1, 2, 4, 8, 16]
-/** Outages mostly come at random. */
+/** Prior probability of each shape. Most outages occur at random (shape 1). */
 const shapePrior = [0.85, 0.06, 0.04, 0.03, 0.02]
 
 /** Variance of the outage count over that of independent outages: one often triggers another. */

@@ -1,10 +1,10 @@
 /**
- * Posterior of the capacity given windows of open load, through the slowness of the queue model.
+ * Posterior of the capacity given windows of open load, by way of the slowness of the queue model.
  *
- * The model is not quite the server, so it has one free parameter: its slowness, a factor on every
- * step. For each slowness the model is simulated under the observed arrivals, and its number of
- * requests over the limit is compared with the observed number. The arrivals act as a control
- * variate: their chance, the largest part of the noise of a short window, cancels.
+ * The model is not exactly the server, so it has one free parameter: its slowness, a factor on the
+ * duration of every step. At each slowness the model is simulated under the observed arrivals. The
+ * simulated number of requests over the limit is compared with the observed one. The arrivals act
+ * as a control variate: their randomness, the largest part of the noise of a short window, cancels.
  */
 import { gammaln, sum } from 'simple-statistics'
 import type { Capacity, IntervalAdjustment } from '../../model/measurement.ts'
@@ -18,12 +18,12 @@ import {
   type ServiceLog,
 } from '../service-log/service-log.ts'
 import { typicalDurations } from '../service-log/typical-durations.ts'
-import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
 import {
   areLongStepsFading,
   findClosedLoopOutages,
   probabilityOfOwnOutages,
 } from './closed-loop-outages.ts'
+import { collectDeeperQueueSteps } from './deeper-queue-steps.ts'
 import { computeModelCapacities, shrinkSimulationNoise } from './model-capacity.ts'
 import {
   type Outage,
@@ -46,7 +46,7 @@ import type { IdentifiedDiscipline } from './service-discipline.ts'
 /** The part of an open window that is compared with the model. */
 interface ComparedWindow {
   readonly arrivalsMs: Float64Array
-  /** 1 for requests that count, 0 for those that met host interference. */
+  /** By request: 1 where it counts, 0 where host interference overlaps it. */
   readonly counts: Uint8Array
   /** Requests that count and failed or exceeded the limit. */
   readonly over: number
@@ -54,7 +54,7 @@ interface ComparedWindow {
   readonly outages: readonly Outage[]
 }
 
-/** Median and 90 % interval of the capacity, and what they rest on. */
+/** Median and 90 % interval of the capacity, and properties of the model behind them. */
 export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   /**
    * The model refuses requests as the server does once its system is full, so the estimate includes
@@ -80,31 +80,35 @@ export interface CapacityPosterior extends Omit<Capacity, 'known'> {
   below(rateRps: number): number
 }
 
+/** Slownesses at which the model is simulated: 17 steps of 4 %, from 0.73 to 1.38. */
 const slownessGrid = Float64Array.from({ length: 17 }, (_, i) => Math.exp((i - 8) * 0.04))
+/** Points of the refined grid for each interval of the slowness grid. */
 const refinement = 5
 /** Smallest share of requests that a simulation can bound. */
 const minAllowedShare = 1e-4
+/** Slownesses whose log weight lies this far below the maximum are ignored: 1 in 8,000. */
 const maxLogWeightGap = 9
 /**
- * Outages that a simulation should contain, and the longest such simulation as a multiple. The
- * capacity from a shorter one is as uncertain as its few outages.
+ * Outages that a simulation should contain: with few, their number dominates the noise of the
+ * capacity.
  */
 const targetOutages = 100
+/** Longest simulation for that purpose, as a multiple of the usual length. */
 const maxOutageRunFactor = 8
 /**
- * Share of the models that keep outages where outages were fading: the observed ones may be the
- * last.
+ * Share of the bootstrapped models that keep outages where outages were fading: the observed ones
+ * may be the last.
  */
 const lastingOutageShare = 0.25
 /**
- * Requests of a window that are compared with the model. They are the first ones, as both queues
- * start empty.
+ * Requests of a window that are compared with the model, from its start: there both queues are
+ * empty.
  */
 const maxRequestsPerWindow = 8000
 
 /**
- * Log prior of ln slowness: a normal mixture within the model discrepancy, with a tail of three
- * times its width, and a wide component.
+ * Log prior density of ln slowness: a mixture of two normals, whose standard deviations are once
+ * and three times the model discrepancy, and of a wide normal for models that may be wrong.
  */
 const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: number) =>
   Math.log(
@@ -112,30 +116,36 @@ const logSlownessPrior = (logSlowness: number, sd: number, widePriorShare: numbe
       (0.75 * normalDensity(logSlowness, sd) + 0.25 * normalDensity(logSlowness, 3 * sd)) +
       widePriorShare * normalDensity(logSlowness, widePriorSd),
   )
+/** Standard deviation of the wide component. */
 const widePriorSd = 0.2
 /**
- * From this share of overtaking in an unknown order, the order of the model may differ from that of
- * the server. The slowness then gets a wide prior component.
+ * Share of overtaking requests from which the order of service counts as unknown. The model may
+ * then serve in another order than the server, so the prior of the slowness gets the wide
+ * component.
  */
 const maxOvertakingShare = 0.1
+/** Weight of the wide component in that case. */
 const overtakingWidePriorShare = 0.3
 const normalDensity = (x: number, sd: number) => Math.exp(-0.5 * (x / sd) ** 2) / sd
 
-/** Length and number of simulations: simulation noise against computing time. */
+/** Length and number of simulations, a trade-off of simulation noise and computing time. */
 export interface SimulationBudget {
-  /** Requests of a long simulation; near saturation up to `maxRequests`. */
+  /** Requests of a simulation. */
   readonly requests: number
+  /** Requests of a simulation near saturation, where queues take longest to become stationary. */
   readonly maxRequests: number
   /** Bootstrap samples of the model, each with its own simulations. */
   readonly replicates: number
 }
 
 /**
- * Posterior of the capacity given runs of open load, which calibrate the queue model and are compared
- * with it. Deterministic in the seed. Throws a RangeError when no run has a service step.
+ * Estimates the posterior of the capacity. The runs of open load calibrate the queue model and are
+ * then compared with it. Deterministic in the seed. Throws a RangeError when no run has a service
+ * step.
  * @param systemCapacity number of requests in the system from which the server refuses
  * @param discipline identified discipline, whose service times replace the service logs
- * @param loops service logs of the closed loops in time order, read for outages and batch sizes only
+ * @param loops service logs of the closed loops in time order, for outages, the largest batch, and
+ * steps at queue lengths that no window reached
  */
 export function estimatePosterior(
   runs: readonly ObservedRun[],
@@ -157,26 +167,31 @@ export function estimatePosterior(
   // Full-queue refusals are part of the model; other failures are a constant share.
   const failedShare = systemCapacity === undefined ? computeFailedShare(windows) : 0
   const outageCount = sum(outages.all.map((each) => each.length))
-  // Service times are all known, so their sampling error dominates, as does that of the outage count.
-  // More bootstrap samples represent it better.
-  const draws =
+  // Where every service time is known, or there are outages, the largest error is that of the
+  // sample, not of the model. More bootstrap samples represent it better.
+  const modelCount =
     outageCount > 0 || (!usesDepartures && isVariable(model.log.tookMs))
       ? 2 * replicates
       : replicates
-  const models = Array.from({ length: draws }, () => bootstrap(model, uniform))
-  const drawsWithOutages = Math.ceil(
-    (hasFadingOutages ? lastingOutageShare : 1) * outageProbability * draws,
+  const models = Array.from({ length: modelCount }, () => bootstrap(model, uniform))
+  const modelsWithOutages = Math.ceil(
+    (hasFadingOutages ? lastingOutageShare : 1) * outageProbability * modelCount,
   )
-  const rates = sampleOutageRates(outages.typicalLogs, outages.all, drawsWithOutages, uniform)
+  const outageRates = sampleOutageRates(
+    outages.typicalLogs,
+    outages.all,
+    modelsWithOutages,
+    uniform,
+  )
   const discrepancySd = computeDiscrepancySd(model)
-  // The overhead is spent outside the model, which has the rest of the limit.
+  // The model starts after the overhead, so it has only the rest of the limit.
   const limitMs = slo.limitMs - (discipline?.overheadMs ?? 0)
   const { slownesses, weights } = weighSlownesses(
     slownessLogLikelihoods(models, windows, limitMs, failedShare, seed),
     discrepancySd,
     hasUnknownOrder(model) ? overtakingWidePriorShare : 0,
   )
-  // Outages are rare and clustered in simulations too.
+  // Rare outages are few in a simulation too, so it must be longer to contain enough of them.
   const served = sum(outages.typicalLogs.map((log) => sum([...log.departed])))
   const outageRunRequests = Math.min(
     maxOutageRunFactor * requests,
@@ -184,9 +199,9 @@ export function estimatePosterior(
   )
   const runRequests = outageCount > 0 ? Math.max(requests, outageRunRequests) : requests
   const capacities = models.map((replicate, r) => {
-    const question = {
+    const query = {
       model: replicate,
-      outages: rates[r],
+      outages: outageRates[r],
       slownesses,
       limitMs,
       allowed: Math.max(minAllowedShare, 1 - slo.percentile - failedShare),
@@ -194,7 +209,7 @@ export function estimatePosterior(
       seed: seed + 101 * r,
     }
     const { rps, simulationVariance } = computeModelCapacities(
-      question,
+      query,
       runRequests,
       Math.max(runRequests, maxRequests),
     )
@@ -204,27 +219,31 @@ export function estimatePosterior(
   return {
     ...summariseParticles(weighParticles(models, logCapacities, weights, discrepancySd)),
     refusesWhenFull: systemCapacity !== undefined,
-    hasOutages: rates[0] !== undefined,
+    hasOutages: outageRates[0] !== undefined,
     hasFadingOutages: hasFadingOutages && outageCount > 0,
     saturationRps: computeSaturation(model),
     saturationError: computeSaturationError(model),
   }
 }
 
-/** The queue model of a server, and the outages observed beside it. */
+/** The queue model of a server, calibrated on steps without outages, and the outages themselves. */
 interface Calibration {
   readonly model: QueueModel
   readonly outages: {
     /** Outages of each run, to replay. */
     readonly ofRuns: SeparatedOutages['outages']
-    /** Outages of all logs that count, and these logs without them: their rate. */
+    /** Outages of each log that counts towards the outage rate. */
     readonly all: SeparatedOutages['outages']
+    /** The same logs without their outages: the time over which the rate is taken. */
     readonly typicalLogs: readonly ServiceLog[]
   }
   /** Probability that the outages belong to the server. */
   readonly outageProbability: number
   readonly hasFadingOutages: boolean
-  /** The steps are departures or batches; else they are service times, closed loops included. */
+  /**
+   * True: the steps of the model are departures or batches. False: they are service times, those of
+   * closed loops included.
+   */
   readonly usesDepartures: boolean
 }
 
@@ -254,7 +273,8 @@ function calibrate(
     isInseparable: false,
   })
   const ofWindows = selectLogs(0, runs.length)
-  // Service times include the loops that count; departures get their outages from all loops.
+  // Logs of service times already include the similar closed loops, with their outages. Logs of
+  // departures do not, so outages of all closed loops are added below.
   const { typical, outages } = usesDepartures ? ofWindows : separated
   const inLoops = findClosedLoopOutages(
     usesDepartures ? ofWindows : separated,
@@ -280,7 +300,7 @@ function calibrate(
   }
 }
 
-/** Properties of the server that the model needs beside the steps. */
+/** Selects the properties of the discipline that the model needs in addition to the steps. */
 const selectModelOptions = (discipline: IdentifiedDiscipline | undefined) =>
   discipline && {
     workers: discipline.workers,
@@ -293,7 +313,10 @@ function computeFailedShare(windows: readonly ComparedWindow[]): number {
   return windows.reduce((sum, w) => sum + w.failed, 0) / Math.max(1, sent)
 }
 
-/** Posterior weights of the slownesses that matter, with their neighbours, on the refined grid. */
+/**
+ * Computes posterior weights on the refined grid, restricted to slownesses of relevant weight and
+ * their neighbours. The slownesses returned are those of the original grid.
+ */
 function weighSlownesses(
   logLikelihoods: Float64Array,
   discrepancySd: number,
@@ -316,6 +339,7 @@ function weighSlownesses(
 const hasUnknownOrder = (model: QueueModel): boolean =>
   !model.lastComeFirst && computeOvertakingShare(model) >= maxOvertakingShare
 
+/** A capacity with its posterior weight. */
 interface Particle {
   readonly rps: number
   readonly weight: number
@@ -333,8 +357,8 @@ function weighParticles(
 ): Particle[] {
   const particles: Particle[] = []
   for (const [r, model] of models.entries()) {
-    // Durations of concurrent batches are inferred, not observed, so the discrepancy applies to the
-    // saturation too.
+    // Durations of concurrent batches are inferred, so the discrepancy may also raise the
+    // saturation.
     const isConcurrent = servesConcurrentBatches(model)
     const maxRps = computeSaturation(model)
     for (const [i, weight] of weights.entries()) {
@@ -367,7 +391,7 @@ const twoStageDiscrepancySd = 0.015
  * is 0.5 %; 0.8 % for shared cores (shortest job first looks alike) and concurrent batches (two
  * simultaneous departures may look like one); 1.5 % for two stages. Overtaking adds up to 5 %, in
  * proportion to its share. Writing answers adds up to 6 %, as other requests are decoded meanwhile.
- * A server in sequence, or in batches, is its service log, and has no reason to differ. Set on the
+ * A server that takes one step at a time is described completely by its service log. Set on the
  * bench of virtual servers with known capacities (`npm run bench:profiler`).
  */
 function computeDiscrepancySd(model: QueueModel): number {
@@ -382,7 +406,7 @@ function computeDiscrepancySd(model: QueueModel): number {
   return baseSd + 0.05 * computeOvertakingShare(model) + 0.06 * writing
 }
 
-/** Whether several batches are served at once, or cores work beside them. */
+/** Whether several batches are served at once, or cores work in parallel with them. */
 const servesConcurrentBatches = ({ batching }: QueueModel): boolean =>
   batching !== undefined && (batching.workers > 1 || batching.cores !== undefined)
 
@@ -402,7 +426,7 @@ function prepareWindow(
   slo: Slo,
   outages: readonly Outage[],
 ): ComparedWindow {
-  // In a window that was cut short, requests younger than the limit say nothing.
+  // In a window that was cut short, requests sent less than a limit before its end are undecided.
   const lastMs = run.cutMs === undefined ? Number.POSITIVE_INFINITY : run.cutMs - slo.limitMs
   const tooYoung = run.sentMs.findIndex((at) => at > lastMs)
   const n = Math.min(maxRequestsPerWindow, tooYoung < 0 ? run.sentMs.length : tooYoung)
@@ -469,9 +493,15 @@ function slownessLogLikelihoods(
         squares += over * over
       }
       const mean = (sum + 0.5) / models.length
+      /** Sample variance between the bootstrapped models. */
       const variance =
         Math.max(0, squares / models.length - (sum / models.length) ** 2) *
         (models.length / (models.length - 1))
+      // Variance of the observed count around the simulated mean:
+      // 1.2 × variance: calibration error of the model, and the error of a mean of few models;
+      // mean: Poisson noise of the count itself;
+      // 0.25: keeps counts near zero from deciding, and the negative binomial overdispersed;
+      // (5 % of the mean)²: discrepancy between model and server.
       logWeights[i]! += logNegativeBinomial(
         window.over,
         mean,

@@ -2,9 +2,9 @@
  * Processor sharing: servers that work on all requests at once, each at its share of the cores
  * (threads, asynchronous workers, a time-shared GPU).
  *
- * All requests present progress at the same speed, min(1, cores / present). The work that a request
- * has received is the integral of that speed over its sojourn (attained service: Kleinrock 1976,
- * volume 2, section 4.4). So the work of every answered request is known.
+ * All requests present progress at the same speed, min(1, cores / present). The work of a request
+ * is the integral of that speed over its sojourn (attained service: Kleinrock 1976, volume 2,
+ * section 4.4). So it can be computed for every answered request.
  */
 import type { LoadRun } from '../../model/load-run.ts'
 import { overlapsAny, type TimeSpans } from '../host-interference.ts'
@@ -26,9 +26,9 @@ export function extractWork(
   const tookMs: number[] = []
   const endedMs: number[] = []
   const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const { sentMs, endMs, ...stays } = collectSojourns(run, overheadMs)
-  const leaving = stays.leaving.filter((i) => endMs[i]! < lastMs)
-  /** Work that a request present since the start would have received. */
+  const { sentMs, endMs, ...sojourns } = collectSojourns(run, overheadMs)
+  const leaving = sojourns.leaving.filter((i) => endMs[i]! < lastMs)
+  /** Work that a request present since the start of the run would have received so far. */
   let attainedMs = 0
   let now = 0
   let present = 0
@@ -101,13 +101,13 @@ export function simulateSharing(
       latencyMs[i] = Number.POSITIVE_INFINITY
       continue
     }
-    const until = attainedMs + workMs(atMs)
+    const departsAt = attainedMs + workMs(atMs)
     let place = tail++
-    for (; place > head && departsAtWork[place - 1]! > until; place--) {
+    for (; place > head && departsAtWork[place - 1]! > departsAt; place--) {
       departsAtWork[place] = departsAtWork[place - 1]!
       requests[place] = requests[place - 1]!
     }
-    departsAtWork[place] = until
+    departsAtWork[place] = departsAt
     requests[place] = i
   }
   serveUntil(Number.POSITIVE_INFINITY)

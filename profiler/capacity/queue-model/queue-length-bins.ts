@@ -2,28 +2,27 @@
 import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
 
 const minStepsPerBin = 8
-/** Full batches may lack on average this part of the largest batch. */
+/** Bins of full batches may fall short of the largest batch by this share, on average. */
 const maxMissingShare = 0.1
 
-/**
- * Bins in order of queue length, the last one also for all larger lengths: indices into the log,
- * and the bin of each length.
- */
+/** Service steps of a log, binned by the queue length at their start. */
 interface Bins {
+  /** Bin of each queue length; longer queues than observed use the last bin. */
   readonly binOf: Int32Array
+  /** Indices of the steps of each bin, by ascending queue length. */
   readonly bins: readonly Int32Array[]
 }
 
 /**
- * Bins steps by queue length. A length with few steps joins the next larger one, and neighbouring
- * bins that do not differ are merged.
- * @param compared columns by which bins are compared
- * @param largest largest batch of the server, observed in closed loops too
+ * Bins steps by queue length. A length with few steps joins the next larger one. Neighbouring bins
+ * are merged where they do not differ, or where only chance makes the longer queue faster.
+ * @param compared columns by which bins are compared, one value for each step
+ * @param largestBatch largest batch of the closed loops, 0 if unknown
  */
 export function binByQueueLength(
   log: ServiceLog,
   compared: readonly (readonly number[])[],
-  largest: number,
+  largestBatch: number,
 ): Bins {
   const maxPresent = Math.max(...log.present)
   const byPresent: number[][] = Array.from({ length: maxPresent + 1 }, () => [])
@@ -48,7 +47,7 @@ export function binByQueueLength(
     const [low, high] = [groups[g]!, groups[g + 1]!]
     if (
       !isSimilar(compared, low.members, high.members) &&
-      !isFasterWithLongerQueue(log, largest, low.members, high.members)
+      !isFasterWithLongerQueue(log, largestBatch, low.members, high.members)
     )
       continue
     high.members.push(...low.members)
@@ -64,25 +63,25 @@ export function binByQueueLength(
 }
 
 /**
- * Whether both bins hold full batches and those with the longer queue took less time. A server has
- * no reason for that: one bin is sparse, or its steps came after the last arrival. Separate bins
- * would make every long queue drain too fast.
+ * Whether both bins hold full batches and those with the longer queue took less time. No server
+ * speeds up with its queue: one bin is sparse, or its steps came after the last arrival. As a
+ * separate bin it would make every long queue drain too fast.
  */
 function isFasterWithLongerQueue(
   { present, tookMs, departed }: ServiceLog,
-  largest: number,
-  fewer: readonly number[],
-  more: readonly number[],
+  largestBatch: number,
+  shorterQueue: readonly number[],
+  longerQueue: readonly number[],
 ): boolean {
-  const maxPresent = departed.reduce((a, b) => Math.max(a, b), largest)
-  const full = (group: readonly number[]) =>
-    group.every((i) => present[i]! >= maxPresent) &&
-    computeMoments(departed, group).mean >= (1 - maxMissingShare) * maxPresent
+  const maxBatch = departed.reduce((a, b) => Math.max(a, b), largestBatch)
+  const areFull = (group: readonly number[]) =>
+    group.every((i) => present[i]! >= maxBatch) &&
+    computeMoments(departed, group).mean >= (1 - maxMissingShare) * maxBatch
   return (
-    maxPresent > 1 &&
-    full(fewer) &&
-    full(more) &&
-    computeMoments(tookMs, more).mean < computeMoments(tookMs, fewer).mean
+    maxBatch > 1 &&
+    areFull(shorterQueue) &&
+    areFull(longerQueue) &&
+    computeMoments(tookMs, longerQueue).mean < computeMoments(tookMs, shorterQueue).mean
   )
 }
 

@@ -1,6 +1,6 @@
 /**
- * Queue model of a server, calibrated on its service log: each simulated step is drawn from the
- * observed ones.
+ * Queue model of a server, calibrated on its service log: each simulated step is sampled from the
+ * observed ones at the same queue length.
  *
  * A step leads from one departure to the next. It is recorded with the number of requests k present
  * at its start, its duration, its number of departures (a batch), and the arrival rank of the first
@@ -29,7 +29,7 @@ export interface QueueModel {
   readonly log: ServiceLog
   /** Bin of each queue length; the last one also serves longer queues. */
   readonly binOf: Int32Array
-  /** Indices into `log`. */
+  /** Indices into `log` of the steps of each bin, by ascending queue length. */
   readonly bins: readonly Int32Array[]
   readonly gated?: GatedService
   /**
@@ -38,8 +38,8 @@ export interface QueueModel {
    */
   readonly line?: BatchLine
   /**
-   * Departures are matched by how many younger requests stay, not by how many older ones: last
-   * come, first served.
+   * Last come, first served: a step removes the request with as many younger ones behind it as were
+   * observed. Otherwise the request with as many older ones ahead of it.
    */
   readonly lastComeFirst?: boolean
   /**
@@ -55,33 +55,35 @@ export interface QueueModel {
   readonly systemCapacity?: number
 }
 
-/** Identified properties of the server, beside its service log. */
+/** Identified properties of the server, in addition to its service log. */
 interface ModelOptions
   extends Pick<QueueModel, 'workers' | 'sharesCores' | 'batching' | 'systemCapacity'> {
-  /** Largest observed batch, in closed loops too. */
+  /** Largest batch of the closed loops. */
   readonly largest?: number
 }
 
 /**
- * Gated service: each step takes all requests present, up to `maxBatch`, and one more request
- * lengthens it by `msEach`. This transfers a step observed at one queue length to another.
+ * Gated service: each step takes all requests present, up to `maxBatch`. A step observed at one
+ * queue length is transferred to another by its number of requests.
  */
 interface GatedService {
   readonly maxBatch: number
+  /** Time by which one more request lengthens a step, ms. */
   readonly msEach: number
 }
 
 /**
- * A gated server takes all requests present in at least this share of its steps, but for
- * `maxLeftBehindShare` of them: cores that decode leave one or two behind.
+ * A server is gated where at least this share of its steps takes all requests present. A step may
+ * leave `maxLeftBehindShare` of them behind: cores may still be decoding the last ones.
  */
 const minGatedShare = 0.8
 const maxLeftBehindShare = 0.2
 const minStepsToFit = 12
 
 /**
- * Fits gated service. Undefined for servers that select requests otherwise or serve one by one. The
- * largest batch may have been observed elsewhere.
+ * Fits gated service. Undefined for servers that serve one by one or take only some of the
+ * requests.
+ * @param largest largest batch of the closed loops, 0 if unknown
  */
 function fitGatedService(log: ServiceLog, largest: number): GatedService | undefined {
   const observed = log.departed.reduce((a, b) => Math.max(a, b), 0)
@@ -103,32 +105,33 @@ function fitGatedService(log: ServiceLog, largest: number): GatedService | undef
 }
 
 /**
- * Observations that make a batch size credible: two batches in quick succession may look like one.
+ * Observations that make a batch size credible. A single one may be two batches in quick
+ * succession.
  */
 const minBatchRepeats = 3
 
 /**
- * Estimates the largest batch from closed loops; open windows seldom fill a batch that takes long.
- * It is the largest repeatedly observed size. Where larger queues were nearly always served whole,
- * it is the largest of those: no limit was observed.
+ * Estimates the largest batch from closed loops, as open windows seldom fill a batch that takes
+ * long. It is the largest repeatedly observed size. Where longer queues were nearly always served
+ * whole, no limit was observed, and it is the longest of these queues.
  */
 export function estimateMaxBatch(loops: readonly ServiceLog[]): number {
   const descending = loops.flatMap(({ departed }) => departed).sort((a, b) => b - a)
-  const known = descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
+  const repeated = descending.find((size, i) => size === descending[i + minBatchRepeats - 1]) ?? 0
   const beyond = loops.flatMap(({ present, departed }) =>
     present.flatMap((count, i) =>
-      count > known ? [{ size: count, whole: departed[i] === count }] : [],
+      count > repeated ? [{ size: count, whole: departed[i] === count }] : [],
     ),
   )
   const whole = beyond.filter((step) => step.whole)
   return whole.length > 0 && whole.length >= minGatedShare * beyond.length
     ? Math.max(...whole.map(({ size }) => size))
-    : known
+    : repeated
 }
 
 /**
- * Whether the departing request is determined better by the requests behind it than by those ahead
- * of it.
+ * Whether the server is last come, first served: the number of younger requests behind a departing
+ * one varies much less than the number of older ones ahead of it.
  */
 function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean {
   const several = [...present.keys()].filter((i) => present[i]! > 2 && departed[i] === 1)
@@ -140,8 +143,8 @@ function isLastComeFirstServed({ present, rank, departed }: ServiceLog): boolean
 }
 
 /**
- * Whether steps with several requests present took all of them, up to a maximum: a server of
- * batches.
+ * Whether the server takes all requests present as a batch, up to a maximum, in most steps with
+ * several requests.
  */
 export function isBatchServer(log: ServiceLog): boolean {
   const maxBatch = log.departed.reduce((a, b) => Math.max(a, b), 0)
@@ -153,20 +156,21 @@ export function isBatchServer(log: ServiceLog): boolean {
   )
 }
 
+/** Whether a step took all requests present, up to `maxBatch`, or nearly all. */
 const tookAll = ({ present, departed }: ServiceLog, i: number, maxBatch: number): boolean =>
   departed[i]! >= (1 - maxLeftBehindShare) * Math.min(present[i]!, maxBatch) &&
   departed[i]! <= Math.min(present[i]!, maxBatch)
 
 /**
- * Factor on the bootstrap variance. Departures and batches describe the server incompletely;
- * service times of workers describe it fully.
+ * Factor on the bootstrap variance, by the type of steps. It is larger for departures and batches,
+ * which describe the server incompletely.
  */
 const bootstrapVarianceFactor = { departures: 2, services: 1.5 } as const
 
 /**
- * Probability that the simulated server continues with the next observed step, which preserves what
- * the other workers are doing (stationary bootstrap: Politis and Romano 1994). Runs are five steps
- * long on average.
+ * Probability that a simulation continues with the next observed step. Consecutive steps are
+ * correlated through the state of other workers, which this preserves (stationary bootstrap:
+ * Politis and Romano 1994). Runs are five steps long on average.
  */
 export const continueProbability = 0.8
 
@@ -195,10 +199,10 @@ const divideByLine = (line: BatchLine, { tookMs, departed }: ServiceLog): number
 
 /**
  * Resamples the steps of a model in blocks, to represent its sampling error (stationary bootstrap:
- * Politis and Romano 1994). It draws fewer steps than were observed: a few slow ones in hundreds
- * decide the capacity, and a full-size bootstrap would understate the uncertainty (m out of n
- * bootstrap: Bickel, Götze and van Zwet 1997). A bin without any step of positive duration keeps
- * its original steps, or it would serve infinitely fast.
+ * Politis and Romano 1994). It samples fewer steps than were observed (m out of n bootstrap:
+ * Bickel, Götze and van Zwet 1997). A few slow steps in hundreds decide the capacity, and a
+ * bootstrap of full size would understate the uncertainty. A bin without a resampled step of
+ * positive duration keeps its original steps, as it would otherwise serve infinitely fast.
  */
 export function bootstrap(model: QueueModel, uniform: Uniform): QueueModel {
   const { log, binOf, bins } = model
@@ -253,7 +257,7 @@ export function servesInOrder({ log, workers, gated }: QueueModel): boolean {
   return workers !== undefined || gated !== undefined || log.rank.every((rank) => rank === 0)
 }
 
-/** Throughput of the model when requests queue without end, per second. */
+/** Computes the throughput of the model when its queue is always long, per second. */
 export function computeSaturation(model: QueueModel): number {
   const { log, bins, gated, batching, workers = 1 } = model
   if (batching !== undefined) {
@@ -274,8 +278,8 @@ export function computeSaturation(model: QueueModel): number {
 }
 
 /**
- * Relative standard error of the saturation for a single answer. A batch has many answers but one
- * duration.
+ * Relative standard error of the saturation for a single answer; for n answers it is 1 / √n of
+ * that. All answers of a batch share one duration, so large batches have a larger error per answer.
  */
 export function computeSaturationError(model: QueueModel): number {
   const tookMs = collectFullDurations(model)
@@ -301,9 +305,9 @@ function batchDurationMs({ log, line }: QueueModel, step: number, size: number):
 }
 
 /**
- * Draws the step that follows another: the next observed step, or any other that fits.
- * @param fitting indices of steps that fit the queue length, ascending
- * @param last -1 for none
+ * Samples the step that follows another: the next observed step, or any other in the bin.
+ * @param fitting indices of the steps in the bin of the queue length, ascending
+ * @param last index of the step before; -1 for none
  */
 function drawNextStep(fitting: Int32Array, last: number, uniform: Uniform): number {
   return last >= 0 && contains(fitting, last + 1) && uniform() < continueProbability
@@ -365,6 +369,7 @@ export function simulate(
     }
     const present = tail - head
     step = drawNextStep(bins[binOf[Math.min(present, largest)]!]!, step, uniform)
+    // A gated step leaves as many requests behind as the observed step did.
     const stayed = Math.min(model.log.present[step]!, maxBatch) - departed[step]!
     const leaving =
       maxBatch > 0 && tookAll(model.log, step, maxBatch)
@@ -405,8 +410,8 @@ function batchSampler(
 }
 
 /**
- * As `simulate`, with workers: each request begins at its arrival, or at the first departure while
- * all workers are busy.
+ * As `simulate`, for workers: service of a request begins at its arrival or, while all workers are
+ * busy, at the next departure.
  */
 function simulateWorkers(
   { log, sharesCores, systemCapacity = Number.POSITIVE_INFINITY }: QueueModel,

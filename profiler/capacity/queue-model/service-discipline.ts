@@ -1,4 +1,4 @@
-/** Service discipline of a server, identified from its runs. */
+/** Service discipline of a server, as identified from its runs. */
 import type { ServiceLog } from '../service-log/service-log.ts'
 import type { Batching } from './batching.ts'
 

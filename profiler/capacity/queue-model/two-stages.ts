@@ -7,7 +7,7 @@
 import { indexOfMin } from '../../statistics/index-of-min.ts'
 import type { Batching, TwoStageCores } from './batching.ts'
 
-/** Highest rate that the cores can decode and write, per second; Infinity without cores. */
+/** Highest rate at which the cores can decode requests and write answers, per second. */
 export const maxCoresRps = (of: TwoStageCores | undefined): number =>
   of === undefined ? Number.POSITIVE_INFINITY : (1000 * of.cores) / (of.decodeMs + of.writeMs)
 
@@ -33,6 +33,7 @@ class IndexQueue {
   }
 }
 
+/** Time of an event that is not scheduled. */
 const never = Number.POSITIVE_INFINITY
 
 /**
@@ -49,7 +50,7 @@ export function simulateTwoStages(
   latencyMs: Float64Array,
 ): void {
   const n = arrivalsMs.length
-  /** Requests to decode; answers to write are encoded as ~request. */
+  /** Tasks that wait for a core: a request index to decode, or its complement (~) to write. */
   const tasks = new IndexQueue(2 * n)
   const decoded = new IndexQueue(n)
   const decodedAtMs = new Float64Array(n)
@@ -61,7 +62,7 @@ export function simulateTwoStages(
   let idle = cores
   let arrived = 0
   let now = 0
-  const compute = () => {
+  const startTasks = () => {
     for (let core = 0; idle > 0 && tasks.size > 0; core++) {
       if (doneMs[core] !== never) continue
       doing[core] = tasks.take()
@@ -69,15 +70,15 @@ export function simulateTwoStages(
       idle--
     }
   }
-  /** Time until which a batch that is not full waits for more requests. */
-  const waitsUntilMs = () => {
+  /** Start of the next batch: at once if full, else after the delay of its oldest request. */
+  const nextBatchMs = () => {
     if (inBatch > 0 || decoded.size === 0) return never
     return decoded.size >= maxBatch ? now : decodedAtMs[decoded.first]! + slowness * delayMs
   }
   for (;;) {
     const core = indexOfMin(doneMs)
     const arrivalMs = arrived < n ? arrivalsMs[arrived]! : never
-    const nextMs = Math.min(arrivalMs, doneMs[core]!, batchMs, Math.max(now, waitsUntilMs()))
+    const nextMs = Math.min(arrivalMs, doneMs[core]!, batchMs, Math.max(now, nextBatchMs()))
     if (nextMs === never) return
     now = nextMs
     if (batchMs === now) {
@@ -94,10 +95,10 @@ export function simulateTwoStages(
         decoded.add(task)
       }
     } else if (arrivalMs === now) tasks.add(arrived++)
-    if (waitsUntilMs() <= now) {
+    if (nextBatchMs() <= now) {
       for (; inBatch < maxBatch && decoded.size > 0; inBatch++) batch[inBatch] = decoded.take()
       batchMs = now + servedMs(inBatch, now)
     }
-    compute()
+    startTasks()
   }
 }

@@ -2,11 +2,11 @@
  * Derives the capacity under another SLO from a stored load curve, without a new trial. Pure: also
  * runs in a browser.
  *
- * The curve of a percentile is ln(latency) over the offered rate. Measured points that contradict
- * "more load is never faster" are pooled (isotonic regression by pool adjacent violators: Ayer et
- * al. 1955), and the curve is linear in between. It passes through the profiler's own estimate
- * (capacityRps, limitMs), which rests on more than the points. So the derived capacity equals the
- * measured one at the measured SLO and moves away from it continuously.
+ * The curve of a percentile is ln(latency) over the offered rate. It must not fall, so measured
+ * points that contradict this are pooled (isotonic regression by pool adjacent violators: Ayer et
+ * al. 1955). Between points the curve is linear. It passes through the profiler's own estimate
+ * (capacityRps, limitMs), which uses more information than the points. So the derived capacity
+ * equals the measured one at the measured SLO, and changes continuously with the SLO.
  */
 
 import { storedPercentiles } from '../../load/latency-summary.ts'
@@ -18,7 +18,7 @@ import { buildImportedCurve, isImported, resolveImportedCapacity } from './impor
 import { viewUnderSlo } from './stream-points.ts'
 
 /**
- * Capacity of a measured predictor under `slo`.
+ * Derives the capacity of a measured predictor under `slo`.
  * @param curve load curve, for callers with many limits of one percentile; built here by default
  * @throws RangeError for a percentile outside (0, 1) or a limit that is not positive
  */
@@ -83,8 +83,8 @@ function deriveFromCurve(
 }
 
 /**
- * The interval of the curve's noise or of the profiler's estimate, whichever is wider, times 1.25
- * to allow for the interpolation.
+ * Computes the interval: that of the curve or that of the profiler's estimate, whichever is wider
+ * in ln rate, and 1.25 times as wide to allow for the interpolation.
  */
 function computeInterval(
   measurement: Measurement,
@@ -127,8 +127,8 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
     highMs: unloadedMs,
     requests: measurement.idle.requests,
   }
-  // A closed loop hides waiting time (coordinated omission), so its points serve only where there
-  // are no others.
+  // A closed loop hides waiting time (coordinated omission), so its points are used only where
+  // there are fewer than two others.
   const points = (open.length >= 2 ? open : usable)
     .map((p) => makeKnot(p, slo, measurement.slo))
     .sort((a, b) => a.rateRps - b.rateRps)
@@ -136,7 +136,7 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
   const anchor = makeAnchor(measurement, slo)
   if (!anchor) return poolAdjacentViolators(knots)
   const [low, high] = measurement.capacityCi90Rps
-  // Points on the wrong side of the estimate are noise and give way to it.
+  // The curve must rise through the estimate. Points that contradict it are noise and are dropped.
   const below = knots.filter((k) => k.rateRps < Math.min(low, anchor.rateRps))
   const above = knots.filter((k) => k.rateRps > Math.max(high, anchor.rateRps))
   return [
@@ -151,11 +151,12 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
 }
 
 /**
- * The profiler's estimate as a knot; its upper bound for a pruned trial. For another percentile,
- * its latency is scaled by the ratio of the percentiles at the nearest points.
+ * Makes a knot of the profiler's estimate; for a pruned trial, of its upper bound. For another
+ * percentile, its latency is scaled by the ratio of the percentiles at the nearest points.
+ * Undefined without an estimate.
  */
 function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
-  const { capacityRps, capacityCi90Rps: computeInterval, slo: measured, outcome } = measurement
+  const { capacityRps, capacityCi90Rps, slo: measured, outcome } = measurement
   if (capacityRps <= 0 || outcome === 'generator-limit') return undefined
   let scale = 1
   if (slo.percentile !== measured.percentile) {
@@ -163,8 +164,8 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
       .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
       .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
       .slice(0, 3)
-    const source: readonly LatencySummary[] = near.length > 0 ? near : [measurement.idle]
-    const logs = source.map((p) =>
+    const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.idle]
+    const logs = summaries.map((p) =>
       Math.log(
         interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile),
       ),
@@ -172,7 +173,7 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
     scale = Math.exp(logs.reduce((sum, x) => sum + x, 0) / logs.length)
   }
   const latencyMs = measured.limitMs * scale
-  if (!Number.isFinite(latencyMs) || computeInterval[0] > capacityRps) return undefined
+  if (!Number.isFinite(latencyMs) || capacityCi90Rps[0] > capacityRps) return undefined
   return {
     rateRps: capacityRps,
     latencyMs,
@@ -183,10 +184,11 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
   }
 }
 
+/** Makes a knot of a load point for the SLO's percentile. */
 function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   const knot = { rateRps: point.offeredRps, requests: point.requests }
   const answered = interpolatePercentile(point, measured.percentile)
-  // A window that was cut was still getting slower.
+  // A window that was cut would have become slower still, so its percentile is unknown.
   if (!(answered > 0) || point.cut || exceedsErrorRate(point, slo)) {
     return {
       ...knot,
@@ -246,8 +248,8 @@ function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
   const pooled = blocks.flatMap((b) =>
     b.members.map((k) => ({ ...k, latencyMs: ms(b.mid), lowMs: ms(b.low), highMs: ms(b.high) })),
   )
-  // The ends are not pooled on their own and may still fall. An upper end applies from its rate on,
-  // a lower end up to it.
+  // Pooling makes the latencies rise, but the ends of their intervals may still fall. Each upper
+  // end is raised to those at lower rates, and each lower end is reduced to those at higher rates.
   const highs = pooled.map((k, i) =>
     Math.max(...pooled.slice(0, i).map((before) => before.highMs), k.highMs),
   )
@@ -258,8 +260,8 @@ function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
 }
 
 /**
- * Interpolates the latency at an offered rate, ms. Infinity beyond a failed point; the last knot's
- * latency beyond the end.
+ * Interpolates the latency at an offered rate, ms. Infinity beyond the last finite knot before an
+ * infinite one; the last knot's latency beyond the end.
  */
 export function interpolateLatency(curve: readonly CurveKnot[], rateRps: number): number {
   const after = curve.findIndex((k) => k.rateRps >= rateRps)
@@ -272,15 +274,15 @@ export function interpolateLatency(curve: readonly CurveKnot[], rateRps: number)
 }
 
 /**
- * Highest rate up to which a curve meets the limit, per second: a fast capacity without its
+ * Finds the highest rate up to which a curve meets the limit, per second: the capacity without its
  * interval.
  */
 export const findRateWithin = (curve: readonly CurveKnot[], limitMs: number): number =>
   findCrossing(curve, limitMs, 'latencyMs')
 
 /**
- * Rate at which the curve crosses the limit; 0 where its first knot exceeds it, the last knot's
- * rate where none does.
+ * Finds the rate at which the curve crosses the limit. 0 where its first knot exceeds the limit;
+ * the last knot's rate where no knot exceeds it.
  */
 function findCrossing(
   curve: readonly CurveKnot[],

@@ -1,6 +1,6 @@
 /**
- * Capacity under an SLO from loads that another tool applied. No rate is interpolated between them,
- * and no percentile is guessed that the tool did not report.
+ * Capacity under an SLO from loads that another tool applied. Rates between the loads are not
+ * interpolated, nor are percentiles that the tool did not report.
  */
 
 import { storedPercentiles } from '../../load/latency-summary.ts'
@@ -19,8 +19,8 @@ export const isImported = ({ outcome }: Pick<Measurement, 'outcome'>): boolean =
   outcome === 'imported'
 
 /**
- * SLO percentile of a load, ms; Infinity with too many errors; NaN where the tool does not report
- * it.
+ * Selects the SLO percentile of a load, ms. Infinity where its error rate exceeds the SLO; NaN
+ * where the tool does not report the percentile.
  */
 function selectLatency(point: LoadPoint, measured: Slo, slo: Slo): number {
   if (slo.limits || !haveSameLatency(measured, slo)) return Number.NaN
@@ -31,9 +31,9 @@ function selectLatency(point: LoadPoint, measured: Slo, slo: Slo): number {
 }
 
 /**
- * Builds the curve of the loads by rising rate. Each has the smallest latency at its rate or
- * beyond, as a closed loop with more requests in progress may answer fewer per second. Empty where
- * a load lacks the percentile.
+ * Builds the curve of the loads by rising rate. A closed loop with more requests in progress may
+ * answer fewer per second and more slowly. So each knot has the smallest latency of all loads at
+ * its rate or beyond. Empty where a load lacks the percentile.
  */
 export function buildImportedCurve({ points, slo: measured }: Measurement, slo: Slo): CurveKnot[] {
   const loads = points
@@ -53,7 +53,8 @@ export function buildImportedCurve({ points, slo: measured }: Measurement, slo: 
 }
 
 /**
- * The load with the highest rate within the limit; the next one over the limit is its upper bound.
+ * Resolves the capacity: the highest rate of a load within the limit, bounded above by the next
+ * load over the limit.
  * @param curve built by `buildImportedCurve`
  */
 export function resolveImportedCapacity(

@@ -1,5 +1,6 @@
 /**
- * Views a measurement of streamed answers under an SLO on other parts of the stream than its own.
+ * Recomputes the load points of a measurement of streamed answers for an SLO on other latencies
+ * than the measured one: time to first token, time per output token or end-to-end latency.
  */
 
 import { noLatency, storedPercentiles } from '../../load/latency-summary.ts'
@@ -16,9 +17,9 @@ import {
 
 /**
  * Recomputes the load points for the latencies that `slo` counts, from their stream summaries;
- * points without one are left out. The capacity is unknown (0) and has to be read off the load
- * curve. Under a joint SLO, the percentile is the greatest of those of its parts. That is its
- * smallest possible value: requests that violate one limit are assumed to violate the other.
+ * points without one are left out. The capacity is unknown (0): the caller reads it off the load
+ * curve. Under a joint SLO, each latency is scaled to the first limit, and the percentile is the
+ * greatest of them. That is a lower bound: it assumes that the same requests violate all limits.
  */
 export function viewUnderSlo(measurement: Measurement, slo: Slo): Measurement {
   const points = measurement.points.flatMap((point) =>
@@ -37,8 +38,8 @@ export function viewUnderSlo(measurement: Measurement, slo: Slo): Measurement {
 
 function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
   const each = splitPoint(point, stream, slo)
-  const highest = (of: (part: RequestPart) => number) => Math.max(...each.map(of))
-  const sloMs = highest(({ summary, requests, errors }) => {
+  const maximum = (of: (part: RequestPart) => number) => Math.max(...each.map(of))
+  const sloMs = maximum(({ summary, requests, errors }) => {
     const failed = requests > 0 ? errors / requests : 0
     // Failed requests are the slowest, so the percentile of all requests is a higher one of the
     // answered requests.
@@ -47,11 +48,11 @@ function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint
       ? Number.POSITIVE_INFINITY
       : selectPercentile(summary, percentile)
   })
-  // The interval is as wide, in proportion, as that of the measured latency.
+  // The interval keeps the relative width of that of the measured latency.
   const [low, high] = point.sloCi95Ms.map((end) => (sloMs * end) / point.sloMs) as [number, number]
   return {
     ...point,
-    ...figuresBy((figure) => highest(({ summary }) => summary[figure])),
+    ...figuresBy((figure) => maximum(({ summary }) => summary[figure])),
     requests: point.requests,
     sloMs,
     sloCi95Ms: [low || 0, Number.isNaN(high) ? Number.POSITIVE_INFINITY : high],
@@ -73,10 +74,11 @@ interface RequestPart extends Pick<LoadPoint, 'requests' | 'errors'> {
 
 function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestPart[] {
   const { metric = 'e2e', limits, classes = [] } = slo
-  // An answer without a counted latency has failed.
-  const countSilent = (of: Parameters<typeof countNotObservable>[0], requestClass?: string) =>
+  // An answer counts as failed where the latency that the SLO limits is not observable.
+  const countUnobservable = (of: Parameters<typeof countNotObservable>[0], requestClass?: string) =>
     countNotObservable(of, selectLimits(resolveLimits(slo), requestClass))
-  const counted = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
+  /** Latency figures that the SLO counts; under several limits, scaled to the first limit. */
+  const selectSummary = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
     limits === undefined
       ? of[metric]
       : figuresBy(
@@ -94,15 +96,15 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
     const failed = own.errors ?? 0
     return [
       {
-        summary: counted(own, name),
+        summary: selectSummary(own, name),
         requests: own.e2e.requests + failed,
-        errors: failed + countSilent(own, name),
+        errors: failed + countUnobservable(own, name),
       },
     ]
   })
   if (each.length > 0) return each
-  const errors = countFailed(point) + countSilent(stream)
-  return [{ summary: counted(stream), requests: point.requests, errors }]
+  const errors = countFailed(point) + countUnobservable(stream)
+  return [{ summary: selectSummary(stream), requests: point.requests, errors }]
 }
 
 /** The stored percentile at or just above the requested one. */

@@ -1,6 +1,6 @@
 /**
- * Judges whether a stored window meets another SLO than its own, from its recorded latencies. Pure:
- * also runs in a browser.
+ * Judges whether a stored window meets an SLO other than the one it was measured under, from its
+ * recorded latencies. Pure: also runs in a browser.
  */
 
 import { countWithin } from '../../load/latency-record.ts'
@@ -22,30 +22,34 @@ import { provesPercentile } from '../../statistics/early-stopping.ts'
 
 /**
  * Whether the window meets `slo`: true, false, or undefined where the recorded latencies do not
- * decide. An invalid window can meet an SLO but not violate it; a window that was cut can only
- * violate it.
+ * decide. An invalid window can meet an SLO but not violate it. A window that was cut can only
+ * violate it, as its missing requests might have violated it too.
  */
 export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
-  const violated = isInvalidWindow(point, slo) ? undefined : false
+  // Host interference or the generator may have caused the violation in an invalid window.
+  const verdictIfViolated = isInvalidWindow(point, slo) ? undefined : false
   const unobservable = splitPoint(point, slo).reduce(
     (sum, { summaries, requestClass }) =>
       sum + countNotObservable(summaries, selectLimits(resolveLimits(slo), requestClass)),
     0,
   )
   const errors = countFailed(point) + unobservable
-  if (exceedsErrorRate({ requests: point.requests, errors }, slo)) return violated
+  if (exceedsErrorRate({ requests: point.requests, errors }, slo)) return verdictIfViolated
   const each = countPartsOver(point, slo)
   if (each === undefined) return undefined
   const { load } = point
-  const whole =
+  // A window that was cut sent only some of its planned requests. It violates the SLO for certain
+  // where its violations exceed those allowed among all planned ones.
+  const plannedPerSent =
     point.cut && load.kind === 'open'
       ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
       : 1
   const isViolated = (parts: typeof each) =>
     parts.some(
-      ({ requests, over: [min] }) => min > maxRequestsOver(slo, Math.round(whole * requests)),
+      ({ requests, over: [min] }) =>
+        min > maxRequestsOver(slo, Math.round(plannedPerSent * requests)),
     )
-  if (isViolated(each)) return violated
+  if (isViolated(each)) return verdictIfViolated
   return !point.cut &&
     each.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
     ? true
@@ -111,7 +115,10 @@ function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
     : [{ requests, errors: countFailed(point), latencies, summaries: stream ?? { e2e: point } }]
 }
 
-/** A request over one limit may or may not be over another. */
+/**
+ * Bounds the requests of a group that failed or exceed any of the limits. The violations of two
+ * limits may coincide (minimum) or be of different requests (maximum).
+ */
 function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
   const each = selectLimits(resolveLimits(slo), part.requestClass).map((limit) =>
     countWithinLimit(part, limit),
@@ -126,7 +133,8 @@ function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
 }
 
 /**
- * Counts requests within one limit, by the stored percentiles and, where recorded, the histogram.
+ * Bounds the number of requests within one limit, by the stored percentiles and, where recorded,
+ * the histogram.
  */
 function countWithinLimit(
   { requests, errors, latencies, summaries }: RequestPart,
@@ -134,7 +142,7 @@ function countWithinLimit(
 ): CountBounds | undefined {
   const summary = summaries[metric]
   if (summary === undefined) return undefined
-  // An answer with an unobservable latency meets no limit.
+  // A request without an observable latency meets no limit.
   const answered = requests - errors - (summaries.e2e!.requests - summary.requests)
   if (answered === 0) return [0, 0]
   let [min, max] = [0, answered]

@@ -1,4 +1,4 @@
-/** Estimates the capacity from the windows of a search, by the queue model of the server. */
+/** Estimates the capacity from the windows of a search by a queue model of the server. */
 import type { LoadRun } from '../../model/load-run.ts'
 import { adjustPosterior, type SearchFacts } from '../interval.ts'
 import { identifyDiscipline } from '../queue-model/disciplines/identify-discipline.ts'
@@ -13,7 +13,7 @@ import { boundSystemCapacity, estimateSystemCapacity } from '../service-log/serv
 import type { Session } from '../session.ts'
 import type { Evidence } from './evidence.ts'
 
-/** What the search knows beside its windows. */
+/** Results of the closed loops, in addition to the windows. */
 type LoopFacts = Pick<SearchFacts, 'quotaWaitShare'> & {
   /** Saturation of the closed loops, requests per second. */
   readonly saturationRps: number
@@ -25,7 +25,7 @@ interface CapacityEstimate {
   readonly discipline: IdentifiedDiscipline | undefined
 }
 
-/** Only reads the evidence: the same windows always give the same estimate. */
+/** Reads the evidence without changing it: the same windows always give the same estimate. */
 export class CapacityEstimator {
   constructor(
     private readonly session: Session,
@@ -49,7 +49,10 @@ export class CapacityEstimator {
     return { posterior: adjustPosterior([posterior], this.collectFacts(facts)), discipline }
   }
 
-  /** Estimates the final capacity, over all system capacities that the refusals allow. */
+  /**
+   * Estimates the final capacity. Its interval covers the estimates for all system capacities that
+   * are compatible with the refusals.
+   */
   estimateFinal(
     runs: readonly LoadRun[],
     budget: SimulationBudget,
@@ -68,7 +71,7 @@ export class CapacityEstimator {
     }
   }
 
-  /** Lower end of the interval for a given system capacity, requests per second. */
+  /** Estimates the lower end of the interval for a given system capacity, requests per second. */
   estimateLowRps(systemCapacity: number, budget: SimulationBudget, saturationRps: number): number {
     const { posterior } = this.estimate(systemCapacity, budget)
     const facts = this.collectFacts({ saturationRps, quotaWaitShare: 0 })

@@ -180,12 +180,12 @@ describe('a window that the machine disturbed', () => {
     expect([
       add(seen, windowOf(200, 5, waited), false),
       add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
-    ]).toEqual(['again', 'again'])
+    ]).toEqual(['repeat', 'repeat'])
     const hasOutages = { stallsMs: Float64Array.of(1000, 2670) }
     expect([
       add(evidence(), windowOf(100, 5, hasOutages)),
       add(evidence(), windowOf(100, slow, hasOutages)),
-    ]).toEqual(['counts', 'again'])
+    ]).toEqual(['counts', 'repeat'])
     expect(seen.metRps).toBe(125)
   })
 
@@ -193,7 +193,7 @@ describe('a window that the machine disturbed', () => {
     const seen = evidence()
     const invalidWindows = windowOf(100, slow, waited)
     for (const disturbed of [false, false, false, true, true]) {
-      expect(add(seen, invalidWindows)).toBe('again')
+      expect(add(seen, invalidWindows)).toBe('repeat')
       expect(seen.isDisturbed).toBe(disturbed)
     }
     expect(seen).toMatchObject({ metRps: 0, windows: [] })
@@ -218,7 +218,7 @@ describe('a window that the machine disturbed', () => {
       windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
     expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
       'counts',
-      'again',
+      'repeat',
     ])
   })
 
@@ -263,7 +263,7 @@ describe('a window that the machine disturbed', () => {
 describe('a pause longer than the limit', () => {
   test('is set aside while it is the only one, and told', () => {
     const seen = evidence()
-    expect(add(seen, windowOf(100, outageWindow))).toBe('again')
+    expect(add(seen, windowOf(100, outageWindow))).toBe('repeat')
     expect(seen).toMatchObject({ windows: [], metRps: 0, violatedRps: Number.POSITIVE_INFINITY })
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen.windows).toHaveLength(1)

@@ -1,4 +1,4 @@
-/** Evidence of the open windows of a search. */
+/** Collects the open windows of a search: which of them count, and the bounds that they set. */
 
 import type { Load } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
@@ -36,36 +36,39 @@ import {
  */
 const maxRepeats = 3
 const maxTotalRepeats = 6
-/** Speed relative to the first window from which a slower server counts as restored. */
+/** A slower server counts as restored from this share of its speed in the first window. */
 const minRestoredSpeed = 0.95
 /**
- * Factor on the lowest rate so far, the start of a sweep included, below which no rate is tried.
+ * No rate is tried below this factor on the lowest rate so far. For a sweep that is its start rate.
  */
 const minRateFactor = 0.5
 /**
- * Requests that would reveal a rate a quarter beyond the capacity, where far more than the allowed
- * share exceed the limit.
+ * With this many requests, a window at a quarter beyond the capacity violates the SLO: far more
+ * than the allowed share exceed the limit.
  */
 const minRequestsToRejectNearRate = 100
 /**
- * Requests that would reveal a rate of twice the capacity, where at least one in five exceeds the
- * limit, and the length of their window in SLO limits.
+ * With this many requests, a window at twice the capacity violates the SLO: at least one in five
+ * exceeds the limit.
  */
 const minRequestsToRejectDoubleRate = 20
+/** The same for the length of the window, in SLO limits. */
 const minWindowLimits = 4
 /** Factor on a rate that the generator could not sustain. */
 const generatorBackoff = 0.7
 
 /**
- * Verdict on a window: it counts; it is to be repeated; it shows another speed than earlier
- * windows, which are dropped.
+ * Verdict on a window. 'counts': it is evidence. 'repeat': it is invalid or has a first outage, and
+ * must be played again. 'faster', 'slower': the server changed its speed, and earlier windows were
+ * dropped.
  */
-type WindowVerdict = 'counts' | 'again' | 'faster' | 'slower'
+type WindowVerdict = 'counts' | 'repeat' | 'faster' | 'slower'
 
-/** A window that counts, and its load point. A sweep is not steady. */
+/** A window that counts, and its load point. */
 interface CountedWindow {
   readonly window: ObservedRun
   readonly point: LoadPoint
+  /** The window has one rate; false for a sweep. */
   readonly steady: boolean
 }
 
@@ -84,19 +87,19 @@ export class Evidence {
   failingRps = Number.POSITIVE_INFINITY
   errorFreeRps = 0
   /**
-   * Lowest rate to try next, 0 before the first window: a few requests at a far lower rate say
-   * nothing about the rates between.
+   * Lowest rate to try next, 0 before the first window. A few requests at a far lower rate would
+   * not bound the rates in between.
    */
   minNextRps = 0
   /** Highest rate that the generator sustains; Infinity while it sustained all rates. */
   maxGeneratorRps = Number.POSITIVE_INFINITY
-  /** Speed of the last window relative to those before it where it was faster, else 1. */
+  /** Speed of the last window relative to the windows before it; 1 where it was not faster. */
   change = 1
   /** Present speed relative to the first window, for a server that slowed down. */
   relativeSpeed = 1
   /** The end of the last window was slower; another window has to confirm it. */
   maySlowDown = false
-  /** Workers that serve requests in arrival order; known once two estimates in a row agree. */
+  /** Workers that serve requests in arrival order; defined once two estimates in a row agree. */
   workers: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined
   private lastWorkers: number | undefined
   /** Batching parameters of a server with dynamic batching. */
@@ -135,8 +138,8 @@ export class Evidence {
   }
 
   /**
-   * Records the number of workers of the latest estimate. A number that changes from one estimate
-   * to the next is wrong: the service times depend on the load.
+   * Records the number of workers of the latest estimate. It is discarded where it differs from the
+   * estimate before: the service times then depend on the load, which contradicts both.
    */
   recordWorkers(
     identified: Pick<IdentifiedDiscipline, 'workers' | 'overheadMs'> | undefined,
@@ -154,7 +157,7 @@ export class Evidence {
     return this.counted.map(({ window }) => window)
   }
 
-  /** Every recent window was invalid, repetitions included. */
+  /** Whether the windows were invalid so often that repeating them is useless. */
   get isDisturbed(): boolean {
     return (
       this.invalidInARow > 0 &&
@@ -203,20 +206,21 @@ export class Evidence {
     }
     if (sumSpansMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
       if (steady && run.cutMs === undefined && meetsSlo(point, this.slo)) {
-        // An SLO met in spite of interference is met. The window says nothing about the speed.
+        // An SLO met in spite of interference is met. But the window does not show the server's
+        // speed, so it enters no service log.
         this.recordRate({ window, point, steady })
         return 'counts'
       }
       this.invalidInARow++
       this.invalidWindows++
-      return 'again'
+      return 'repeat'
     }
     this.invalidInARow = 0
     const outages = findOutageSpans(served, this.slo.limitMs)
     this.outagesObserved += outages.length
     if (this.outagesObserved === 1 && outages.length === 1) {
       this.outageWindow = { window, point, steady, outage: outages[0]! }
-      return 'again'
+      return 'repeat'
     }
     if (outages.length > 0 && this.outageWindow !== undefined) {
       // The outage has returned: outages are part of the server's behaviour.
@@ -227,6 +231,7 @@ export class Evidence {
     return this.absorb({ window, point, steady })
   }
 
+  /** Counts a valid window, and checks whether the server changed its speed. */
   private absorb(counted: CountedWindow): WindowVerdict {
     const { log } = counted.window
     this.recordRate(counted)
@@ -255,8 +260,8 @@ export class Evidence {
   }
 
   /**
-   * Logs that show the speed at any queue length: of batches, or service times. Empty for other
-   * servers, such as those with shared cores.
+   * Logs whose step durations are comparable between rates: batch durations or service times. Other
+   * servers, for example with shared cores, return `otherwise`.
    */
   private collectComparableLogs(otherwise: readonly ServiceLog[] = []): readonly ServiceLog[] {
     const { windows, workers } = this
@@ -268,7 +273,8 @@ export class Evidence {
     const known =
       extractBatches() ??
       (isBatchServer(joinServiceLogs(logs)) ? logs : (extractServices() ?? otherwise))
-    // A server that refuses serves other arrivals than those sent.
+    // A server that refuses requests serves a selection of the arrivals, so its log is not
+    // comparable.
     return known.map((of, i) =>
       exceedsErrorRate(excludeTimeouts(this.counted[i]!.point), this.slo) ? emptyServiceLog : of,
     )
@@ -302,8 +308,8 @@ export class Evidence {
   }
 
   /**
-   * Lowest steady rate from which every window violated the SLO, if there are two: an upper
-   * bound of the capacity. Else Infinity.
+   * Lowest steady rate from which every window violated the SLO, if there are two: an upper bound
+   * of the capacity. Else Infinity.
    */
   get ciViolatedRps(): number {
     const steady = this.counted
@@ -320,8 +326,8 @@ export class Evidence {
   }
 
   /**
-   * Highest steady rate below all violations whose window met the SLO with enough requests to
-   * reveal a rate far beyond the capacity; 0 without one.
+   * Highest steady rate below all violations whose window met the SLO with so many requests that it
+   * would have violated the SLO a quarter beyond the capacity; 0 without one.
    */
   get credibleMetRps(): number {
     return this.findMetBelow(
@@ -331,8 +337,8 @@ export class Evidence {
   }
 
   /**
-   * The same with few requests, enough to reveal twice the capacity: their queue would have
-   * exceeded the limit.
+   * The same with fewer requests, enough for a violation at twice the capacity, where the queue
+   * exceeds the limit.
    */
   get brieflyMetRps(): number {
     return this.findMetBelow(
@@ -342,7 +348,10 @@ export class Evidence {
     )
   }
 
-  /** Drops earlier windows, which were served at another speed, with the rates that they met. */
+  /**
+   * Drops the windows before index `window`, which the server served at another speed, and the rate
+   * bounds that they set.
+   */
   private forgetBefore(window: number): void {
     this.counted = this.counted.slice(window)
     this.metRps = this.ciMetRps = this.servedRps = this.errorFreeRps = 0
@@ -372,9 +381,11 @@ export class Evidence {
       found.push('the server slowed down during the measurement: earlier windows are left out')
     if (this.disturbedMs >= 0.02 * this.playedMs && this.disturbedMs > 0) {
       const share = ((100 * this.disturbedMs) / this.playedMs).toFixed(0)
-      const again = Math.min(this.invalidWindows, maxTotalRepeats)
+      const repeats = Math.min(this.invalidWindows, maxTotalRepeats)
       const repeated =
-        again > 0 ? `, and ${again} ${again === 1 ? 'window was' : 'windows were'} repeated` : ''
+        repeats > 0
+          ? `, and ${repeats} ${repeats === 1 ? 'window was' : 'windows were'} repeated`
+          : ''
       found.push(
         `other work on this machine paused the load generator for ${share} % of the time, which is left out${repeated}`,
       )

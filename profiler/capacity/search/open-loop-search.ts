@@ -8,17 +8,17 @@ import { estimatePosterior } from '../queue-model/posterior.ts'
 import type { Session } from '../session.ts'
 import { type SearchOptions, SearchPass } from './search-pass.ts'
 
-/**
- * Further warm-ups of a server that still speeds up, their load as a share of the saturation, and
- * their longest duration in seconds.
- */
-const maxWarmings = 2
-const warmingLoadShare = 0.8
-const maxWarmingS = 15
+/** Further warm-ups of a server that still speeds up at the end of a pass. */
+const maxWarmUps = 2
+/** Load of such a warm-up, as a share of the saturation. */
+const warmUpLoadShare = 0.8
+/** Longest such warm-up, seconds. */
+const maxWarmUpS = 15
 
 /**
- * Searches for the capacity. A server that still speeds up is warmed further and searched again. A
- * pass whose saturation estimate was too low, because of host interference, is repeated once.
+ * Searches for the capacity. Where the server was still speeding up, it is warmed further and the
+ * pass is repeated. A pass whose saturation estimate was too low, because of host interference, is
+ * repeated once.
  * @param posteriorEstimator estimates the capacity from windows
  * @param workerIdentifier identifies workers from windows and closed loops
  * @param slowdownDetector detects slowdowns
@@ -33,7 +33,7 @@ export async function searchOpenLoop(
   slowdownDetector = detectSlowdown,
 ): Promise<SearchResult> {
   const points = session.points.length
-  let warmings = 0
+  let warmUps = 0
   let isLast = false
   for (;;) {
     const search = new SearchPass(
@@ -46,14 +46,10 @@ export async function searchOpenLoop(
       slowdownDetector,
     )
     const found = await search.run()
-    if (search.isCold && warmings++ < maxWarmings) {
-      const halfAsLongS = Math.min(maxWarmingS, Math.max(2, session.totalS / 2))
-      await session.open(
-        warmingLoadShare * found.saturationRps,
-        halfAsLongS,
-        options.seed,
-        'warm-up',
-      )
+    if (search.isCold && warmUps++ < maxWarmUps) {
+      // Half as long as the server was under load so far.
+      const warmUpS = Math.min(maxWarmUpS, Math.max(2, session.totalS / 2))
+      await session.open(warmUpLoadShare * found.saturationRps, warmUpS, options.seed, 'warm-up')
       await options.warmUp?.recheckGain()
     } else if (search.saturationTooLow && !isLast) isLast = true
     else return found

@@ -16,14 +16,15 @@ import { bisectRate } from './rate-bisection.ts'
 import type { ObservedWindow } from './short-windows.ts'
 
 /**
- * Share of each period that a server may wait for its quota before a queue model of it is useless.
+ * Share of each CPU-quota period that a server waits, from which a queue model of it is useless.
  */
 const maxModelWaitShare = 0.4
 
 /**
- * Searches for the capacity of a server that waits for its quota much of the time. Its waits depend
- * on the load. Closed loops always use up the quota, so they do not show when waits occur under
+ * Searches for the capacity of a server that waits for its CPU quota much of the time. Its waits
+ * depend on the load, and closed loops always use up the quota. So they do not show the waits under
  * less load. Undefined for servers that wait little.
+ * @param share share of each quota period that the server waited under closed loops
  */
 export async function searchThrottledCapacity(
   session: Session,
@@ -38,16 +39,16 @@ export async function searchThrottledCapacity(
 ): Promise<SearchResult | undefined> {
   if (share < maxModelWaitShare) return undefined
   session.startBudget()
-  // A request that arrives during a wait has, on average, half of it ahead.
+  // A request that arrives during a wait has, on average, half of the wait ahead of it.
   const delayedIdle = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
   const found = await bisectRate(session, effort, delayedIdle, {
     ...aim,
     busy: measureLoopThroughput(session.loops),
   })
-  const wide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
+  const isWide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
   return {
     ...found,
-    ...(wide && {
+    ...(isWide && {
       outcome: 'budget',
       detail: 'open windows alone determine the capacity no more precisely',
     }),
@@ -56,8 +57,8 @@ export async function searchThrottledCapacity(
 }
 
 /**
- * Throughput of loops over many connections, from the end of one wait to the end of a later one:
- * incomplete periods hold more or less of the quota.
+ * Measures the throughput of the loops with many connections, from the end of one wait to the end
+ * of a later one. So it covers whole quota periods; incomplete ones would bias it.
  */
 function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | undefined {
   const maxConnections = Math.max(...loops.map(countLoopConnections))

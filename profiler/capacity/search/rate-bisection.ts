@@ -23,18 +23,18 @@ import {
   observeWindow,
 } from './short-windows.ts'
 
-/** Length of a window in answers: shorter ones end before the server has filled. */
+/** Minimum length of a window, in p90 answer times. Shorter ones end before the server is busy. */
 const answersPerWindow = 4
 /**
  * Length of a window in SLO limits: at a rate a quarter beyond the capacity, the queue takes four
  * limits to reach the limit.
  */
 const limitsPerWindow = 4
-/** The limits may lengthen a window up to this, or up to the whole budget. */
+/** For that purpose a window may be this long, or as long as the whole budget if that is longer. */
 const maxLimitsWindowS = 10
 /**
- * Requests of a window, in the rarest class where each class has to meet the SLO, as far as the
- * time allows.
+ * Target for the requests of a window, as far as the time allows. Where each request class has to
+ * meet the SLO, it applies to the rarest class.
  */
 const requestsPerWindow = 60
 /** Ratio of the lowest violated to the highest met rate that ends the search. */
@@ -42,26 +42,28 @@ const maxConvergedRatio = 1.08
 /** Invalid windows in a row that end the search. */
 const maxInvalidInARow = 3
 /**
- * Windows that the search may use to bracket the capacity within `maxRoughRatio`, whatever their
- * time: answers may take longer than the budget.
+ * Windows that the search may use, beyond its time budget, to bracket the capacity within
+ * `maxRoughRatio`: a single answer may take longer than the budget.
  */
 const maxWindowsUntilRough = 8
 const maxRoughRatio = 1.3
-/**
- * Factor between rates while all windows meet the SLO, or none does. Near an expected capacity it
- * starts smaller and grows.
- */
+/** Factor from one rate to the next while all windows meet the SLO, or none does. */
 const stride = 2
+/** First such factor from an expected capacity. It is squared after each further window. */
 const strideNearExpected = 1.25
+/** Largest such factor. */
+const maxStride = 4
 /**
- * Share of the limit below which the latency allows the largest factor to the next rate, where no
- * capacity is expected.
+ * A window whose percentile is below this share of the limit is followed by `maxStride` times its
+ * rate, where no capacity is expected.
  */
 const ampleLatencyShare = 0.5
-const maxStride = 4
 /** First rate as a share of the rate that closed loops reached. */
 const busyStartShare = 0.75
-/** Factor on the expected capacity for a rate that the server would have to sustain to win. */
+/**
+ * Largest first rate as a factor on the expected capacity, where the search starts at the rate to
+ * beat.
+ */
 const expectedProbeFactor = 1.5
 
 interface BisectionAim {
@@ -69,7 +71,10 @@ interface BisectionAim {
   /** As in `CapacityOptions`. */
   readonly expectedRps?: number
   readonly capacityToBeatRps?: number
-  /** Closed loops that kept the server busy: it cannot sustain their rate. */
+  /**
+   * Throughput of closed loops that kept the server busy. It counts as a violated rate, because
+   * open load at that rate would queue without end.
+   */
   readonly busy?: ObservedWindow
 }
 
@@ -99,6 +104,7 @@ export async function bisectRate(
 }
 
 class RateBisection {
+  /** 90th percentile of an unloaded answer, to its last byte. */
   private readonly answerS: number
   private readonly unloadedMs: number
   private readonly longestLimitS: number
@@ -167,7 +173,10 @@ class RateBisection {
     return this.finishSearch('converged')
   }
 
-  /** Starts at a rate that wins, where less is expected: one violation there decides. */
+  /**
+   * First rate: the expected capacity. Where that would not win, a rate that would: one violation
+   * there ends the search.
+   */
   private firstRps(): number {
     const { expectedRps, capacityToBeatRps: toBeatRps = 0, busy } = this.aim
     if (expectedRps === undefined || !(expectedRps > 0))
@@ -196,7 +205,8 @@ class RateBisection {
     })
     const { busy } = this.aim
     const known = busy === undefined ? this.observed : [...this.observed, busy]
-    // Beyond the throughput of the server, an SLO is met only because the window ended.
+    // Beyond the throughput of the overloaded server, the SLO was met only because the window ended
+    // before the queue had grown.
     const servedRps = estimateOverloadThroughput(known)?.rps ?? Number.POSITIVE_INFINITY
     const metWindows = this.observed.filter((one) => one.met && one.rateRps <= servedRps)
     this.metRps = Math.max(0, ...metWindows.map((one) => one.rateRps))
@@ -219,8 +229,8 @@ class RateBisection {
   }
 
   /**
-   * What made a window invalid, other than the server. An SLO met in spite of late sends is met, as
-   * they count as latency.
+   * Finds the cause outside the server that made a window invalid. A window that met the SLO is
+   * valid even with late sends, as lateness counts as latency.
    */
   private findInvalidity(point: LoadPoint): keyof typeof invalidityDetails | undefined {
     if (meetsSlo(point, this.session.slo)) return undefined
@@ -259,7 +269,7 @@ class RateBisection {
       : wanted
   }
 
-  /** Whether all windows together determine the capacity well enough. */
+  /** Whether the joint estimate of all windows is as precise as required. */
   private isPrecise(): boolean {
     if (this.joint === undefined) return false
     const { median, ci90 } = this.joint

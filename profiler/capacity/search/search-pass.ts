@@ -1,4 +1,4 @@
-/** One pass of the search for the capacity by open load, with a queue model of the server. */
+/** One pass of the search for the capacity by open load, guided by a queue model of the server. */
 import { rate } from '../../format.ts'
 import type { Arrivals } from '../../model/load.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
@@ -43,41 +43,50 @@ export interface SearchOptions {
   readonly capacityToBeatRps?: number
   /** Capacity expected by the caller. */
   readonly expectedRps?: number
-  /** Rate beyond which the server refuses closed loops; no closed loop is applied then. */
+  /** Rate beyond which the server refuses requests. Where set, no closed loop is applied. */
   readonly refusesBeyondRps?: number
   /** Warm-up over as many connections as the search for the saturation starts with. */
   readonly warmUp?: RequestWarmUp
   /**
-   * No further pass follows. Where the closed loops were disturbed, windows go on until one
-   * violates the SLO or the time is up.
+   * No further pass follows. Where host interference disturbed the closed loops, windows continue
+   * until one violates the SLO or the time is up.
    */
   readonly isLast?: boolean
 }
 
 /**
- * Share of the budget before which a narrow interval does not end the search. Rare outages that
- * have not occurred yet cannot widen it.
+ * Range of the sweep that first calibrates the queue model, and its mean rate, as shares of the
+ * saturation. It shows idle and busy queues, and ends slightly overloaded.
+ */
+const sweepStartShare = 0.4
+const sweepEndShare = 1.15
+const sweepMeanShare = 0.775
+/**
+ * Share of the budget before which a narrow interval does not end the search. The interval does not
+ * include rare outages before one has occurred.
  */
 const minBudgetShare = 0.7
-/** Share of the saturation for the first rate after a window that did not count. */
+/** Rate of a window while there is no estimate, as a share of the saturation. */
 const startShare = 0.7
 /**
- * A saturation below this share of the capacity to beat prunes the trial: open load reaches more
- * than a closed loop on some servers, but not that much more.
+ * A saturation below this share of the capacity to beat prunes the trial. On some servers open load
+ * exceeds the throughput of closed loops, but by less than a third.
  */
 const prunableSaturationShare = 0.75
+/** Simulations for the estimates that choose the next rate. */
 const planningBudget = { requests: 6000, maxRequests: 30_000, replicates: 4 }
-/**
- * Factor between windows below the interval, which look for a rate that meets the SLO where none
- * has.
- */
+/** Factor from a violated rate to the next one, while no window has met the SLO. */
 const retryFactor = 0.9
+/** Windows that the search adds at its end until one meets the SLO. */
 const maxLowerTries = 6
-/** Share of its speed that a warm server may still gain in half its time under load. */
+/**
+ * A server is cold where it would gain more than this share of its speed in half as much time as it
+ * was under load so far.
+ */
 const maxRemainingGain = 0.02
-/** Restarts of the budget for a server that changed its speed. */
+/** Restarts of the time budget for a server that changed its speed. */
 const maxRestarts = 3
-/** Further windows for a server whose last window may have been slower. */
+/** Windows that the search adds at its end to check a possible slowdown. */
 const maxSlowdownChecks = 2
 const fadingOutagesCaveat =
   'slow answers became rarer during the measurement, as with a filling cache: the capacity is close to that without them, and the interval covers both'
@@ -95,17 +104,19 @@ export class SearchPass {
   private restarts = 0
   /** A closed loop that the server refused, which shows its system capacity. */
   private refusedLoop: LoadRun | undefined
-  /** Share of each period in which closed loops wait for CPU quota. */
+  /** Share of each CPU-quota period that the server waited under closed loops. */
   private quotaWaitShare = 0
   private windowsPlayed = 0
-  /** The pass ended while the server still sped up, too slowly to differ from window to window. */
+  /** The pass ended while the server was still speeding up, so it needs more warm-up. */
   isCold = false
   /**
    * The pass ended with a saturation estimate that was too low; the search must restart from a
    * higher rate.
    */
   saturationTooLow = false
+  /** Host interference disturbed the closed loops, so the saturation may be too low. */
   private areLoopsDisturbed = false
+  /** Result of the window at a higher rate that checks a pruning decision. */
   private probe: 'met' | 'violated' | undefined
 
   constructor(
@@ -138,11 +149,11 @@ export class SearchPass {
     const windowS = Math.max(effort.windowS, searchS / effort.windows)
     const sweep = {
       kind: 'sweep',
-      fromRps: 0.4 * this.saturationRps,
-      toRps: 1.15 * this.saturationRps,
+      fromRps: sweepStartShare * this.saturationRps,
+      toRps: sweepEndShare * this.saturationRps,
     } as const
     const swept = await this.playWindow(
-      0.775 * this.saturationRps,
+      sweepMeanShare * this.saturationRps,
       Math.min(windowS, searchS / 2),
       sweep,
     )
@@ -173,8 +184,8 @@ export class SearchPass {
   }
 
   /**
-   * The server serves more than the closed loops reached, which were disturbed, and no window
-   * violated the SLO.
+   * Whether the server serves more than the closed loops reached: host interference slowed them,
+   * and no window violated the SLO.
    */
   private get exceedsLoops(): boolean {
     return (
@@ -185,8 +196,8 @@ export class SearchPass {
   }
 
   /**
-   * Measures the saturation, as part of the warm-up outside the budget. Returns an outcome where
-   * the saturation decides.
+   * Measures the saturation. Its time is warm-up, not part of the budget. Returns a result where
+   * the saturation already ends the search.
    */
   private async measureSaturation(): Promise<SearchResult | undefined> {
     const { session, effort } = this
@@ -236,25 +247,26 @@ export class SearchPass {
   }
 
   /**
-   * Chooses the next rate: the capacity of the model. It is lower, within limits, after a window
-   * that violated the SLO while none has met it.
+   * Chooses the next rate: the capacity of the model. While windows have violated the SLO and none
+   * has met it, the rate is below all violations. It stays below rates at which requests fail and
+   * rates that the generator cannot sustain.
    */
   private nextRate(): number {
     const { evidence } = this
     const { failingRps, maxGeneratorRps, metRps, violatedRps, minNextRps } = evidence
-    const wanted = this.posterior
+    const estimatedRps = this.posterior
       ? chooseNextRate(this.posterior, evidence)
       : startShare * this.saturationRps
-    const sought =
+    const unboundedRps =
       metRps > 0 || !Number.isFinite(violatedRps)
-        ? wanted
-        : Math.min(this.posterior?.capacityCi90Rps[0] ?? wanted, retryFactor * violatedRps)
-    const soughtRps = Math.max(minNextRps, sought)
+        ? estimatedRps
+        : Math.min(this.posterior?.capacityCi90Rps[0] ?? estimatedRps, retryFactor * violatedRps)
+    const soughtRps = Math.max(minNextRps, unboundedRps)
     if (this.posterior?.refusesWhenFull) return Math.min(soughtRps, maxGeneratorRps)
     const bucket = Number.isFinite(failingRps) ? this.fitBucket() : undefined
     if (bucket === undefined) return Math.min(soughtRps, 0.85 * failingRps, maxGeneratorRps)
     const errorFreeRps = estimateBucketCapacity(bucket, this.session.slo.maxErrorRate).rateRps
-    // Earlier windows have emptied the bucket; it fills only below its rate.
+    // Earlier windows have emptied the bucket. It refills only while the load is below its rate.
     return Math.min(
       soughtRps,
       metRps > 0 ? errorFreeRps : retryFactor * Math.min(errorFreeRps, failingRps),
@@ -263,8 +275,9 @@ export class SearchPass {
   }
 
   /**
-   * Plays an open window, and repeats it while it is invalid or has a single outage. A sweep is no
-   * point of the load curve.
+   * Plays an open window, and repeats it while the evidence requires that: it was invalid, or had a
+   * first outage. Returns a result where the window ends the search. A sweep adds no point to the
+   * load curve, as it has no single rate.
    */
   private async playWindow(
     rateRps: number,
@@ -293,7 +306,7 @@ export class SearchPass {
         this.restarts++
         session.startBudget()
       }
-      if (verdict !== 'again') return undefined
+      if (verdict !== 'repeat') return undefined
       if (evidence.isDisturbed)
         return this.posterior && evidence.metRps > 0
           ? this.conclude()
@@ -303,8 +316,9 @@ export class SearchPass {
   }
 
   /**
-   * Prunes the trial where it cannot win. Where only the model says so, against the expectation, a
-   * window at a higher rate probes it first.
+   * Prunes the trial where it cannot win. Where no window up to the rate to beat violated the SLO,
+   * and the caller's expectation does not support the model, one window at a higher rate checks
+   * first.
    */
   private async pruneOrProbe(windowS: number): Promise<SearchResult | undefined> {
     const pruned = this.pruneIfHopeless()
@@ -328,8 +342,9 @@ export class SearchPass {
   }
 
   /**
-   * Prunes the trial after two windows, as one may have been disturbed; one is enough where it
-   * agrees with the expectation. A window that met the rate to beat prevents it.
+   * Prunes the trial after two windows, as one may have been disturbed. One window suffices where
+   * it agrees with an expectation below the rate to beat. A window that met the SLO at the rate to
+   * beat prevents pruning.
    */
   private pruneIfHopeless(): SearchResult | undefined {
     const { posterior, evidence } = this
@@ -356,8 +371,8 @@ export class SearchPass {
 
   private async finishSearch(): Promise<SearchResult> {
     const { effort, evidence } = this
-    // Only a window that met the SLO is a lower bound, so rates fall until one does. A possible
-    // slowdown is checked by another window.
+    // Only a window that met the SLO is a lower bound, so lower rates follow until one does.
+    // Another window also checks a possible slowdown.
     for (
       let tries = 0;
       (evidence.metRps === 0 && tries < maxLowerTries) ||
@@ -424,7 +439,8 @@ export class SearchPass {
   }
 
   /**
-   * Gain of a server that still speeds up over half its time under load, as a share of its speed.
+   * Speed that the server would gain in half as much time as it was under load so far, as a share
+   * of its present speed.
    */
   private computeRemainingGain(): number {
     return (
@@ -434,7 +450,7 @@ export class SearchPass {
     )
   }
 
-  /** The capacity is that of the present server, if it gets no slower. */
+  /** Reports the capacity of the server at its present speed. It may still get slower. */
   private concludeSlowdown(): SearchResult {
     const { maySlowDown, relativeSpeed } = this.evidence
     return {
@@ -471,7 +487,10 @@ export class SearchPass {
 
   private fitBucket = () => fitTokenBucket([...this.session.loops, ...this.collectOpenRuns()])
 
-  /** Requests fail at rates whose latency would meet the SLO: a full queue or a rate limit. */
+  /**
+   * Reports a capacity that failures limit: requests fail at rates whose latency would meet the
+   * SLO, by a full queue or a rate limit.
+   */
   private concludeByErrors(): SearchResult {
     const { evidence, posterior, effort } = this
     const { errorFreeRps, failingRps } = evidence
@@ -490,16 +509,17 @@ export class SearchPass {
   }
 
   /**
-   * Requests were refused, but neither by a full queue nor by an identified limit. Windows without
-   * refusals do not show where they begin. So the interval reaches down to the capacity with the
-   * smallest system capacity that the refusals allow.
+   * Reports a capacity with an unknown limit: requests were refused, but neither by a full queue
+   * nor by an identified rate limit. Windows without refusals do not show where refusals begin. So
+   * the interval reaches down to the capacity at the smallest system capacity that explains the
+   * refusals. Undefined where no refusal is left to explain.
    */
   private concludeByRefusals(posterior: CapacityPosterior): SearchResult | undefined {
     const runs = [...this.session.loops, ...this.collectOpenRuns()].filter(({ errorKinds }) =>
       Object.keys(errorKinds).some((kind) => kind !== 'timeout'),
     )
     const [minPresent] = boundSystemCapacity(runs) ?? []
-    // A bucket also refuses requests that find an idle server.
+    // A token bucket also refuses requests at an idle server, so it explains them without a queue.
     if (minPresent === undefined || (minPresent < 2 && fitTokenBucket(runs) !== undefined))
       return undefined
     const { estimator, effort, saturationRps } = this
@@ -523,7 +543,10 @@ export class SearchPass {
       : undefined
   }
 
-  /** @param capacity default: the estimate bounded by the windows, or what is met without one */
+  /**
+   * @param capacity default: the estimate bounded by the windows; without an estimate, the highest
+   * rate that met the SLO
+   */
   private result(
     outcome: CapacityOutcome,
     detail?: string,

@@ -1,11 +1,14 @@
 /**
  * Estimates the capacity from a few open windows that are too short to show it directly: each began
- * with an empty server, and a queue near the capacity takes longer to fill. A window beyond the
- * capacity shows the throughput µ while the server falls behind. From µ follows the rate at which
- * waits reach the limit: those of a busy queue are exponential with mean variance / (2 (1 -
- * utilization)) (heavy traffic: Kingman 1961). Violations in sufficiently long windows correct that
- * estimate. With the capacity C, the allowed share a and the steepness s, the share q(r) = 1 - (1 -
- * a)^exp(s (r / C - 1)) of requests violates the limit at rate r.
+ * with an empty server, and a queue near the capacity takes longer to fill.
+ *
+ * Prior: a window beyond the capacity shows the throughput µ of the overloaded server. From µ
+ * follows the rate at which waits reach the limit: those of a busy queue are exponential with mean
+ * variance / (2 (1 - utilization)) (heavy traffic: Kingman 1961).
+ *
+ * Likelihood: the violations in sufficiently long windows. With the capacity C, the allowed share a
+ * and the steepness s, the share of requests over the limit at rate r is q(r) = 1 - (1 - a)^exp(s
+ * (r / C - 1)), which is a at r = C.
  */
 import { max, mean, min, sampleVariance } from 'simple-statistics'
 import type { LoadRun } from '../../model/load-run.ts'
@@ -18,7 +21,7 @@ import {
 } from '../../model/slo.ts'
 import { overShare } from '../../statistics/dependence.ts'
 
-/** Effective sample size of requests, and the share of them over the limit. */
+/** Effective sample size of requests, and the share of them over the limit, 0 to 1. */
 interface Violations {
   readonly nEff: number
   readonly over: number
@@ -34,6 +37,7 @@ export interface ObservedWindow extends Violations {
   readonly overload?: OverloadPhase
 }
 
+/** The span of a window in which the server was overloaded. */
 interface OverloadPhase {
   readonly answers: number
   readonly seconds: number
@@ -41,13 +45,14 @@ interface OverloadPhase {
   readonly dispersion: number
 }
 
-/** Requests that a share or a rate needs. */
+/** Minimum number of requests to estimate a share or a throughput. */
 const minRequests = 20
 
 /**
- * Counts the violations of a window. With too many errors, all of its requests count as violations.
- * @param rampS time from the start in which the server fills; these requests find a shorter queue
- * than later ones
+ * Counts the violations of a window. Where its error rate exceeds the SLO, all of its requests
+ * count as violations.
+ * @param rampS time from the start in which the queue builds up; its requests are left out where
+ * enough others remain
  */
 export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWindow {
   const { latencyMs, load } = run
@@ -58,9 +63,9 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
     slo,
   )
   const countViolations = (of: Pick<LoadRun, 'sentMs' | 'latencyMs'>): Violations => {
-    const late = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
+    const afterRamp = of.latencyMs.filter((_, i) => of.sentMs[i]! >= rampMs)
     const { n, over, nEff } = overShare(
-      late.length >= minRequests ? late : of.latencyMs,
+      afterRamp.length >= minRequests ? afterRamp : of.latencyMs,
       slo.limitMs,
     )
     return { nEff, over: failed ? 1 : n === 0 ? 0 : over / n }
@@ -78,27 +83,29 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
 }
 
 /**
- * The server counts as behind from the first to the last time at which this share of the maximum
- * backlog was present.
+ * The server counts as overloaded from the first to the last time at which this share of the
+ * maximum backlog was present.
  */
 const minBacklogShare = 0.5
-/** Standard deviations of the arrivals by which the answers must fall short. */
+/** Standard deviations of Poisson arrivals by which the answers must fall short of the arrivals. */
 const minStandardErrors = 2
+/** Equal parts of the span, between which the variance of the answers is taken. */
 const slices = 4
+/** Lower bound of a dispersion estimated from so few parts. */
 const minDispersion = 0.1
 
 /**
- * Finds the span in which at least half of the maximum backlog was present. Undefined where the
- * answers kept up with the arrivals, but for chance.
+ * Finds the span in which the server was overloaded. Undefined where the answers did not fall
+ * significantly short of the arrivals.
  */
 function findOverloadPhase(
   { sentMs, latencyMs, stream }: LoadRun,
   rateRps: number,
 ): OverloadPhase | undefined {
-  const staysMs = stream?.latenciesMs.e2e ?? latencyMs
-  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(staysMs[i]!))
+  const sojournMs = stream?.latenciesMs.e2e ?? latencyMs
+  const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(sojournMs[i]!))
   const arrivals = answered.map((i) => ({ atMs: sentMs[i]!, step: 1 }))
-  const departures = answered.map((i) => ({ atMs: sentMs[i]! + staysMs[i]!, step: -1 }))
+  const departures = answered.map((i) => ({ atMs: sentMs[i]! + sojournMs[i]!, step: -1 }))
   const events = [...arrivals, ...departures].sort((a, b) => a.atMs - b.atMs)
   let inSystem = 0
   const counts = events.map(({ step }) => {
@@ -112,8 +119,8 @@ function findOverloadPhase(
     events[first]!.atMs,
     events[counts.findLastIndex((count) => count >= minBacklog)]!.atMs,
   ]
-  // The span runs from one answer to another: batch answers come together, and a span that begins
-  // between two would hold part of a batch.
+  // The span runs from one answer to another. Answers of a batch come together, so a span that
+  // began or ended between two answers would not cover whole batch durations.
   const departuresMs = departures
     .map(({ atMs }) => atMs)
     .filter((atMs) => atMs > fromMs && atMs <= untilMs)
@@ -137,8 +144,8 @@ function findOverloadPhase(
 }
 
 /**
- * Throughput of a server that fell behind, over all windows, with its relative standard error.
- * Undefined where it always kept up.
+ * Estimates the throughput of the overloaded server over all windows, with its relative standard
+ * error. Undefined where no window overloaded it.
  */
 export function estimateOverloadThroughput(
   windows: readonly ObservedWindow[],
@@ -155,27 +162,31 @@ export function estimateOverloadThroughput(
 }
 
 /**
- * Factors on the steepness 1 + C t of a single worker with exponential services. Bursts are
- * flatter, constant services steeper, and limits on other latencies than waiting are cliffs.
+ * Candidate steepnesses s, as factors on 1 + C t: its value for a single worker with exponential
+ * services, capacity C and allowed waiting time t. Bursty arrivals give smaller ones, constant
+ * services larger ones. The largest are for limits that are exceeded abruptly, without waiting.
  */
 const steepnessFactors = [0.5, 1, 2, 4, 16, 64, 256]
+/** Candidate capacities, evenly spaced in ln capacity. */
 const gridSize = 400
-/** Stands for an allowed share of zero. */
+/** Replaces an allowed share of zero. */
 const minAllowedShare = 1e-4
-/** No probability is smaller than this, as the curve is only a model. */
+/** Lower bound of the likelihood of one request: the curve is only approximate. */
 const lnMinProbability = Math.log(1e-3)
+/** Range of the candidate capacities: observed rates, extended by this factor to either side. */
 const gridReach = 4
 /**
- * Smallest share of the limit left for waiting. Where a single answer takes nearly all of it,
- * nothing is known about the rest.
+ * Lower bound of the allowed waiting time, as a share of the limit. Where the unloaded latency
+ * takes nearly all of the limit, its error exceeds the difference.
  */
 const minWaitShare = 0.05
 /** Quadrature points for the overload throughput, in standard errors. */
 const throughputDeviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
+/** Added to the prior density, so that violations can contradict it anywhere. */
 const minDensity = 1e-9
 /**
- * Standard deviation of ln of the heavy-traffic factor; smallest idle share at the capacity;
- * probability that something other than waiting limits it.
+ * Standard deviation of the ln idle share about its heavy-traffic value; smallest idle share at the
+ * capacity; prior probability that something other than waiting limits the capacity.
  */
 const [lnFactorSd, minIdleShare, otherLimitProbability] = [0.6, 0.005, 0.15]
 
@@ -186,8 +197,9 @@ export interface JointCapacity {
 }
 
 /**
- * Estimates the capacity; with classes of requests, the lowest of theirs. Throws without windows.
- * @param idleMs latency of a request that does not wait, as the SLO counts it
+ * Estimates the capacity; with request classes, the lowest of their capacities. Throws without
+ * windows.
+ * @param unloadedMs latency of a request that does not wait, as the SLO counts it
  */
 export function estimateJointCapacity(
   windows: readonly ObservedWindow[],
@@ -201,7 +213,7 @@ export function estimateJointCapacity(
       ...window,
       ...(window.classes?.[name] ?? { nEff: 0, over: 0 }),
     }))
-    // Waiting is measured against the limit of the class.
+    // Each class has its own limit. Its unloaded latency is assumed to be in proportion.
     const limitMs = selectLimits(resolveLimits(slo), name)[0]?.limitMs ?? slo.limitMs
     return estimateCapacity(own, { ...slo, limitMs }, (unloadedMs * limitMs) / slo.limitMs)
   })
@@ -212,7 +224,7 @@ export function estimateJointCapacity(
   }
 }
 
-/** Estimates the capacity for the requests whose violations the windows hold. */
+/** Estimates the capacity for one class of requests: posterior over a grid of ln capacities. */
 function estimateCapacity(
   windows: readonly ObservedWindow[],
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
@@ -226,23 +238,25 @@ function estimateCapacity(
   const capacities = Array.from({ length: gridSize }, (_, i) =>
     Math.exp(low + ((high - low) * i) / (gridSize - 1)),
   )
-  const served = estimateOverloadThroughput(windows)
+  const overload = estimateOverloadThroughput(windows)
   const allowed = Math.max(minAllowedShare, 1 - slo.percentile)
-  const known = windows.map((window) =>
-    served === undefined
+  const discounted = windows.map((window) =>
+    overload === undefined
       ? window
-      : { ...window, ...discountCorrelation(window, served.rps, allowed) },
+      : { ...window, ...discountCorrelation(window, overload.rps, allowed) },
   )
   const lnAllowedMet = Math.log1p(-allowed)
   const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - unloadedMs) / 1000
   const logs = capacities.map((capacity) => {
     const density =
-      served &&
-      averageOverThroughput(served, (rps) => computeCapacityDensity(capacity, rps, waitS, allowed))
+      overload &&
+      averageOverThroughput(overload, (rps) =>
+        computeCapacityDensity(capacity, rps, waitS, allowed),
+      )
     const lnPrior = density === undefined ? 0 : Math.log(density + minDensity)
     return steepnessFactors.map((factor) => {
       const s = factor * (1 + capacity * waitS)
-      return known.reduce((sum, { rateRps, nEff, over }) => {
+      return discounted.reduce((sum, { rateRps, nEff, over }) => {
         const lnMet = lnAllowedMet * Math.exp(Math.min(50, s * (rateRps / capacity - 1)))
         const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
         return sum + nEff * ((1 - over) * Math.max(lnMinProbability, lnMet) + over * lnViolated)
@@ -262,7 +276,7 @@ function estimateCapacity(
   return { median: quantile(0.5), ci90: [quantile(0.05), quantile(0.95)] }
 }
 
-/** Mean of a function over the uncertain throughput. */
+/** Averages a function over the uncertainty of the throughput, log-normal about its estimate. */
 function averageOverThroughput(
   { rps, relativeError }: { readonly rps: number; readonly relativeError: number },
   of: (rps: number) => number,
@@ -277,9 +291,9 @@ function averageOverThroughput(
 }
 
 /**
- * Density of ln capacity given the overload throughput. Waits reach the limit at a heavy-traffic
- * utilization, up to a log-normal factor on the idle share. With a small probability something else
- * limits the capacity, which is then uniform below.
+ * Prior density of ln capacity given the overload throughput. The idle share 1 - C / µ is
+ * log-normal about its heavy-traffic value, at which waits reach the limit. With a small
+ * probability something else limits the capacity; it is then uniform below that value.
  */
 function computeCapacityDensity(
   capacity: number,
@@ -305,8 +319,9 @@ function computeCapacityDensity(
 }
 
 /**
- * Discounts a window by the relaxation time of its queue, 1 / (µ (1 - utilization)²). At rates
- * beyond µ, all requests of a long window are late.
+ * Limits the effective sample size of a window by the relaxation time of its queue, 1 / (µ (1 -
+ * utilization)²). Beyond µ the queue grows without end, so a window counts as one violated request,
+ * or as none where it ended before its queue had grown.
  */
 function discountCorrelation(
   { rateRps, seconds, nEff, over }: ObservedWindow,
@@ -315,6 +330,6 @@ function discountCorrelation(
 ): Pick<ObservedWindow, 'nEff' | 'over'> {
   const utilization = rateRps / servedRps
   if (utilization >= 1) return { nEff: over > allowed ? Math.min(1, nEff) : 0, over: 1 }
-  const forgetsS = 1 / (servedRps * (1 - utilization) ** 2)
-  return { nEff: Math.min(nEff, seconds / (2 * forgetsS)), over }
+  const relaxationS = 1 / (servedRps * (1 - utilization) ** 2)
+  return { nEff: Math.min(nEff, seconds / (2 * relaxationS)), over }
 }

@@ -2,11 +2,16 @@
 import type { LoadRun } from '../../model/load-run.ts'
 import { overlapsAny, type RunWithInterference, type TimeSpans } from '../host-interference.ts'
 
-/** A log of service steps, one array element each. A step leads from one departure to the next. */
+/**
+ * A log of service steps, one array element each. A step leads from one departure, of a request or
+ * a batch, to the next. At an idle server it begins with the next arrival.
+ */
 export interface ServiceLog {
   /** Requests in the system when the step began, from 1. */
   readonly present: number[]
+  /** Duration of the step. */
   readonly tookMs: number[]
+  /** Requests that departed at the end of the step: the batch size. */
   readonly departed: number[]
   /** Arrival rank of the first departing request among those present; 0 is the oldest. */
   readonly rank: number[]
@@ -57,8 +62,8 @@ export function logSingleServices(tookMs: number[], endedMs: number[]): ServiceL
  */
 const minBurstyScv = 3
 /**
- * Longest gap while a batch is written, in units of `coalescingMs`: the writer or the reader may
- * have to wait for a core.
+ * Longest gap between answers of a batch that is written answer by answer, in units of
+ * `coalescingMs`: the writer or the reader may have to wait for a core.
  */
 const maxWritePause = 3.3
 
@@ -70,9 +75,10 @@ export const departureCoalescingMs = (unloadedMs: number): number => coalescingS
 
 /**
  * Extracts the service log of a run. Departures within `coalescingMs` of the first one form a
- * batch. Servers that answer in bursts write a large batch answer by answer: there, a batch goes on
- * while each answer closely follows the one before and its request was present when the step began.
- * Failed requests, requests that were cut short and steps during host interference are left out.
+ * batch. Servers that answer in bursts write a large batch answer by answer. Their batch also
+ * includes later answers, each soon after the one before, whose requests were present when the step
+ * began. Failed requests, requests that were cut short and steps during host interference are left
+ * out.
  */
 export function extractServiceLog(
   run: LoadRun,
@@ -97,8 +103,7 @@ export function extractServiceLog(
   let beganMs = 0
   let began = 0
   const isBursty = computeGapScv(run.sentMs, leaving, endMs) > minBurstyScv
-  // A request that arrives at the very time of an answer comes after the server began its next
-  // step.
+  // A request that arrives at the time of an answer is not present when the next step begins.
   const arrivesBefore = (ms: number) =>
     arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
   const admit = (untilMs: number) => {
@@ -148,15 +153,16 @@ export function extractServiceLog(
 
 const minRefusals = 5
 /**
- * A full queue refuses at about its system capacity: at nine in ten refusals, at least this share
- * of the maximum was present. Clients that give up leave the queue a little emptier.
+ * Refusals are due to a full queue where, at nine in ten of them, at least this share of the
+ * maximum number of requests was present. The share is below 1, as clients that give up leave the
+ * queue.
  */
 const minFullShare = 0.6
 
 /**
  * Estimates the system capacity K (workers and queue) as the median number of requests present at
- * refusals. Undefined with few refusals, and where refusals come at any queue length, as those of a
- * rate limit do.
+ * refusals. Undefined with few refusals. Undefined also where requests are refused at any queue
+ * length, as by a rate limit.
  */
 export function estimateSystemCapacity(runs: readonly LoadRun[]): number | undefined {
   const { counts, max } = countPresentAtRefusals(runs)

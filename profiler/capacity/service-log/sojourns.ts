@@ -1,21 +1,21 @@
 /** Sojourn times of requests, from arrival to answer. */
 import type { LoadRun } from '../../model/load-run.ts'
 
-/** Sojourns of the answered requests of a run, in arrival order. */
+/** Sojourns of the answered requests of a run, in arrival order. Times are ms from its start. */
 interface Sojourns {
   readonly sentMs: Float64Array
   readonly endMs: Float64Array
   /** Other requests in the system at each arrival. */
   readonly foundPresent: Int32Array
-  /** Indices in departure order. */
+  /** Indices of the requests, in departure order. */
   readonly leaving: Int32Array
 }
 
 const memoised = new WeakMap<LoadRun, Sojourns>()
 
 /**
- * Sojourns of the answered requests. Memoised for each run, as many candidate disciplines read the
- * same one.
+ * Collects the sojourns of the answered requests. Memoised for each run, as many candidate
+ * disciplines use the same one.
  * @param overheadMs network and framework time of each request, by which its sojourn is shortened
  */
 export function collectSojourns(run: LoadRun, overheadMs = 0): Sojourns {

@@ -6,16 +6,17 @@ import type { ServiceLog } from './service-log.ts'
 const minGroupSize = 8
 
 /**
- * Number of requests that a step served. For a batch it is the batch size: requests that wait for
- * the next batch do not lengthen this one. Else it is the number present when the step began.
+ * Counts the requests on which the duration of a step depends. For a batch these are its members,
+ * as requests that wait for the next batch do not lengthen this one. For a single departure these
+ * are all requests present when the step began.
  */
 export const countServed = ({ present, departed }: ServiceLog, i: number): number =>
   departed[i]! > 1 ? departed[i]! : present[i]!
 
 /**
- * Median duration by number served, ms. Neighbouring numbers are pooled until a group is large
- * enough. Within a group the median follows a Theil-Sen line (Theil 1950; Sen 1968), so that a step
- * of twenty requests is not an outlier beside steps of ten.
+ * Computes the median step duration by `countServed`, ms. Neighbouring numbers are pooled until a
+ * group has enough steps. Within a group the median follows a Theil-Sen line (Theil 1950; Sen
+ * 1968), so that a step of twenty requests is not an outlier beside steps of ten.
  */
 export function typicalDurations(runs: readonly ServiceLog[]): number[] {
   const maxServed = runs.reduce(

@@ -1,6 +1,6 @@
 /**
  * Searches for the highest rate that meets an SLO, for a server in virtual time that counts
- * violations: windows end as soon as they are lost.
+ * violations itself: it ends a window as soon as the SLO is violated.
  */
 
 import type { Load } from '../../model/load.ts'
@@ -39,8 +39,8 @@ const maxRateShare = 1.05
 const windowNoiseSd = 0.02
 
 /**
- * Highest rate whose window meets the SLO. Short windows bracket it from the rate that the server's
- * own model expects, then longer ones.
+ * Searches for the highest rate whose window meets the SLO. Short windows bracket it, starting at
+ * the rate that the server's own model expects; longer ones refine it.
  */
 export function searchCountedCapacity({
   server,
@@ -75,12 +75,12 @@ export function searchCountedCapacity({
 }
 
 /**
- * Brackets the rate at which a falling condition changes, to a ratio of `precision`. Steps from the
- * start double, then the bracket is halved, both in log rate. The bounds are not evaluated: the
- * lower one counts as met, the upper one as violated.
+ * Brackets the highest rate that meets the SLO, to a ratio of `precision`. Steps from the start are
+ * doubled until the rate is bracketed, then the bracket is halved, both in log rate. The bounds are
+ * not evaluated: the lower one counts as met, the upper one as violated.
  */
 function bracketRate(
-  holds: (rateRps: number) => boolean,
+  isWindowMet: (rateRps: number) => boolean,
   from: number,
   { step, precision }: { readonly step: number; readonly precision: number },
   bounds: { readonly lowest: number; readonly highest: number },
@@ -89,7 +89,7 @@ function bracketRate(
   let rateRps = Math.min(Math.max(from, low), high / step)
   let stride = step
   while (high / low > precision) {
-    const isMet = holds(rateRps)
+    const isMet = isWindowMet(rateRps)
     if (isMet) low = rateRps
     else high = rateRps
     // Once the rate is bracketed, a doubled step is longer than the bracket.

@@ -1,6 +1,6 @@
 /**
- * Capacity of a server in virtual time. Its time is free, so long windows and plain bisection
- * replace the search for real servers.
+ * Capacity of a server in virtual time. Simulated time costs little, so long windows and plain
+ * bisection replace the search for real servers.
  */
 
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
@@ -30,15 +30,17 @@ export interface SimulatedCapacityOptions {
 }
 
 /** Rates of the load curve, as shares of the capacity. */
-const curveParts = [0.3, 0.6, 0.85] as const
+const curveShares = [0.3, 0.6, 0.85] as const
 const curveRequests = 1000
 const capacityRequests = 4000
 const unloadedRequests = 200
 const saturationRequests = 1500
-/** Requests of a window and of a long window, for streamed answers of hundreds of steps. */
+/** Requests of a window, and of a long window, in the bisection. */
 const streamWindows = [1000, 3000] as const
 const unloadedAnswers = 64
-/** Factor, and number of steps, by which the rate falls until a long window meets the SLO. */
+/**
+ * Factor by which the rate falls until a long window meets the SLO, and the number of such steps.
+ */
 const longStep = 0.985
 const longSteps = 8
 /** Final ratio of the bracket of a streaming server. */
@@ -164,7 +166,7 @@ class SimulatedMeasurement {
     return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
   }
 
-  /** Searches by the server's own count of violations, and plays the load curve beside it. */
+  /** Searches by the server's own count of violations, then plays the load curve. */
   private async searchCounted(
     server: CountedSearch['server'],
     saturationRps: number,
@@ -178,8 +180,8 @@ class SimulatedMeasurement {
       saturationRps,
     })
     const { capacityRps } = capacity
-    for (const part of curveParts) await this.offer(part * capacityRps, curveRequests)
-    // Shows what a looser SLO would allow.
+    for (const share of curveShares) await this.offer(share * capacityRps, curveRequests)
+    // A point beyond the capacity, for looser SLOs.
     await this.offer(
       Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)),
       curveRequests,
@@ -192,7 +194,7 @@ class SimulatedMeasurement {
   private async bisect(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
     const { slo } = this.options
     let low = 0.005 * saturationRps
-    // Times per token do not show waiting: beyond saturation ever more answers wait.
+    // A time per token does not include waiting, so it may meet the SLO even beyond the saturation.
     let high = (idle.stream ? 1 : 1.05) * saturationRps
     let ciMetRps = 0
     let ciViolatedRps = high

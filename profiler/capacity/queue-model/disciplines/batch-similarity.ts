@@ -1,28 +1,31 @@
 /**
- * Whether batches extracted from closed loops and from open windows come from the same server,
- * under the same batching parameters.
+ * Checks batching parameters: batches that they imply for closed loops must take as long as those
+ * of open windows.
  */
 import { median } from 'simple-statistics'
 import { theilSenSlope } from '../../../statistics/theil-sen.ts'
 import type { ServiceLog } from '../../service-log/service-log.ts'
 
 /**
- * Relative difference, beyond chance, by which batches of a closed loop may depart from the line
- * through those of open load.
+ * Relative difference between the batch durations of a closed loop and the line through those of
+ * open load that counts as equal.
  */
 const maxDifference = 0.05
+/** Standard errors of the difference that count as equal. */
 const maxStandardErrors = 3
 /**
- * Factor by which the spread of a loop's batches about the line may exceed that of the open load.
- * Halves of one batch that are taken for two have a large spread.
+ * Factor by which the spread of a loop's batches about the line may exceed that of open load. Wrong
+ * parameters take one batch for two, which gives a large spread.
  */
 const maxSpreadFactor = 3
 /** Consecutive batches whose median shows the drift of the machine's speed. */
 const blockSize = 10
 
 /**
- * Whether batches of a closed loop took as long as those of open load, but for chance and the drift
+ * Whether batches of a closed loop took as long as those of open load, within noise and the drift
  * of the machine's speed.
+ * @param known batches of open load
+ * @param other batches of the closed loop
  */
 export function areBatchesSimilar(known: ServiceLog, other: ServiceLog): boolean {
   if (other.tookMs.length === 0) return true

@@ -13,8 +13,8 @@ interface IdentifiedBatching extends Batching {
   /** Batch durations by size, for each window, in order of their start. */
   readonly windows: readonly ServiceLog[]
   /**
-   * Batch durations of the closed loops with the same parameters. They show full batches, which
-   * windows of slow batches seldom do.
+   * Batch durations of the closed loops with the same parameters. They include full batches, which
+   * are rare in open windows of slow batches.
    */
   readonly loops: readonly ServiceLog[]
 }
@@ -23,32 +23,38 @@ const maxWorkers = 8
 /** Batches of two or more that an identification needs. */
 const minBatches = 12
 /**
- * Share of requests that may contradict the parameters: their batch lacks requests that had
- * arrived, or holds requests that had not.
+ * Largest share of requests that may contradict the parameters. A batch contradicts them where it
+ * lacks requests that had arrived by its start, or holds requests that had not.
  */
 const maxContradictedShare = 0.08
 /**
- * Gain in explained requests that makes a more complex explanation better; or the ratio of
- * unexplained ones, if these are not negligible.
+ * An explanation is better where it leaves this much less of the requests unexplained, or less by
+ * the factor `minRatio`.
  */
 const minGain = 0.02
 const minRatio = 2
+/** Unexplained share below which a further reduction is no improvement. */
 const negligibleShare = 0.003
+/** Spread of batch durations below which a smaller spread is no improvement. */
 const minSpread = 0.02
 /**
- * A batch that takes less than this part of its typical duration did not begin when the parameters
- * say.
+ * A batch contradicts the parameters where it takes less than this factor on its typical duration:
+ * it began earlier than they imply.
  */
 const minDurationFactor = 0.5
-/** A batch that takes this many times as long as larger ones waited for requests. */
+/**
+ * A batch is implausible where it takes more than this factor on the duration of larger ones: part
+ * of its time was a delay.
+ */
 const maxDurationFactor = 1.5
 /**
- * Two batches that departed together by chance both have their typical duration, within this share.
+ * A group of departures is split into two batches only where both take their typical duration,
+ * within this share.
  */
 const maxSplitDifference = 0.1
 /**
- * Part of the departure coalescing tolerance that is used for concurrent batches, and where the
- * delay makes up most of the unloaded latency. Other batches depart soon after.
+ * Part of the departure coalescing tolerance that is used where different batches may depart soon
+ * after each other: for concurrent batches, and where the delay is most of the unloaded latency.
  */
 const closeDeparturesShare = 0.2
 /** Candidate overheads, as shares of the unloaded latency. */
@@ -57,8 +63,7 @@ const overheadShares = [0.03, 0.06, 0.1, 0.15, 0.2, 0.3]
 /**
  * Identifies batching: the simplest parameters that explain nearly all requests. Undefined for
  * servers without batches, or of another discipline.
- * @param loops closed loops in time order; read from the last one back to the first one served
- * otherwise
+ * @param loops closed loops in time order; read backwards until one contradicts the parameters
  * @param largest largest batch of the closed loops
  * @param coalescingMs departure coalescing tolerance
  */
@@ -71,8 +76,8 @@ export function identifyBatching(
 ): IdentifiedBatching | undefined {
   const best = findBestBatching(windows, loops, largest, coalescingMs, unloadedMs)
   if (best === undefined || best.contradicted > maxContradictedShare) return undefined
-  const known = joinServiceLogs(best.windows)
-  const alike: ServiceLog[] = []
+  const openLog = joinServiceLogs(best.windows)
+  const similarLoops: ServiceLog[] = []
   for (const run of loops.toReversed()) {
     const loop = [{ run, disturbed: [] }]
     const found = explain(
@@ -81,13 +86,15 @@ export function identifyBatching(
       best,
       coalescingMs,
     )
-    if (found.contradicted > maxContradictedShare || !areBatchesSimilar(known, found.windows[0]!))
+    if (found.contradicted > maxContradictedShare || !areBatchesSimilar(openLog, found.windows[0]!))
       break
-    alike.unshift(found.windows[0]!)
+    similarLoops.unshift(found.windows[0]!)
   }
   // Too few workers, or too short a delay, can explain open windows of nearly full batches, but not
   // a loop of other batches.
-  return loops.length > 0 && alike.length === 0 ? undefined : { ...best, loops: alike }
+  return loops.length > 0 && similarLoops.length === 0
+    ? undefined
+    : { ...best, loops: similarLoops }
 }
 
 /** Extracts batch durations of runs under given parameters. */
@@ -102,6 +109,7 @@ export function extractBatchServices(
   return explain(windows, groups, batching, coalescingMs).windows
 }
 
+/** Finds the parameters that explain the batches best, from few workers to many. */
 function findBestBatching(
   windows: readonly RunWithInterference[],
   loops: readonly LoadRun[],
@@ -135,13 +143,14 @@ function findBestBatching(
     const undelayed = at(0)
     if (delayMs === 0) return
     at(delayMs)
-    // A single request waits for the whole delay and is served no longer than a full batch. Where
-    // batches are nearly always full, this bound is the better estimate.
+    // A single request waits for the whole delay, and its service takes no longer than that of a
+    // full batch. This bounds the delay from below. Where batches are nearly always full, the
+    // arrivals hardly determine the delay, and the bound is the better estimate.
     const byIdleMs = unloadedMs - batching.overheadMs - undelayed.fullMs
     if (byIdleMs > delayMs) at(byIdleMs)
   }
-  // At most as many batches depart at once as there are workers. Closed loops, whose clients start
-  // together, show the most.
+  // No more batches depart at once than there are workers. Closed loops show the maximum, as their
+  // clients start together.
   for (
     let workers = 1;
     workers <= Math.min(maxWorkers, (best?.workers ?? maxWorkers) + 2);
@@ -166,23 +175,23 @@ function findBestBatching(
 }
 
 /**
- * Compares explanations by the share that they leave unexplained, then by how alike the durations
- * of equal batches are.
+ * Compares explanations by the share that they leave unexplained, then by the spread of the
+ * durations of equal batches.
  */
-function explainsBetter(other: Explanation, known: Explanation): boolean {
-  if (isClearlyLess(other.implausible, known.implausible)) return true
+function explainsBetter(candidate: Explanation, best: Explanation): boolean {
+  if (isClearlyLess(candidate.implausible, best.implausible)) return true
   return (
-    !isClearlyLess(known.implausible, other.implausible) &&
-    known.spread > minSpread &&
-    other.spread < known.spread / minRatio
+    !isClearlyLess(best.implausible, candidate.implausible) &&
+    best.spread > minSpread &&
+    candidate.spread < best.spread / minRatio
   )
 }
-const isClearlyLess = (some: number, others: number): boolean =>
-  some < others - minGain || (some < others / minRatio && some < others - negligibleShare)
+const isClearlyLess = (a: number, b: number): boolean =>
+  a < b - minGain || (a < b / minRatio && a < b - negligibleShare)
 
 /**
- * Candidates for the size of a full batch: the largest, the largest repeated and the most frequent
- * one, as two batches may depart at once.
+ * Proposes sizes of a full batch: the largest, the largest repeated and the most frequent one. The
+ * largest alone may be two batches that departed at once.
  */
 function proposeMaxBatches(groups: readonly DepartureGroups[], largest: number): number[] {
   const sizes = groups.flatMap((each) => each.sizes)
@@ -205,7 +214,7 @@ function findRepeatedMax(sizes: readonly number[]): number {
 interface DepartureGroups {
   readonly sentMs: Float64Array
   readonly endMs: Float64Array
-  /** Group sizes in arrival order; they determine the first request of each group. */
+  /** Group sizes in arrival order: the first group begins with request 0. */
   readonly sizes: readonly number[]
 }
 
@@ -223,7 +232,7 @@ function groupDepartures(run: LoadRun, coalescingMs: number): DepartureGroups {
   return { sentMs, endMs, sizes }
 }
 
-/** Sizes of the groups that departed within this time. */
+/** Selects the sizes of groups whose first and last request departed within this time, ms. */
 function selectSimultaneous({ endMs, sizes }: DepartureGroups, withinMs: number): number[] {
   let next = 0
   return sizes.filter((size) => {
@@ -334,7 +343,7 @@ function explain(
         while (batchSize < batching.maxBatch && first + batchSize < end && hasArrived(toleranceMs))
           batchSize++
         const batch = batching.workers > 1 ? batchSize : end - first
-        // Requests had arrived that are not in the batch, or the reverse.
+        // Requests had arrived in time that are not in the batch, although it had room for them.
         const others =
           first + batchSize === end && batchSize < batching.maxBatch && hasArrived(-toleranceMs)
         all += batch

@@ -1,6 +1,7 @@
 /**
- * Identifies the service discipline of a server: batches, workers or shared cores. Otherwise its
- * service log has to do.
+ * Identifies the service discipline of a server: dynamic batching, two stages, several workers or
+ * shared cores. Where none is identified, the queue model samples the steps of the service log
+ * instead.
  */
 import type { LoadRun } from '../../../model/load-run.ts'
 import {
@@ -20,8 +21,9 @@ interface DisciplineHints {
   readonly systemCapacity: number | undefined
   /** Service logs of the closed loops. */
   readonly loopLogs: readonly ServiceLog[]
+  /** Median unloaded latency. */
   readonly unloadedMs: number
-  /** Departure coalescing tolerance. */
+  /** Departure coalescing tolerance, ms. */
   readonly coalescingMs: number
 }
 
@@ -32,8 +34,8 @@ interface IdentificationInput extends DisciplineHints {
 }
 
 /**
- * Memoised by the last window: an estimate is made to plan by, and again at the end for the same
- * windows.
+ * Memoised by the last window: the search estimates the capacity to choose a rate, and once more at
+ * its end from the same windows.
  */
 const memoised = new WeakMap<
   ObservedRun,
@@ -41,8 +43,9 @@ const memoised = new WeakMap<
 >()
 
 /**
- * Identifies the service discipline from the windows. Undefined where none fits: the service log
- * describes the server then.
+ * Identifies the service discipline from open windows and closed loops. Undefined where none fits,
+ * or where the service log already describes the server completely.
+ * @param workerIdentifier identifies workers or shared cores
  */
 export function identifyDiscipline(
   windows: readonly ObservedRun[],
@@ -80,27 +83,31 @@ function identify({
   coalescingMs,
   workerIdentifier,
 }: IdentificationInput): IdentifiedDiscipline | undefined {
-  // With a full queue, the model works on the service log.
+  // For a server that refuses requests, only workers are identified: the models of batches and
+  // stages have no system capacity.
   const batching =
     systemCapacity === undefined
       ? identifyBatching(windows, loops, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
-  if (batching !== undefined && addsToServiceLog(batching, coalescingMs))
+  if (batching !== undefined && isBeyondServiceLog(batching, coalescingMs))
     return { ...batching, batching }
   const log = joinServiceLogs(windows.map((window) => window.log))
   const stages =
     batching === undefined && systemCapacity === undefined
       ? identifyTwoStages(windows, estimateMaxBatch(loopLogs), coalescingMs, unloadedMs)
       : undefined
+  // The logs and the batching parameters are one object: `stages` is both.
   if (stages !== undefined) return { ...stages, batching: stages }
+  // One worker that takes all requests present as a batch, or one request out of order, does one
+  // step at a time. Its service log holds those steps and their order; workers would misread them.
   return isBatchServer(log) || isSingleServerOutOfOrder(log)
     ? undefined
     : workerIdentifier(windows, loops)
 }
 
 /**
- * A single worker without delay serves all requests present in one batch after the other, which the
- * service log describes.
+ * Whether batching parameters describe the server better than its service log. The log suffices for
+ * a single worker without delay: each of its steps is a batch of all requests present.
  */
-const addsToServiceLog = ({ workers, delayMs }: Batching, coalescingMs: number): boolean =>
+const isBeyondServiceLog = ({ workers, delayMs }: Batching, coalescingMs: number): boolean =>
   workers > 1 || delayMs > coalescingMs / 3

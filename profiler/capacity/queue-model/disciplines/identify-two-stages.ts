@@ -1,4 +1,6 @@
-/** Identifies cores that decode and write beside batches (two-stages.ts) from open windows. */
+/**
+ * Identifies two stages (two-stages.ts) from open windows: cores, and an accelerator with batches.
+ */
 import { median, sum } from 'simple-statistics'
 import { overlapsAny, type RunWithInterference } from '../../host-interference.ts'
 import { joinServiceLogs, type ServiceLog } from '../../service-log/service-log.ts'
@@ -14,9 +16,11 @@ import {
 interface IdentifiedTwoStages extends Batching {
   /** Batch durations by size, for each window. */
   readonly windows: readonly ServiceLog[]
+  /** Empty: closed loops leave a stage idle. */
   readonly loops: readonly ServiceLog[]
 }
 
+/** Numbers of cores to try. */
 const candidateCores = [1, 2, 3, 4, 6, 8]
 /**
  * Part of the departure coalescing tolerance within which answers of one batch follow each other.
@@ -25,28 +29,29 @@ const closeDeparturesShare = 1 / 3
 /** Batches of two or more, and the share of requests in them, that an identification needs. */
 const minBatches = 12
 const minBatchedShare = 0.5
+/** Share of batches that may exceed the largest batch of the closed loops. */
 const negligibleShare = 0.05
-/** Core times of the first grid, and refinements around its best one. */
+/** Decode times of the first grid, and the number of refinements around the best one. */
 const initialGridSize = 8
 const refinements = 3
 /** Shortest core time considered, as a share of the unloaded latency. */
 const minCoreTimeShare = 0.01
-/** Highest load of the cores at the highest observed rate, by their mean task time. */
+/** Highest credible utilization of the cores at the highest observed rate. */
 const maxCoreLoad = 1.05
 /**
- * Cores are considered only where batches alone leave at least `minMismatch`. They must reduce it
- * to `maxRemainingShare` of that, and to `maxMismatch` at most.
+ * Cores are considered only where batches without cores leave at least `minMismatch`. Cores must
+ * reduce the mismatch to `maxRemainingShare` of that, and to `maxMismatch` at most.
  */
 const minMismatch = 0.01
 const maxRemainingShare = 0.6
 const maxMismatch = 0.1
 
 /**
- * Identifies two stages: the cores have nearly always decoded as many requests at each batch start
- * as the batch holds. A batch starts when the one before it ended, or when its first request was
- * decoded and had waited for the delay. So durations are known where batches follow one another,
- * and each number of cores and decode time leaves one delay for the rest of the unloaded latency.
- * Undefined where cores explain no more than batches alone, or nothing fits.
+ * Identifies two stages. For each number of cores, it fits the decode time at which each batch
+ * holds exactly the requests that were decoded by its start. A batch starts when the one before it
+ * ended, or when its first request was decoded and had waited for the delay. So batch durations are
+ * known where batches follow one another directly. The delay is the rest of the unloaded latency.
+ * Undefined where cores explain little more than batches alone, or nothing fits.
  * @param largest largest batch of the closed loops
  * @param coalescingMs departure coalescing tolerance
  */
@@ -74,12 +79,12 @@ export function identifyTwoStages(
     const longestMs = Math.min(unloadedMs, (maxCoreLoad * 1000 * cores) / servedRps - writeMs)
     const shortestMs = minCoreTimeShare * unloadedMs
     if (longestMs <= shortestMs) continue
-    const of = minimiseMismatch(
+    const candidate = minimiseMismatch(
       (decodeMs) => fit({ cores, decodeMs, writeMs }),
       shortestMs,
       longestMs,
     )
-    if (best === undefined || of.mismatch < best.mismatch) best = of
+    if (best === undefined || candidate.mismatch < best.mismatch) best = candidate
   }
   if (
     best === undefined ||
@@ -92,7 +97,7 @@ export function identifyTwoStages(
     (groups) =>
       extractBatches(groups, computeDecodeTimes(groups, cores), { writeMs, maxBatch, delayMs }).log,
   )
-  // Cores that leave nothing to the batches are workers.
+  // Where hardly any batch took time, the cores do all the work: they are workers.
   if (sum(served.map(({ tookMs }) => tookMs.length)) < minBatches) return undefined
   return {
     workers: 1,
@@ -107,8 +112,8 @@ export function identifyTwoStages(
 }
 
 /**
- * The largest batch of the closed loops. The largest observed size where more than a few batches
- * exceed it: two in quick succession look like one.
+ * Chooses the size of a full batch: the largest batch of the closed loops, or the largest observed
+ * size where more than a few batches exceed that. A few may be two batches in quick succession.
  */
 function chooseMaxBatch(sizes: readonly number[], largest: number): number {
   const descending = sizes.toSorted((a, b) => b - a)
@@ -184,6 +189,7 @@ interface Fit {
   readonly maxPrefixMismatch: number
 }
 
+/** Computes the mismatch of cores, without a delay and with the rest of the unloaded latency. */
 function fitCores(
   groupsOfWindows: readonly DepartureGroups[],
   cores: TwoStageCores,
@@ -194,7 +200,7 @@ function fitCores(
   const upTo = groupsOfWindows.map((_, last) =>
     sum(groupsOfWindows.slice(0, last + 1).map(({ endMs }) => endMs.length)),
   )
-  const at = (delayMs: number): Fit & { readonly busy: ServiceLog } => {
+  const fitAt = (delayMs: number): Fit & { readonly busy: ServiceLog } => {
     const served = groupsOfWindows.map((groups, i) =>
       extractBatches(groups, decoded[i]!, { writeMs: cores.writeMs, maxBatch, delayMs }),
     )
@@ -210,16 +216,18 @@ function fitCores(
       busy: joinServiceLogs(served.map((of) => of.busy)),
     }
   }
-  const atOnce = at(0)
-  if (atOnce.busy.tookMs.length < minBatches) return atOnce
-  const restMs = unloadedMs - cores.decodeMs - cores.writeMs - evaluateLine(fitLine(atOnce.busy), 1)
-  const later = restMs > 0 ? at(restMs) : atOnce
-  return later.mismatch < atOnce.mismatch ? later : atOnce
+  const undelayed = fitAt(0)
+  if (undelayed.busy.tookMs.length < minBatches) return undelayed
+  const restMs =
+    unloadedMs - cores.decodeMs - cores.writeMs - evaluateLine(fitLine(undelayed.busy), 1)
+  const delayed = restMs > 0 ? fitAt(restMs) : undelayed
+  return delayed.mismatch < undelayed.mismatch ? delayed : undelayed
 }
 
 /**
- * Extracts batch durations. Only counts matter, of departures and of decoded requests by a time:
- * cores with unequal task times may change the order.
+ * Extracts batch durations; `busy` holds those of batches that directly followed another. Only the
+ * counts of departures and of decoded requests matter, not which requests these were: cores with
+ * unequal task times may change the order.
  */
 function extractBatches(
   { window, endMs, sizes }: DepartureGroups,
@@ -256,8 +264,9 @@ function extractBatches(
 }
 
 /**
- * Computes when each request is decoded, in arrival order, for a constant decode time and cores
- * that pause while answers are written (G/D/m: each request follows the one `cores` places ahead).
+ * Computes when each request is decoded, in arrival order. The decode time is constant, and the
+ * cores pause while they write answers (G/D/m: each request starts after the one `cores` places
+ * ahead).
  */
 function computeDecodeTimes(
   { sentMs, endMs, sizes }: DepartureGroups,
@@ -266,20 +275,17 @@ function computeDecodeTimes(
   const doneMs = new Float64Array(sentMs.length)
   let [batch, from] = [0, 0]
   for (let i = 0; i < sentMs.length; i++) {
-    let computeBatchStart = Math.max(sentMs[i]!, i >= cores ? doneMs[i - cores]! : 0)
+    let startMs = Math.max(sentMs[i]!, i >= cores ? doneMs[i - cores]! : 0)
     for (
       ;
-      batch < sizes.length && endMs[from]! - writeMs < computeBatchStart + decodeMs;
+      batch < sizes.length && endMs[from]! - writeMs < startMs + decodeMs;
       from += sizes[batch++]!
     ) {
       const writtenMs = endMs[from + sizes[batch]! - 1]!
-      if (writtenMs > computeBatchStart)
-        computeBatchStart += Math.min(
-          writtenMs - computeBatchStart,
-          writtenMs - endMs[from]! + writeMs,
-        )
+      if (writtenMs > startMs)
+        startMs += Math.min(writtenMs - startMs, writtenMs - endMs[from]! + writeMs)
     }
-    doneMs[i] = computeBatchStart + decodeMs
+    doneMs[i] = startMs + decodeMs
   }
   return doneMs
 }

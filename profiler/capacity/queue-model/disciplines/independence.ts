@@ -1,35 +1,36 @@
 /**
- * Whether service times under an assumed number of workers are independent of the load, and whether
- * they changed over time.
+ * Tests service times under an assumed number of workers: whether they are independent of the load,
+ * and whether they changed over time.
  */
 import { quickselect } from 'simple-statistics'
 import { binomialCdf, quantileOfSorted } from '../../../statistics/percentile.ts'
 import type { ServiceTimes } from '../../service-log/service-log.ts'
 
-/** Requests that waited, and that did not, which a comparison needs. */
+/** Minimum number of requests that waited, and of those that did not, for a comparison. */
 export const minRequestsToCompare = 25
 /** Mean service times within this share of each other count as equal. */
 const maxMeanDifference = 0.02
 /**
- * Standard errors that make a difference significant; service times have long tails, and many loops
- * are compared. The second value is for comparing halves.
+ * Standard errors that make a difference significant: four, as service times have long tails and
+ * many loops are compared; three between halves of the loops.
  */
 const minStandardErrors = 4
 const minHalfStandardErrors = 3
 /**
- * Relative difference in the mean absolute deviation of log service times, between requests that
- * waited and others, that counts as equal.
+ * Mean absolute deviations of log service times, of requests that waited and of others, count as
+ * equal within this difference.
  */
 const maxSpreadDifference = 0.1
 /**
- * Share of services that may take less than half of nearly all services without waiting (2.5 % for
- * exponential services).
+ * Share of requests that waited whose service may be short: less than half of the 5 % quantile of
+ * requests that did not wait (2.5 % for exponential services).
  */
 const maxShortShare = 0.04
 
 /**
- * Whether requests that waited were served as long, and varied as much, as those that did not, and
- * likewise by queue length found. Undefined where either group is too small.
+ * Whether service times are independent of waiting. Requests that waited must have the same mean
+ * and spread as those that did not, likewise requests that found longer queues. Undefined where
+ * either group is too small.
  */
 export function isIndependentOfLoad(
   runs: readonly ServiceTimes[],
@@ -58,8 +59,8 @@ export function isIndependentOfLoad(
 }
 
 /**
- * Whether one part of the log service times is spread more, or less, about the common median than
- * the rest.
+ * Whether the log service times of one part are spread more, or less, about the common median than
+ * those of the rest.
  */
 function hasOtherSpread(logs: Float64Array, isOther: (i: number) => boolean): boolean {
   const middle = quantileOfSorted(logs.slice().sort(), 0.5)
@@ -71,7 +72,9 @@ function hasOtherSpread(logs: Float64Array, isOther: (i: number) => boolean): bo
   )
 }
 
-/** Service times of requests that found a free worker, and of those that did not. */
+/**
+ * Splits service times into those of requests that found a free worker, and of those that did not.
+ */
 export function splitByWaiting(
   runs: readonly ServiceTimes[],
   workers: number,
@@ -112,8 +115,8 @@ export function computeMisfit(runs: readonly ServiceTimes[], workers: number): n
 }
 
 /**
- * Selects the latest loops whose service times agree with the open windows and with later loops,
- * one by one, and then by halves.
+ * Selects the latest loops whose service times agree with those of the open windows and of later
+ * loops. Loops are compared one by one, then by halves, which detects a gradual change.
  */
 export function selectSimilarLoops(
   open: readonly ServiceTimes[],
@@ -134,14 +137,13 @@ export function selectSimilarLoops(
   return found
 }
 
-/**
- * A service is slow from this multiple of the median, and slow services are rare up to this share.
- */
+/** A service is slow from this multiple of the median. */
 const minSlowFactor = 2
+/** Slow services are rare up to this share. */
 const maxRareShare = 0.1
 /**
- * Fewer slow services later have a smaller probability than this by chance: they fade, as the
- * misses of a filling cache do.
+ * Rare slow services fade where their number among later services is significantly small at this
+ * p-value. Misses of a filling cache fade so.
  */
 const maxFadingPValue = 0.05
 

@@ -31,25 +31,25 @@ import {
 } from './independence.ts'
 
 const maxWorkers = 64
-/** Factor around the number of busy workers at the highest rate within which numbers are tried. */
+/** Numbers of workers are tried within this factor of the estimated number of busy workers. */
 const workerSearchFactor = 1.6
 /**
- * Share of requests that may overtake more older ones than there are workers, as answers cross on
- * the network.
+ * Share of requests that may overtake at least as many older ones as there are workers: answers may
+ * change their order on the network.
  */
 const maxOvertakenShare = 0.02
 /**
- * Factor in explained requests for which another number is preferred to a smaller one, and sharing
- * to first come, first served.
+ * Factor in explained requests from which a larger number of workers is preferred to a smaller one,
+ * and processor sharing to first come, first served.
  */
 const minExplainedGain = 1.1
 /**
- * Overhead, relative to the service time, from which it is considered and up to which it is
- * credible.
+ * An overhead is considered from the first of these shares of the median service time, and credible
+ * up to the second.
  */
 const minOverheadShare = 0.02
 const maxOverheadShare = 0.35
-/** Requests of a window that suffice to rule out most numbers of workers. */
+/** Requests of a window that suffice to rule out most wrong numbers of workers. */
 const previewRequests = 1500
 /**
  * Reduction of the misfit (independence.ts) that an overhead must earn. Too few workers look like
@@ -89,8 +89,8 @@ export function extractServiceTimes(
 }
 
 /**
- * Service times of runs for a number of workers. Undefined where requests are not served in arrival
- * order: more are overtaken than are being served.
+ * Extracts service times of windows for a number of workers. Undefined where requests are not
+ * served in arrival order: some overtake more requests than can be in service.
  */
 export function extractFcfsServices(
   windows: readonly RunWithInterference[],
@@ -112,13 +112,12 @@ function isOvertakenBeyond(overtaken: readonly number[], workers: number): boole
 }
 
 /**
- * Identifies the number of workers that makes service times independent of the load, one request
- * after the other or all at once. It prefers the number that explains most requests, and explains
- * them best. Undefined where no number fits (batches, several stages), or where the server was too
- * seldom busy.
+ * Identifies the number of workers, and whether they serve in arrival order or share all requests:
+ * the number that makes service times independent of the load. It prefers the explanation of most
+ * requests, and among similar ones that with the smallest misfit. Undefined where no number fits
+ * (batches, several stages), or where the server was too seldom busy.
  * @param windows open windows
- * @param loops closed loops in time order; read from the last one back to the first one served
- * otherwise
+ * @param loops closed loops in time order; read backwards until one has other service times
  */
 export function identifyWorkers(
   windows: readonly RunWithInterference[],
@@ -154,8 +153,8 @@ export function identifyWorkers(
 }
 
 /**
- * The first requests of each window of a fast server, which rule out wrong numbers quickly. Empty
- * where windows are short anyway.
+ * Takes the first requests of each window, which rule out wrong numbers of workers in less time.
+ * Empty where all windows are short anyway.
  */
 function takePreviews(windows: readonly RunWithInterference[]): readonly RunWithInterference[] {
   if (windows.every(({ run }) => run.sentMs.length <= 2 * previewRequests)) return []
@@ -170,18 +169,17 @@ function takePreviews(windows: readonly RunWithInterference[]): readonly RunWith
   })
 }
 
-/**
- * `explained` counts requests; `misfit` is the difference left between requests that waited and
- * others.
- */
+/** A discipline that is consistent with the runs. */
 interface Explanation extends IdentifiedDiscipline {
+  /** Number of requests in all consistent runs. */
   readonly explained: number
+  /** Remaining difference between requests that waited and others (`computeMisfit`). */
   readonly misfit: number
 }
 
 /**
- * Explains open windows by a number of workers, where service times do not depend on the load:
- * without overhead, or with an estimated one.
+ * Extracts the service times of open windows for a number of workers, without overhead or with an
+ * estimated one. Undefined where they depend on the load.
  */
 function explainWindows(
   windows: readonly RunWithInterference[],
@@ -196,8 +194,8 @@ function explainWindows(
 }
 
 /**
- * Explains open windows and closed loops by a number of workers, where service times are
- * independent of the load.
+ * Explains open windows and closed loops by a number of workers. Undefined where their service
+ * times depend on the load, or too few requests waited to decide.
  */
 function explainAll(
   windows: readonly RunWithInterference[],
@@ -210,9 +208,12 @@ function explainAll(
   if (explanation === undefined) return undefined
   const { open, overheadMs } = explanation
   const history = loops.map((loop) => of(loop, workers, [], overheadMs))
-  const alike = selectSimilarLoops(open, history)
-  const all = [...open, ...alike]
-  if ((loops.length > 0 && alike.length === 0) || isIndependentOfLoad(all, workers) !== true) {
+  const similarLoops = selectSimilarLoops(open, history)
+  const all = [...open, ...similarLoops]
+  if (
+    (loops.length > 0 && similarLoops.length === 0) ||
+    isIndependentOfLoad(all, workers) !== true
+  ) {
     const foundMs = overheadMs === 0 ? estimateOverhead([...open, ...history], workers) : 0
     return foundMs > 0 ? explainAll(windows, loops, workers, of, foundMs) : undefined
   }
@@ -222,7 +223,7 @@ function explainAll(
     all.flatMap(({ found }) => found).filter((n) => n >= 2 * workers).length < minRequestsToCompare
   )
     return undefined
-  const [ofWindows, ofLoops, ofAll] = [open, alike, history].map((each) =>
+  const [ofWindows, ofLoops, ofAll] = [open, similarLoops, history].map((each) =>
     each.map(({ log }) => log),
   )
   if (isRateExceeded(windows, loops, workers, all)) return undefined
@@ -245,8 +246,8 @@ const minExcessRate = 0.1
 const minStandardErrors = 4
 
 /**
- * Whether some run exceeds the throughput of the workers. Then more workers exist, some of which
- * are away now and then or have empty queues.
+ * Whether some run exceeds the throughput of the workers. The server then has more workers, some of
+ * which are idle at times although requests wait.
  */
 function isRateExceeded(
   windows: readonly RunWithInterference[],
@@ -270,8 +271,9 @@ function isRateExceeded(
 }
 
 /**
- * Estimates the overhead: the time by which services seem longer for requests that found a free
- * worker. Requests that waited spend their overhead while they wait. 0 where this explains nothing.
+ * Estimates the overhead: the difference of the median service times of requests that found a free
+ * worker and of those that waited. The latter spend their overhead in the queue. 0 where the
+ * difference is too small or too large to be an overhead.
  */
 function estimateOverhead(runs: readonly ServiceTimes[], workers: number): number {
   const { free, waited } = splitByWaiting(runs, workers)
@@ -284,10 +286,11 @@ function estimateOverhead(runs: readonly ServiceTimes[], workers: number): numbe
 }
 
 /**
- * Largest p99 of unloaded latencies, as a multiple of their median, for service times that count as
- * constant; and the largest distance of the number of busy workers from a whole number.
+ * Service times count as constant where the p99 of the unloaded latency is below this multiple of
+ * its median.
  */
 const maxUnloadedTailFactor = 2
+/** Largest relative distance of the number of busy workers from a whole number. */
 const maxWholeNumberGap = 0.15
 
 /**
@@ -339,7 +342,7 @@ function estimateMeanBusy(
     (highest, run) => Math.max(highest, computeRateUntilLast(run)),
     0,
   )
-  // With more workers than requests, service begins at the arrival.
+  // With so many workers no request waits, so its service begins at its arrival.
   const services = open.map((run) => extractServiceTimes(run, maxWorkers))
   const found = services.flatMap((service) => service.found)
   const few = found.toSorted((a, b) => a - b)[Math.floor(found.length / 10)]!
@@ -348,8 +351,8 @@ function estimateMeanBusy(
 }
 
 /**
- * Whether a single worker serves requests out of order: steps of one request each then take as long
- * at any queue length.
+ * Whether a single worker serves requests out of order: each step serves one request, and takes as
+ * long at any queue length.
  */
 export function isSingleServerOutOfOrder(log: ServiceLog): boolean {
   const overtaken = log.rank.filter((rank) => rank > 0).length

@@ -1,22 +1,22 @@
-/** Service steps at queue lengths that closed loops reached and open windows did not. */
+/** Service steps at longer queues than open windows reached, from closed loops. */
 import { compareDurations } from '../changes/slowdown.ts'
 import { filterServiceLog, joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
 
-/** A queue length counts as observed with at least this many steps at it or beyond. */
+/** A queue length counts as observed where at least this many steps have it or a longer one. */
 const minStepsObserved = 8
 /**
- * A loop shows the present server where its durations at observed queue lengths differ by no more
- * than this share, or this many standard errors.
+ * A loop counts where its steps at the queue lengths of the windows took as long as theirs. The
+ * difference may be this share, or this many standard errors, whichever is larger.
  */
 const maxSpeedDifference = 0.05
 const maxStandardErrors = 3
 
 /**
- * Collects steps of closed loops at queue lengths beyond those of the open windows. Only for a
- * single server in arrival order: where its speed depends on the queue length (small caches,
- * swapping, contending threads), a queue model without these steps would be too fast. Empty for
- * other servers, whose stages a closed loop leaves idle.
- * @param loops in time order; read from the last one back to the first one of a different speed
+ * Collects steps of closed loops at queue lengths beyond those of the open windows. The speed of a
+ * server may fall with its queue length (small caches, swapping, contending threads), and a queue
+ * model without these steps would be too fast. Only for a single server in arrival order. Empty for
+ * other servers, because a closed loop leaves some of their stages idle.
+ * @param loops in time order; read backwards until one differs in speed from the windows
  */
 export function collectDeeperQueueSteps(
   windows: readonly ServiceLog[],
@@ -28,10 +28,10 @@ export function collectDeeperQueueSteps(
   const deepest = observed.present.toSorted((a, b) => b - a)[minStepsObserved - 1]
   if (deepest === undefined) return []
   const deeper: ServiceLog[] = []
-  // Loops without comparable steps count as the loop before them in time order.
+  // A loop without comparable steps is taken or left with the loop before it in time.
   let pending: ServiceLog[] = []
   for (const loop of loops.toReversed()) {
-    const { slower, error } = compareDurations(
+    const { slowdownShare, error } = compareDurations(
       observed,
       filterServiceLog(loop, (i) => loop.present[i]! <= deepest),
     )
@@ -42,7 +42,7 @@ export function collectDeeperQueueSteps(
       ),
     )
     if (!Number.isFinite(error)) continue
-    if (Math.abs(slower) > Math.max(maxSpeedDifference, maxStandardErrors * error)) break
+    if (Math.abs(slowdownShare) > Math.max(maxSpeedDifference, maxStandardErrors * error)) break
     deeper.unshift(...pending)
     pending = []
   }

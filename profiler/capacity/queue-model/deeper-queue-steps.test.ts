@@ -3,7 +3,7 @@ import { trueCapacities } from '../../bench/truth.bench.ts'
 import { furtherCases } from '../../testing/further-servers.ts'
 import { measureCapacity } from '../measure.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { collectDeeperQueueSteps } from './closed-loop-departures.ts'
+import { collectDeeperQueueSteps } from './deeper-queue-steps.ts'
 
 /** One request after another: how many were there, and how long it took. */
 const stepsOf = (all: readonly (readonly [present: number, ms: number])[]): ServiceLog => {
