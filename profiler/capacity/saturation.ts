@@ -3,7 +3,7 @@
  * the capacity, and completes the warm-up.
  */
 import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
-import { computeRateUntilLast, computeRateWhileAllWait } from '../load/load-point.ts'
+import { computeRateUntilLast, computeRateWhileAllWait } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { exceedsErrorRate } from '../model/slo.ts'

@@ -23,7 +23,7 @@ const hint =
 export function isConversations(path: string): boolean {
   try {
     const [first] = readObjects(path)
-    return first !== undefined && messagesOf(first) !== undefined
+    return first !== undefined && findMessages(first) !== undefined
   } catch {
     return false
   }
@@ -38,7 +38,7 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
   let found = 0
   try {
     for (const object of readObjects(path)) {
-      const exchanges = exchangesOf(messagesOf(object) ?? [])
+      const exchanges = pairMessages(findMessages(object) ?? [])
       if (exchanges.length === 0) continue
       found++
       yield exchanges
@@ -56,13 +56,13 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
     )
 }
 
-function messagesOf(object: unknown): readonly unknown[] | undefined {
+function findMessages(object: unknown): readonly unknown[] | undefined {
   if (!isRecord(object)) return undefined
   const messages = object.conversations ?? object.conversation
   return Array.isArray(messages) ? messages : undefined
 }
 
-function exchangesOf(messages: readonly unknown[]): Exchange[] {
+function pairMessages(messages: readonly unknown[]): Exchange[] {
   const exchanges: Exchange[] = []
   for (let i = 0; i + 1 < messages.length; i += 2) {
     const [asked, answered] = [saidBy(users, messages[i]), saidBy(models, messages[i + 1])]

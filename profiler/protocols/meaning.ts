@@ -4,7 +4,7 @@
  * nothing is wrong.
  */
 import { isRecord } from '../plain-record.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
 /** A tensor of an answer. */
 export interface AnsweredTensor {
@@ -55,13 +55,13 @@ export function tensorsFault(
 function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
   if (!shape.every((size) => Number.isInteger(size) && size >= 0))
     return `has the shape ${shown(shape)}`
-  if (data !== undefined && data.length !== sizeOf(shape))
+  if (data !== undefined && data.length !== countElements(shape))
     return `has the shape ${shown(shape)} and ${data.length} values`
   return undefined
 }
 
 function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefined {
-  const right = typeOf(datatype)
+  const right = selectTypeCheck(datatype)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]
     if (typeof value === 'number' && !Number.isFinite(value)) return `holds ${value} at ${i}`
@@ -72,7 +72,7 @@ function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefine
 }
 
 /** JSON type of a datatype; undefined: any. */
-function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
+function selectTypeCheck(datatype: string): ((value: unknown) => boolean) | undefined {
   if (datatype === 'BOOL')
     return (value) => typeof value === 'boolean' || value === 0 || value === 1
   if (/^U?INT\d+$/.test(datatype)) return (value) => Number.isInteger(value)

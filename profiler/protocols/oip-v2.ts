@@ -14,7 +14,7 @@ import {
 import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
 /** An input as declared by the metadata, over REST or gRPC. */
 interface OipInput extends TensorInput {
@@ -72,7 +72,7 @@ function dialect(options: ProtocolOptions): Dialect {
       return (
         modelFault(answer.model_name, model) ??
         idFault(answer.id, asked.id) ??
-        tensorsFault(answer.outputs.map(answeredTensor), outputs, itemsOf(asked))
+        tensorsFault(answer.outputs.map(answeredTensor), outputs, countItems(asked))
       )
     },
     result: oipResult,
@@ -84,8 +84,8 @@ function dialect(options: ProtocolOptions): Dialect {
       const bodies = await jsonPool(source, async (content, items) => {
         const made = []
         for (const input of inputs) {
-          const shape = shapeOf(input, items)
-          const values = await valuesOf(input, content, items)
+          const shape = resolveShape(input, items)
+          const values = await drawValues(input, content, items)
           const data = values.map((value) =>
             Buffer.isBuffer(value) ? value.toString('base64') : value,
           )
@@ -116,7 +116,7 @@ function answeredTensor(output: unknown): AnsweredTensor {
 }
 
 /** Items of a request: the first dimension of its first input. */
-function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
+function countItems({ inputs }: Record<string, unknown>): number | undefined {
   const [first] = Array.isArray(inputs) ? (inputs as unknown[]) : []
   const shape = isRecord(first) ? first.shape : undefined
   return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
@@ -139,7 +139,7 @@ export function oipOutputs(metadata: unknown): DeclaredTensor[] {
 /**
  * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
  */
-export function shapeOf({ name, shape, batched }: OipInput, items: number): number[] {
+export function resolveShape({ name, shape, batched }: OipInput, items: number): number[] {
   if (items === 1) return [...shape]
   if (!batched)
     throw new PayloadError(
@@ -150,13 +150,13 @@ export function shapeOf({ name, shape, batched }: OipInput, items: number): numb
 }
 
 /** Row-major values for a number of items: texts, image bytes, numbers. */
-export async function valuesOf(
+export async function drawValues(
   input: OipInput,
   content: Content,
   items: number,
 ): Promise<(string | Buffer | number | boolean)[]> {
   const values: (string | Buffer | number | boolean)[] = []
-  const length = sizeOf(input.shape)
+  const length = countElements(input.shape)
   for (let item = 0; item < items; item++) {
     if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
     else if (input.kind === 'image')

@@ -58,7 +58,7 @@ export function refusal(
             : undefined
   return new ProtocolError(
     protocol,
-    `${url} answered ${status}: ${excerpt(wordsOf(text))}`,
+    `${url} answered ${status}: ${excerpt(extractMessage(text))}`,
     hintFor(status, text, asked),
     why,
   )
@@ -169,7 +169,7 @@ function fieldHint(text: string): string {
 function details(
   text: string,
 ): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
-  const document = documentOf(text)
+  const document = parseDocument(text)
   const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
   return list.flatMap((one) => {
     if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
@@ -184,10 +184,10 @@ function details(
 }
 
 /** Message of the server: the error of a JSON answer, else the whole text. */
-export function wordsOf(text: string): string {
+export function extractMessage(text: string): string {
   const fields = details(text)
   if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
-  const answer = documentOf(text)
+  const answer = parseDocument(text)
   if (!isRecord(answer)) return text
   const { error, message, detail } = answer
   const words = [error, message, detail, isRecord(error) ? error.message : undefined].find(
@@ -196,7 +196,7 @@ export function wordsOf(text: string): string {
   return (words as string | undefined) ?? text
 }
 
-function documentOf(text: string): unknown {
+function parseDocument(text: string): unknown {
   try {
     return jsonFrom(text)
   } catch {
