@@ -1,11 +1,14 @@
 /**
  * Reads untrusted input within limits: files must be regular and no longer than the limit of their
- * type, texts must be UTF-8, and answers end at a maximum size. An error says what exceeded the limit
- * and which variable raises it.
+ * type, texts must be UTF-8, and answers end at a maximum size. An error says what exceeded the
+ * limit and which variable raises it.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
-/** Input that was rejected: no regular file, too long, or no text. The message names it and the limit. */
+/**
+ * Input that was rejected: no regular file, too long, or no text. The message names it and the
+ * limit.
+ */
 export class BoundError extends Error {
   constructor(
     source: string,
@@ -106,7 +109,8 @@ const separators = new Set(
 
 /**
  * Parses the objects of a JSON list or of JSON Lines, one by one. The file may have any length,
- * because it is read only as far as the caller iterates. The limit of `data` applies to each object.
+ * because it is read only as far as the caller iterates. The limit of `data` applies to each
+ * object.
  * @throws BoundError, and the file system's own errors
  */
 export function* readObjects(path: string): Generator<unknown> {
@@ -165,8 +169,8 @@ const objectsHint = '[{...}, {...}], or one object a line'
 export type ByteOrderMark = 'dropped' | 'kept'
 
 /**
- * Reads a regular file as UTF-8 text. NUL bytes and other encodings are rejected, except that a table
- * may be UTF-16 with a byte order mark, as Excel and PowerShell write it.
+ * Reads a regular file as UTF-8 text. NUL bytes and other encodings are rejected, except that a
+ * table may be UTF-16 with a byte order mark, as Excel and PowerShell write it.
  * @throws BoundError, and the file system's own errors
  */
 export function readText(path: string, kind: FileKind, mark: ByteOrderMark = 'dropped'): string {
@@ -247,8 +251,8 @@ export const answerTooLong = (maxBytes: number): BoundError =>
   )
 
 /**
- * Reads the text of an answer. Rejects with a BoundError beyond `maxBytes`, and with the error of the
- * stream.
+ * Reads the text of an answer. Rejects with a BoundError beyond `maxBytes`, and with the error of
+ * the stream.
  */
 export async function readAnswer(
   body: AsyncIterable<Uint8Array> | null,
@@ -290,7 +294,10 @@ export async function* readLines(
   if (rest.length > 0) yield rest.join('')
 }
 
-/** Limit on nested lists and objects. No genuine document is deeper, and recursion overflows the stack. */
+/**
+ * Limit on nested lists and objects. No genuine document is deeper, and recursion overflows the
+ * stack.
+ */
 const maxNesting = 500
 
 /**

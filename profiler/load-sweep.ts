@@ -49,8 +49,8 @@ const describeLoad = ({ load, offeredRps }: LoadPoint): string =>
     : `${Number(offeredRps.toPrecision(3))} requests per second`
 
 /**
- * Judges a sweep by the load with the highest throughput that met the SLO. That is not a capacity: a
- * closed loop waits for its server, so its latencies do not grow without bound.
+ * Judges a sweep by the load with the highest throughput that met the SLO. That is not a capacity:
+ * a closed loop waits for its server, so its latencies do not grow without bound.
  */
 export function judgeSweep(
   points: readonly LoadPoint[],

@@ -28,8 +28,8 @@ export function processEntry(
 }
 
 /**
- * Starts a module beside the caller as a child process. Messages use its channel (structured clone),
- * and errors its stderr.
+ * Starts a module beside the caller as a child process. Messages use its channel (structured
+ * clone), and errors its stderr.
  */
 export function forkEntry(name: string, from: string): ChildProcess {
   const { path, execArgv } = processEntry(name, from)
@@ -41,8 +41,8 @@ export function forkEntry(name: string, from: string): ChildProcess {
 }
 
 /**
- * Resolves a module beside the caller to the URL of a worker thread. Node 20 runs no --import hooks in
- * workers, so the hook of tsx is registered in the worker itself.
+ * Resolves a module beside the caller to the URL of a worker thread. Node 20 runs no --import hooks
+ * in workers, so the hook of tsx is registered in the worker itself.
  */
 export function threadEntry(name: string, from: string): URL {
   const url = beside(name, from)

@@ -22,8 +22,8 @@ export type PayloadSource =
     }
 
 /**
- * Sources of items (texts, images, tensor values), from which bodies are built as the metadata of the
- * model requires.
+ * Sources of items (texts, images, tensor values), from which bodies are built as the metadata of
+ * the model requires.
  */
 export type ItemSource = (
   | {

@@ -1,6 +1,6 @@
 /**
- * Removes escape sequences and control characters from a server's text, so that it cannot control the
- * terminal that shows it.
+ * Removes escape sequences and control characters from a server's text, so that it cannot control
+ * the terminal that shows it.
  */
 export const plainText = (text: string): string => text.replace(escapes, '').replace(controls, '')
 

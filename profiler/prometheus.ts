@@ -1,6 +1,6 @@
 /**
- * Parses a server's own metrics in the Prometheus text format (version 0.0.4) and evaluates them over
- * a window, from several scrapes.
+ * Parses a server's own metrics in the Prometheus text format (version 0.0.4) and evaluates them
+ * over a window, from several scrapes.
  */
 
 import type { AskedMetric, MetricReading } from './model/server-metric.ts'
@@ -21,8 +21,8 @@ interface Series {
 }
 
 /**
- * Splits a text into a metric's name, its labels and the rest; undefined where it does not begin with
- * a name. It takes linear time, because a server may send megabytes of anything.
+ * Splits a text into a metric's name, its labels and the rest; undefined where it does not begin
+ * with a name. It takes linear time, because a server may send megabytes of anything.
  */
 function splitSeries(
   text: string,
@@ -67,7 +67,10 @@ function parseLabels(text: string): Record<string, string> {
   return Object.fromEntries(pairs)
 }
 
-/** Parses a line: a series, its value, and an optional timestamp and exemplar. Other lines give none. */
+/**
+ * Parses a line: a series, its value, and an optional timestamp and exemplar. Other lines give
+ * none.
+ */
 function parseLine(line: string): Series[] {
   const series = splitSeries(line)
   if (series === undefined || !/^\s/.test(series.rest)) return []
@@ -250,8 +253,8 @@ const selectValues = (
     .map(({ value }) => value)
 
 /**
- * Sum of the increases of all matching series. A counter that decreased was reset, for example because
- * a process of the server restarted: then its whole new value is the increase.
+ * Sum of the increases of all matching series. A counter that decreased was reset, for example
+ * because a process of the server restarted: then its whole new value is the increase.
  */
 function computeIncrease(
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,

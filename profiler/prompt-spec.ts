@@ -9,7 +9,9 @@ export interface PromptSpec {
    * A mix of request classes, each with its own lengths. The distributions above are then ignored.
    */
   readonly classes?: readonly PromptClass[]
-  /** Requests of a trace, in order, starting again at the end. The distributions are then ignored. */
+  /**
+   * Requests of a trace, in order, starting again at the end. The distributions are then ignored.
+   */
   readonly recorded?: readonly RecordedPrompt[]
   /**
    * Path of recorded conversations in the format of ShareGPT, whose texts are sent verbatim. The
@@ -33,8 +35,8 @@ export interface PromptSpec {
   /** Number of different prefixes, used round robin. Default 1. */
   readonly prefixes?: number
   /**
-   * Path of a `tokenizer.json`, so that prompts have exactly the drawn number of its tokens. Absent:
-   * a common word counts as a token.
+   * Path of a `tokenizer.json`, so that prompts have exactly the drawn number of its tokens.
+   * Absent: a common word counts as a token.
    */
   readonly tokenizer?: string
   /** Answers always have the drawn length, because the end token is ignored. Default true. */

@@ -1,6 +1,6 @@
 /**
- * Parses the URL of a server: host and port, or a unix socket, and the base path of the server's own
- * paths.
+ * Parses the URL of a server: host and port, or a unix socket, and the base path of the server's
+ * own paths.
  */
 
 export interface ServerAddress {
@@ -38,8 +38,8 @@ export const namesSocket = (url: string): boolean => /^(unix|http\+unix):/i.test
 export const namesGrpc = (url: string): boolean => /^grpcs?:\/\//i.test(url)
 
 /**
- * Parses an http, https or gRPC URL, or a socket; undefined for anything else. The origin of a gRPC URL
- * has the scheme http or https.
+ * Parses an http, https or gRPC URL, or a socket; undefined for anything else. The origin of a gRPC
+ * URL has the scheme http or https.
  */
 export function serverAddress(url: string): ServerAddress | undefined {
   if (namesSocket(url)) return socketAddress(url)

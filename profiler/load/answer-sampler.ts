@@ -1,6 +1,6 @@
 /**
- * Samples a few whole answers of a load, to check them afterwards. At most one every 100 ms is copied,
- * so that sampling does not affect latencies.
+ * Samples a few whole answers of a load, to check them afterwards. At most one every 100 ms is
+ * copied, so that sampling does not affect latencies.
  */
 import type { LoadRun } from '../model/load-run.ts'
 import type { AnswerReader } from './answer-reader.ts'

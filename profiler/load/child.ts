@@ -1,6 +1,6 @@
 /**
- * Entry of the load generator's process. Its own process, because work of the parent would delay sends
- * and timestamps. It ends with its parent.
+ * Entry of the load generator's process. Its own process, because work of the parent would delay
+ * sends and timestamps. It ends with its parent.
  */
 
 import type { Load } from '../model/load.ts'
@@ -19,9 +19,9 @@ let target: HttpTarget | undefined
 let running: AbortController | undefined
 
 /**
- * Sender of the last load, whose connections the next load reuses. Otherwise a hundred TLS handshakes
- * at the start of each window would count as latency of the server. Unused connections are closed
- * soon, because a server that shuts down may wait for its clients to disconnect.
+ * Sender of the last load, whose connections the next load reuses. Otherwise a hundred TLS
+ * handshakes at the start of each window would count as latency of the server. Unused connections
+ * are closed soon, because a server that shuts down may wait for its clients to disconnect.
  */
 let idleSender: Sender | undefined
 let idleTimer: NodeJS.Timeout | undefined
@@ -41,8 +41,8 @@ let beyondAutocannon = false
 /** Answers per second of the target's last closed loop. */
 let answeredRps = 0
 /**
- * Minimum rate for autocannon. At high rates it needs less CPU per request than our own client. At low
- * rates, the requests that it abandons at the end would occupy the server for too long.
+ * Minimum rate for autocannon. At high rates it needs less CPU per request than our own client. At
+ * low rates, the requests that it abandons at the end would occupy the server for too long.
  */
 const minAutocannonRps = 2000
 
@@ -64,7 +64,9 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   }
 }
 
-/** Plays a closed loop on a fast server with autocannon; undefined where it cannot play the load. */
+/**
+ * Plays a closed loop on a fast server with autocannon; undefined where it cannot play the load.
+ */
 async function tryAutocannon(
   sender: Sender,
   to: HttpTarget,
@@ -84,8 +86,8 @@ async function tryAutocannon(
 }
 
 /**
- * Waits for the answer to one more request, and returns the seconds that took. The server still works
- * on the requests that autocannon abandoned, and the next load would wait for them.
+ * Waits for the answer to one more request, and returns the seconds that took. The server still
+ * works on the requests that autocannon abandoned, and the next load would wait for them.
  */
 async function awaitBacklogS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
   const fromMs = performance.now()

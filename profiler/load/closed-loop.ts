@@ -1,4 +1,6 @@
-/** Closed loop: a fixed number of connections, each of which sends when its last request has ended. */
+/**
+ * Closed loop: a fixed number of connections, each of which sends when its last request has ended.
+ */
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'

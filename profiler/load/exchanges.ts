@@ -22,8 +22,8 @@ const sweepPeriodMs = 10
 const silentGapFactor = 3
 
 /**
- * One run over a sender: its clock, the requests in progress in send order, their deadlines, and the
- * detection of pauses of this process.
+ * One run over a sender: its clock, the requests in progress in send order, their deadlines, and
+ * the detection of pauses of this process.
  */
 export class Exchanges {
   readonly underWay = new Set<Exchange>()

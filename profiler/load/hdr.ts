@@ -22,8 +22,8 @@ export function hdrHistogram(latencyMs: Float64Array): string {
 }
 
 /**
- * Converts a recorded histogram (latency-record.ts) to microseconds. Each latency becomes the middle of
- * its bin, which is within 2.2 % of it.
+ * Converts a recorded histogram (latency-record.ts) to microseconds. Each latency becomes the
+ * middle of its bin, which is within 2.2 % of it.
  */
 export function histogramOfRecord(record: readonly number[]): ReturnType<typeof hdr.build> {
   const histogram = emptyHistogram()

@@ -29,9 +29,10 @@ const idleMarginMs = 500
 
 /**
  * Sends requests over HTTP/1.1 on a pool of connections, one at a time on each, without timeouts of
- * its own. The connection that has been idle longest is used next: a server may assign connections to
- * its workers, and every worker should get requests. Connections that the server closes are replaced.
- * A request that crossed such a close (close-race.ts) is sent once more, on a new connection.
+ * its own. The connection that has been idle longest is used next: a server may assign connections
+ * to its workers, and every worker should get requests. Connections that the server closes are
+ * replaced. A request that crossed such a close (close-race.ts) is sent once more, on a new
+ * connection.
  */
 export class HttpSender implements Sender {
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
@@ -116,7 +117,8 @@ export class HttpSender implements Sender {
   }
 
   /**
-   * Opens a connection, unless there are as many as allowed: then the request waits, ahead of others.
+   * Opens a connection, unless there are as many as allowed: then the request waits, ahead of
+   * others.
    * @param exchange first request of the new connection; absent: the next one that waits
    */
   private open(exchange?: Exchange): void {
@@ -150,7 +152,9 @@ export class HttpSender implements Sender {
     this.connections.add(connection)
   }
 
-  /** Sends `reserved`, else the next waiting request, on a free connection; without one it is idle. */
+  /**
+   * Sends `reserved`, else the next waiting request, on a free connection; without one it is idle.
+   */
   private assign(connection: Http1Connection, reserved?: Exchange): void {
     const exchange = reserved === undefined || reserved.abandoned ? this.takeWaiting() : reserved
     if (exchange === undefined) this.idle.push(connection)

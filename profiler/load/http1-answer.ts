@@ -21,7 +21,9 @@ export class NotHttpError extends Error {
   readonly code = 'not HTTP/1'
 }
 
-/** First bytes of every answer. A connection that begins otherwise fails without waiting for a head. */
+/**
+ * First bytes of every answer. A connection that begins otherwise fails without waiting for a head.
+ */
 const versionPrefix = 'HTTP/1.'
 const maxHeadBytes = 64 * 1024
 const maxLineBytes = 4096

@@ -18,8 +18,8 @@ export interface Endpoint {
 export interface RequestFailure {
   readonly error: Error & { readonly code?: unknown }
   /**
-   * The request crossed a close that was already under way (close-race.ts), so it may be sent again.
-   * Only a connection that has carried an answer can be closed as idle.
+   * The request crossed a close that was already under way (close-race.ts), so it may be sent
+   * again. Only a connection that has carried an answer can be closed as idle.
    */
   readonly retriable: boolean
 }
@@ -48,8 +48,8 @@ interface ConnectionEvents {
 }
 
 /**
- * Time for a server to close a connection as announced. The side that closes first keeps the port in
- * TIME_WAIT, and the generator must not run out of ports.
+ * Time for a server to close a connection as announced. The side that closes first keeps the port
+ * in TIME_WAIT, and the generator must not run out of ports.
  */
 const serverCloseMs = 200
 const requestTimeoutStatus = 408

@@ -30,8 +30,8 @@ export interface Http2Request {
 
 /**
  * Headers of a complete answer, or the error class of a failure, as in a load point's `errorKinds`.
- * `retriable`: the server did not process the request, so it may be sent again. It refused the stream
- * (RFC 9113, section 8.7), or the request crossed a close.
+ * `retriable`: the server did not process the request, so it may be sent again. It refused the
+ * stream (RFC 9113, section 8.7), or the request crossed a close.
  */
 type Http2End =
   | { readonly headers: IncomingHttpHeaders }

@@ -1,7 +1,7 @@
 /**
- * Histograms of the latencies of a window, from which it can be judged under another SLO later. Bins
- * have equal ratios; empty ones are omitted. A histogram is plain JSON of a few hundred numbers. The
- * number of requests within any limit is known up to the count of one bin.
+ * Histograms of the latencies of a window, from which it can be judged under another SLO later.
+ * Bins have equal ratios; empty ones are omitted. A histogram is plain JSON of a few hundred
+ * numbers. The number of requests within any limit is known up to the count of one bin.
  */
 import type { RecordedLatencies } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -56,7 +56,9 @@ function largestDispersion(latencyMs: Float64Array): number {
   )
 }
 
-/** Bounds the number of answers within `limitMs`: without and with those in the bin of the limit. */
+/**
+ * Bounds the number of answers within `limitMs`: without and with those in the bin of the limit.
+ */
 export function countWithin(
   record: readonly number[],
   limitMs: number,

@@ -20,8 +20,8 @@ import { summariseSorted } from './latency-summary.ts'
 import { isDisturbed, isGeneratorSaturated } from './window-validity.ts'
 
 /**
- * Summarises a run under an SLO. Failed requests count as infinitely slow in the SLO percentile, and
- * are left out of the latency summary.
+ * Summarises a run under an SLO. Failed requests count as infinitely slow in the SLO percentile,
+ * and are left out of the latency summary.
  */
 export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const run = selectSloLatencies(played, slo)
@@ -29,8 +29,8 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
   // In a closed loop, answers after the end of the window do not count as throughput; in an open
-  // loop all answers count. `latencyMs` may be the time to the first token, so the end of a streamed
-  // answer is taken from its end-to-end latency.
+  // loop all answers count. `latencyMs` may be the time to the first token, so the end of a
+  // streamed answer is taken from its end-to-end latency.
   const wholeAnswerMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished =
     run.load.kind === 'closed'
@@ -39,7 +39,8 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   const { sloMs, sloCi95Ms } = computeWorstPercentile(run, slo)
   // A server that meets the SLO keeps up with the load, so its token rate is taken over the window.
-  // Otherwise it still answers the backlog after the window, and the time until the last answer counts.
+  // Otherwise it still answers the backlog after the window, and the time until the last answer
+  // counts.
   const keptUp = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
   return {
     ...summariseSorted(answered),
@@ -86,8 +87,9 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
 }
 
 /**
- * Shares of requests that meet a joint SLO, which limits several latencies of each answer: `good` of
- * them meet all limits, and `kept[metric]` those of one metric, which shows the limit that fails.
+ * Shares of requests that meet a joint SLO, which limits several latencies of each answer: `good`
+ * of them meet all limits, and `kept[metric]` those of one metric, which shows the limit that
+ * fails.
  * @param countedMs latencies normalised to the SLO by `selectSloLatencies`: at most `slo.limitMs`
  * where all limits are met
  */

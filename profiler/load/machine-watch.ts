@@ -1,12 +1,12 @@
 /**
- * Measures host interference in a window: how long server and generator waited for a core that other
- * processes used. Linux reports the runnable time of each thread (/proc/PID/task/TID/schedstat), the
- * use of the cores, and steal time (/proc/stat).
+ * Measures host interference in a window: how long server and generator waited for a core that
+ * other processes used. Linux reports the runnable time of each thread
+ * (/proc/PID/task/TID/schedstat), the use of the cores, and steal time (/proc/stat).
  *
  * Threads of a busy server also wait for one another, which limits its own speed and is no
- * interference. So a wait counts in proportion to the CPU time of other processes on the same cores,
- * and at most for that CPU time. The wait of a server that fills all its cores is divided by their
- * number, as it loses a share of all of them.
+ * interference. So a wait counts in proportion to the CPU time of other processes on the same
+ * cores, and at most for that CPU time. The wait of a server that fills all its cores is divided by
+ * their number, as it loses a share of all of them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -107,8 +107,8 @@ interface Spent {
 }
 
 /**
- * CPU time of other processes on these cores. A tick per core is subtracted, which is the error of the
- * clock.
+ * CPU time of other processes on these cores. A tick per core is subtracted, which is the error of
+ * the clock.
  */
 function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter }: Spent): number {
   const busyMs = cores.reduce(
@@ -144,7 +144,9 @@ function waitShare(
   )
 }
 
-/** The living processes of these ids and their cores. Undefined without any, or without schedstat. */
+/**
+ * The living processes of these ids and their cores. Undefined without any, or without schedstat.
+ */
 function findProcesses(pids: readonly number[], root: string): Processes | undefined {
   const cores = new Set<number>()
   const living = pids.filter((pid) => {

@@ -1,7 +1,7 @@
 /**
  * Wakes this thread at scheduled times. Timers of the event loop have millisecond resolution, so a
- * second thread waits instead (Atomics.wait, precise to about 0.05 ms) and sends this one a message.
- * Meanwhile this thread reads answers. Neither thread spins.
+ * second thread waits instead (Atomics.wait, precise to about 0.05 ms) and sends this one a
+ * message. Meanwhile this thread reads answers. Neither thread spins.
  */
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../module-entry.ts'

@@ -53,8 +53,8 @@ export interface Heard {
 
 export interface Sender {
   /**
-   * Arrival of bytes over all streams of the server. Undefined before the first byte, and for answers
-   * that are not streamed.
+   * Arrival of bytes over all streams of the server. Undefined before the first byte, and for
+   * answers that are not streamed.
    */
   readonly heard?: Heard
   /** Undefined where connections carry many requests at once. */

@@ -7,8 +7,8 @@ import type { Heard, Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
 /**
- * Number of prompts that this process has sent. Each load continues where the last one ended, because
- * a repeated prompt would be served from the server's prefix cache.
+ * Number of prompts that this process has sent. Each load continues where the last one ended,
+ * because a repeated prompt would be served from the server's prefix cache.
  */
 let sent = 0
 

@@ -1,6 +1,6 @@
 /**
- * Detects pauses of the generator's own process by late timers. Latencies measured during a pause are
- * due to the host, not to the server.
+ * Detects pauses of the generator's own process by late timers. Latencies measured during a pause
+ * are due to the host, not to the server.
  */
 export class StallWatch {
   private lastMs = 0

@@ -1,6 +1,7 @@
 /**
- * Times the tokens of a streamed completion, and decides whether the stream is a good answer. Servers
- * differ in what a chunk carries, so the number of its tokens is inferred where it is not reported.
+ * Times the tokens of a streamed completion, and decides whether the stream is a good answer.
+ * Servers differ in what a chunk carries, so the number of its tokens is inferred where it is not
+ * reported.
  */
 import { isRecord } from '../plain-record.ts'
 import { isResponseEvent, toChatChunk } from './response-events.ts'
@@ -20,8 +21,8 @@ interface Chunk {
 }
 
 /**
- * Error reported by a chunk; undefined or null without one. A chunk with a message but without choices
- * and usage is an error, too.
+ * Error reported by a chunk; undefined or null without one. A chunk with a message but without
+ * choices and usage is an error, too.
  */
 function errorIn(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
@@ -47,8 +48,8 @@ interface AnswerChunk {
 }
 
 /**
- * Limit on tokens, so that a wrong count cannot fill the memory. A UTF-16 character has at most three
- * bytes in UTF-8, and a token has at least one byte.
+ * Limit on tokens, so that a wrong count cannot fill the memory. A UTF-16 character has at most
+ * three bytes in UTF-8, and a token has at least one byte.
  */
 const maxTokens = 1_000_000
 const maxTokensPerCharacter = 3
@@ -99,9 +100,10 @@ function countListedTokens(choice: unknown): number | undefined {
 }
 
 /**
- * Infers the number of tokens of each chunk: as reported, else one where it has text. Where the server
- * counts more tokens in all, chunks without text get one each, and the rest is shared in proportion to
- * the length of the texts. A single remaining token is the end token, which has no chunk.
+ * Infers the number of tokens of each chunk: as reported, else one where it has text. Where the
+ * server counts more tokens in all, chunks without text get one each, and the rest is shared in
+ * proportion to the length of the texts. A single remaining token is the end token, which has no
+ * chunk.
  * @param counted tokens of the answer, as the server counts them
  */
 function inferTokens(chunks: readonly AnswerChunk[], counted: number): number[] {

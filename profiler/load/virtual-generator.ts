@@ -44,8 +44,8 @@ export class VirtualLoadGenerator implements LoadGenerator {
 }
 
 function buildRun(load: Load, played: VirtualRun): LoadRun {
-  // As with real servers, only end-to-end latencies cut a window: the age of a request does not show
-  // the latency of its first token.
+  // As with real servers, only end-to-end latencies cut a window: the age of a request does not
+  // show the latency of its first token.
   const cutMs =
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? cutTimeMs(played, load.cut)

@@ -8,7 +8,9 @@ import type { Slo } from '../model/slo.ts'
 /** One thread sends; above this use of its core, the generator limits the rate of a closed loop. */
 const maxClosedCores = 0.9
 
-/** Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server. */
+/**
+ * Limit on the p99 lateness of sends; beyond it, latencies measure the generator, not the server.
+ */
 const maxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
 
 /** Limit on the share of a window that may be spent waiting for a core. */

@@ -1,6 +1,6 @@
 /**
- * SLOs: which latency of a request they count, when a window meets them, and how they are written. No
- * other module interprets an SLO.
+ * SLOs: which latency of a request they count, when a window meets them, and how they are written.
+ * No other module interprets an SLO.
  */
 
 import { binomialCdf } from '../statistics/percentile.ts'

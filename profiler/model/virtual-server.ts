@@ -11,8 +11,8 @@ export interface VirtualServer {
    */
   expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
   /**
-   * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It may
-   * stop after more than `most` of them.
+   * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It
+   * may stop after more than `most` of them.
    */
   countOver?(load: Load, limitMs: number, most: number): OverCount
 }

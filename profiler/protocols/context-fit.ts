@@ -1,6 +1,6 @@
 /**
- * Fits the lengths of prompt and answer to the context of a model, which they share. The server counts
- * more tokens than we do, so its count is estimated by a calibration (fitted-prompts.ts).
+ * Fits the lengths of prompt and answer to the context of a model, which they share. The server
+ * counts more tokens than we do, so its count is estimated by a calibration (fitted-prompts.ts).
  */
 
 /** Context of a model and the calibration of its server's token count. */
@@ -24,8 +24,8 @@ function boundServerTokens(
   inputTokens: number,
   messages: number,
 ): number {
-  // Words split into additional tokens independently, so their number is about Poisson: its variance
-  // equals its mean. The error of the calibration adds to it.
+  // Words split into additional tokens independently, so their number is about Poisson: its
+  // variance equals its mean. The error of the calibration adds to it.
   const deviation = Math.sqrt(
     Math.max(0, perToken - 1) * inputTokens + (perTokenError * inputTokens) ** 2,
   )
@@ -56,8 +56,8 @@ function maxInputTokens(fit: ContextFit, outputTokens: number): number {
 }
 
 /**
- * Shortens prompt and answer to the context. The answer gets what the prompt leaves, or at least half
- * of the context if it is that long; the prompt is cut to the rest.
+ * Shortens prompt and answer to the context. The answer gets what the prompt leaves, or at least
+ * half of the context if it is that long; the prompt is cut to the rest.
  */
 export function lengthsWithin(
   fit: ContextFit | undefined,

@@ -1,4 +1,6 @@
-/** Checks answers against the user's expectations: values at paths of the answer's JSON document. */
+/**
+ * Checks answers against the user's expectations: values at paths of the answer's JSON document.
+ */
 import { isRecord } from '../plain-record.ts'
 
 /** An expectation of every answer. It is JSON-safe, to be sent to another process. */
@@ -82,8 +84,9 @@ const brief = (value: unknown): string => {
 }
 
 /**
- * Whether an expectation's path contains a path of golden answers ('outputs.logits.data[]'): it is the
- * same or above it. A position matches any item of its list, as golden answers do not have positions.
+ * Whether an expectation's path contains a path of golden answers ('outputs.logits.data[]'): it is
+ * the same or above it. A position matches any item of its list, as golden answers do not have
+ * positions.
  */
 export function covers(path: string, leaf: string): boolean {
   const segments = leaf.split(/\.|(?=\[\])/)

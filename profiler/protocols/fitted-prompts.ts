@@ -6,14 +6,17 @@ import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import { createTokenCounter } from './tokenizer.ts'
 
 /**
- * Limits on the tokens of a common word, and on those that a chat template adds to a message. Prompts
- * that fit even with these need no calibration.
+ * Limits on the tokens of a common word, and on those that a chat template adds to a message.
+ * Prompts that fit even with these need no calibration.
  */
 const maxPerWord = 8
 const maxPerMessage = 256
 /** Words of the longer of two prompts that calibrate the server's count. */
 const maxCalibrationWords = 512
-/** Number of prompts of a file that calibrate the count, each shortened to this many letters per word. */
+/**
+ * Number of prompts of a file that calibrate the count, each shortened to this many letters per
+ * word.
+ */
 const maxCalibrationPrompts = 8
 const lettersPerWord = 4
 
@@ -52,8 +55,8 @@ const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
   )
 
 /**
- * Calibrates the server's token count with two prompts, one twice as long: the slope is the tokens per
- * token that we count, the intercept is the chat template.
+ * Calibrates the server's token count with two prompts, one twice as long: the slope is the tokens
+ * per token that we count, the intercept is the chat template.
  */
 async function calibrateCount(
   context: number,

@@ -1,16 +1,19 @@
 /**
  * Golden answers: the answers of the first configuration. Those of every other configuration are
- * compared with them, because a server with a batching bug or badly quantised weights is as fast as a
- * correct one, and would win.
+ * compared with them, because a server with a batching bug or badly quantised weights is as fast as
+ * a correct one, and would win.
  *
- * Some parts of an answer may differ and are not compared: those that differ when one server repeats a
- * request (sampled texts, ids, times), and those about the server (its port, process, settings).
+ * Some parts of an answer may differ and are not compared: those that differ when one server
+ * repeats a request (sampled texts, ids, times), and those about the server (its port, process,
+ * settings).
  */
 import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
 import type { Answered } from './protocol.ts'
 
-/** All scalars of a document by path, in order. A list is one path: 'outputs[].data[]' → [0.1, 0.9]. */
+/**
+ * All scalars of a document by path, in order. A list is one path: 'outputs[].data[]' → [0.1, 0.9].
+ */
 type Leaves = Readonly<Record<string, readonly unknown[]>>
 
 type Values = Readonly<Record<string, number | string>>
@@ -92,7 +95,10 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
   leaves[path].push(value)
 }
 
-/** Shortens long texts and lists. The first value is then the length, so that lengths are compared too. */
+/**
+ * Shortens long texts and lists. The first value is then the length, so that lengths are compared
+ * too.
+ */
 function sampleValues(all: readonly unknown[]): readonly unknown[] {
   const values = all.map((value) =>
     typeof value === 'string' && value.length > maxStoredCharacters ? digestText(value) : value,

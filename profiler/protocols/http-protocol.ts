@@ -1,6 +1,6 @@
 /**
- * Builds a Protocol from a dialect. All HTTP protocols share readiness checks, the payload pool and the
- * check of the first answer; a dialect adds paths, bodies and the meaning of answers.
+ * Builds a Protocol from a dialect. All HTTP protocols share readiness checks, the payload pool and
+ * the check of the first answer; a dialect adds paths, bodies and the meaning of answers.
  */
 import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
 import type { RequestBody, Target } from '../model/target.ts'
@@ -303,7 +303,10 @@ function parseRequestDocument({ body }: RequestBody): unknown {
   }
 }
 
-/** Describes what is wrong with an answer, to follow 'answered 200, but'; undefined where nothing is. */
+/**
+ * Describes what is wrong with an answer, to follow 'answered 200, but'; undefined where nothing
+ * is.
+ */
 function findAnswerFault(
   dialect: Dialect,
   text: string,

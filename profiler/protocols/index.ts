@@ -1,4 +1,7 @@
-/** Entry to the protocols: the client of a protocol by name, and the detection of a server's protocol. */
+/**
+ * Entry to the protocols: the client of a protocol by name, and the detection of a server's
+ * protocol.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'

@@ -9,13 +9,16 @@ type Values = readonly unknown[] | undefined
 const maxRequests = 4
 /** Time for the single requests: slow servers get fewer of them. */
 const maxSingleMs = 2_000
-/** Relative to the largest number. Larger batches sum in another order, less precisely on some devices. */
+/**
+ * Relative to the largest number. Larger batches sum in another order, less precisely on some
+ * devices.
+ */
 const tolerance = 0.05
 
 /**
  * Sends up to four requests one after another, then concurrently, and compares the answers. Servers
- * whose answers to a repeated request vary cannot be judged. A single difference is ignored, because
- * rounding may break a tie between two labels.
+ * whose answers to a repeated request vary cannot be judged. A single difference is ignored,
+ * because rounding may break a tie between two labels.
  * @param ask sends the request with this index
  * @returns what is wrong, to follow 'the server answers, but'
  */

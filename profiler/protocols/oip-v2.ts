@@ -1,3 +1,4 @@
+/** The Open Inference Protocol v2 over REST, and what its gRPC form shares with it. */
 import { isRecord, textsAt, textsIn } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
@@ -122,7 +123,7 @@ function countItems({ inputs }: Record<string, unknown>): number | undefined {
   return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
 }
 
-/** Declared outputs; empty where the metadata is incomplete. */
+/** Parses the declared outputs; empty where the metadata is incomplete. */
 export function oipOutputs(metadata: unknown): DeclaredTensor[] {
   const outputs: unknown[] =
     isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
@@ -149,7 +150,7 @@ export function resolveShape({ name, shape, batched }: OipInput, items: number):
   return [items, ...shape.slice(1)]
 }
 
-/** Row-major values for a number of items: texts, image bytes, numbers. */
+/** Takes row-major values for a number of items from the content: texts, image bytes, numbers. */
 export async function drawValues(
   input: OipInput,
   content: Content,
@@ -166,7 +167,10 @@ export async function drawValues(
   return values
 }
 
-/** Declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without any. */
+/**
+ * Parses the declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without
+ * any.
+ */
 export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)

@@ -181,9 +181,10 @@ async function fetchDocument(
 }
 
 /**
- * Fetches the limit on the tokens of prompt and answer together, where the server reports it: `max_model_len` in the list of models
- * (vLLM, where an adapter has that of its base model; SGLang; the built-in server),
- * `max_total_tokens` of /info (TGI), the context per slot of /props (llama.cpp).
+ * Fetches the limit on the tokens of prompt and answer together, where the server reports it:
+ * `max_model_len` in the list of models (vLLM, where an adapter has that of its base model; SGLang;
+ * the built-in server), `max_total_tokens` of /info (TGI), the context per slot of /props
+ * (llama.cpp).
  */
 async function fetchContext(
   at: (path: string) => string,
@@ -271,9 +272,9 @@ const parseRequestBody = ({ body }: RequestBody) => JSON.parse(String(body)) as 
 const hiddenTokens = 2
 
 /**
- * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag to
- * the requested name. Gateways answer with the name on the server behind them (`alias`). TGI accepts
- * the name `tgi` for any model.
+ * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag
+ * to the requested name. Gateways answer with the name on the server behind them (`alias`). TGI
+ * accepts the name `tgi` for any model.
  */
 function otherModel(answer: string, requested: string, alias?: string): string | undefined {
   const named = extractModel(answer)

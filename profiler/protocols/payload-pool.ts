@@ -16,7 +16,9 @@ const words =
   near sentence better best across during today others however sure means knew try told young miles sun ways thing whole hear example heard several change answer room sea against top
   turned learn point city play toward five using himself usually`.split(/\s+/)
 
-/** Draws a common word, with Zipf-like frequencies: the list is ordered, and u³ favours its head. */
+/**
+ * Draws a common word, with Zipf-like frequencies: the list is ordered, and u³ favours its head.
+ */
 export const commonWord = (uniform: Uniform): string =>
   words[Math.floor(words.length * uniform() ** 3)]!
 

@@ -9,12 +9,14 @@ import { PayloadError } from '../profiler-errors.ts'
 import { type Content, openContent } from './content.ts'
 import { orderBySize, poolSizes } from './items.ts'
 
-/** Limit on the distinct bodies of a pool, which this process and the load generator keep in memory. */
+/**
+ * Limit on the distinct bodies of a pool, which this process and the load generator keep in memory.
+ */
 const maxPoolBytes = 2 ** 30
 
 /**
- * Builds the bodies of a source, in the order in which requests take them: as drawn, or in the order
- * of a trace that records the number of items of each request.
+ * Builds the bodies of a source, in the order in which requests take them: as drawn, or in the
+ * order of a trace that records the number of items of each request.
  * @param make builds one body with this number of items
  * @throws PayloadError for an unusable source, and for more than 1 GiB
  */

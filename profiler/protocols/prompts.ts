@@ -32,7 +32,9 @@ export interface Prompt {
   readonly requestClass?: string
   /** Its lengths were cut to fit the context. */
   readonly fitted?: 'cut'
-  /** Conversations since the previous prompt that were ended early or skipped to fit the context. */
+  /**
+   * Conversations since the previous prompt that were ended early or skipped to fit the context.
+   */
   readonly ended?: number
 }
 
@@ -45,10 +47,10 @@ export const defaultPrompts: PromptSpec = {
 }
 
 /**
- * Generates prompts from common English words. With a tokenizer, each prompt has exactly its number of
- * tokens. Without one a word counts as a token, which most tokenizers keep whole, so the server's own
- * count (`usage`) may differ by a few per cent. The server's chat template adds more. Recorded
- * conversations are used verbatim, fewer than `count` where the file has fewer.
+ * Generates prompts from common English words. With a tokenizer, each prompt has exactly its number
+ * of tokens. Without one a word counts as a token, which most tokenizers keep whole, so the
+ * server's own count (`usage`) may differ by a few per cent. The server's chat template adds more.
+ * Recorded conversations are used verbatim, fewer than `count` where the file has fewer.
  * @param fit context that prompt and answer must fit; absent: lengths stay as drawn
  * @throws PayloadError for an unreadable tokenizer or file, and where no text has the length
  */
@@ -165,7 +167,8 @@ function drawConversations(
       ? lengthsWithin(fit, Math.max(before.tokens + 1, own), outputTokens)
       : { inputTokens: before.tokens + own, outputTokens }
     const request = appendMessage(before, lengths.inputTokens - before.tokens, uniform, text)
-    // The answer of the model is unknown in advance, so a generated one of its length stands for it.
+    // The answer of the model is unknown in advance, so a generated one of its length stands for
+    // it.
     const answer = appendMessage(
       { said: request.said, text: request.text, tokens: request.inputTokens },
       lengths.outputTokens,
@@ -182,8 +185,8 @@ const defaultConversations = 32
 
 /**
  * Replays recorded conversations, interleaved, in the order of their file. Each has its recorded
- * number of turns, or at most a random one. A conversation ends where the context is full, because its
- * messages are not cut.
+ * number of turns, or at most a random one. A conversation ends where the context is full, because
+ * its messages are not cut.
  */
 function replayConversations(
   spec: PromptSpec,
@@ -277,8 +280,8 @@ function replayRecorded(
 
 /**
  * Returns a function that builds the beginning of a recorded prompt from its blocks. A block id has
- * the same text in all prompts, so that prefix caches hit as recorded. The last block is seldom full,
- * so its text is unique to the request.
+ * the same text in all prompts, so that prefix caches hit as recorded. The last block is seldom
+ * full, so its text is unique to the request.
  */
 function createBlocks(
   seed: number,
@@ -304,8 +307,8 @@ function createBlocks(
 }
 
 /**
- * Tokens after the blocks, at least. A tokenizer may merge or split tokens where blocks meet, and this
- * text compensates for the difference.
+ * Tokens after the blocks, at least. A tokenizer may merge or split tokens where blocks meet, and
+ * this text compensates for the difference.
  */
 const minOwnTokens = 32
 

@@ -24,8 +24,8 @@ interface ProtocolTraits {
   /** The path of the inference call has no default: the user must give it. */
   readonly needsPath: boolean
   /**
-   * Path on the HTTP port that answers 200 when the model is ready. A gRPC protocol uses the path of
-   * the related REST protocol.
+   * Path on the HTTP port that answers 200 when the model is ready. A gRPC protocol uses the path
+   * of the related REST protocol.
    */
   readyPath(model: string): string
   /** Default deadline of a request. */

@@ -1,4 +1,4 @@
-/** Explains a bad answer, and what to do about it, by its status and words. */
+/** Converts a bad answer to an error with a cause and a hint, by its status and its text. */
 import { jsonFrom } from '../bounded-reader.ts'
 import { clientCertificateHint } from '../load/tls.ts'
 import { isRecord } from '../plain-record.ts'
@@ -29,7 +29,10 @@ const csrfHint =
   "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
 const formHint = `a form is sent by --form 'file=@FILE' or 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
 
-/** @param asked whether an inference request was refused, not a query about the server */
+/**
+ * Builds the error for an answer with a bad status.
+ * @param asked whether it answers an inference request, rather than a query about the server
+ */
 export function refusal(
   protocol: string,
   url: string,
@@ -183,7 +186,7 @@ function details(
   })
 }
 
-/** Message of the server: the error of a JSON answer, else the whole text. */
+/** Extracts the server's message: the error of a JSON answer, else the whole text. */
 export function extractMessage(text: string): string {
   const fields = details(text)
   if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')

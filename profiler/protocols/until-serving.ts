@@ -14,9 +14,13 @@ interface Endpoint {
   readonly payload: PayloadSource
   /** The server was not started by us: if it is not ready, its protocol is detected at once. */
   readonly runsAlready?: boolean
-  /** Other ports on which its processes listen, to detect a server that ignores its configured port. */
+  /**
+   * Other ports on which its processes listen, to detect a server that ignores its configured port.
+   */
   readonly otherPorts?: () => readonly number[]
-  /** Receives why the server is not ready: the first reason, then changed ones, 2 s apart at least. */
+  /**
+   * Receives why the server is not ready: the first reason, then changed ones, 2 s apart at least.
+   */
   readonly onReason?: OnReason
 }
 
@@ -34,8 +38,8 @@ const diagnoseAfterMs = 3_000
 const reasonsEveryMs = 2_000
 
 /**
- * Time for which the first request is repeated after a bad answer that does not report loading: routes
- * and models may come up after the port.
+ * Time for which the first request is repeated after a bad answer that does not report loading:
+ * routes and models may come up after the port.
  */
 const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
 const firstAnswerPatienceMs = 2_000
@@ -202,8 +206,8 @@ async function answering(
 }
 
 /**
- * Whether waiting may turn a bad answer into a good one: it or the readiness check reports loading, or
- * the path may not exist yet.
+ * Whether waiting may turn a bad answer into a good one: it or the readiness check reports loading,
+ * or the path may not exist yet.
  * @throws ProtocolError where the server lists its models without the requested one
  */
 async function mayRecover(

@@ -1,15 +1,15 @@
 /**
- * Effective sample size of correlated requests. Queues make consecutive requests slow together, so n
- * requests carry less information than n independent ones.
+ * Effective sample size of correlated requests. Queues make consecutive requests slow together, so
+ * n requests carry less information than n independent ones.
  */
 import { mean, sampleVariance } from 'simple-statistics'
 import { quantileOfSorted } from './percentile.ts'
 
 /**
- * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1. The series
- * is cut into `batches` batches of m values; p is its mean. Independent values have φ = 1, and n values
- * of this series are worth n / φ independent ones. Law, Simulation Modeling and Analysis, section
- * 9.5.3. Returns 1 when the series is constant or too short.
+ * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1. The
+ * series is cut into `batches` batches of m values; p is its mean. Independent values have φ = 1,
+ * and n values of this series are worth n / φ independent ones. Law, Simulation Modeling and
+ * Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
  */
 export function dispersion(series: ArrayLike<number>, batches = 20): number {
   const n = series.length

@@ -25,8 +25,8 @@ export function latencyHistogram(latencyMs: Float64Array, bins: number): Histogr
 }
 
 /**
- * Percentiles for a table of n requests. Those above 0.9 are omitted where fewer than one request is
- * expected beyond them.
+ * Percentiles for a table of n requests. Those above 0.9 are omitted where fewer than one request
+ * is expected beyond them.
  */
 export const tablePercentiles = (n: number): number[] =>
   [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999].filter((p) => n * (1 - p) >= 1 || p <= 0.9)

@@ -1,11 +1,11 @@
 /**
- * Sequential test of the share of requests over a limit. It may be evaluated after every window, and
- * the decision taken at once, without a higher error rate.
+ * Sequential test of the share of requests over a limit. It may be evaluated after every window,
+ * and the decision taken at once, without a higher error rate.
  */
 
 /**
- * Alternatives of the test: [factor on the allowed share, weight in the mixture]. The weights sum to
- * 1; about a third goes to clear cases.
+ * Alternatives of the test: [factor on the allowed share, weight in the mixture]. The weights sum
+ * to 1; about a third goes to clear cases.
  */
 const metAlternatives = [
   [0.02, 0.35],

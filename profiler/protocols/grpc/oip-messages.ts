@@ -1,3 +1,4 @@
+/** The Open Inference Protocol v2 over gRPC. */
 import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
@@ -59,7 +60,7 @@ const dialect: GrpcDialect = {
     if (payload.kind === 'rows')
       return {
         messages: payload.rows.map((row, i) =>
-          messageOfRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
+          convertRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
         ),
       }
     const { inputs: taken, outputs } = await fetchTensors(to, model, signal)
@@ -186,7 +187,7 @@ function typedField(datatype: string): string {
 }
 
 /** Converts a body of the REST form to a message; BYTES elements are text, or {"b64": "..."}. */
-function messageOfRow(
+function convertRow(
   model: string,
   id: string,
   row: unknown,
@@ -221,7 +222,7 @@ function messageOfRow(
   return message(model, id, tensors, form)
 }
 
-/** Bytes as they are, text as UTF-8, {"b64": "..."} decoded. */
+/** Converts an element to bytes: text as UTF-8, {"b64": "..."} decoded, bytes unchanged. */
 export const toBytes = (value: unknown): Buffer =>
   Buffer.isBuffer(value)
     ? value

@@ -1,6 +1,7 @@
 /**
- * Builds a Protocol from a gRPC dialect. Both gRPC protocols share readiness, the choice of the tensor
- * encoding and the check of the first answer; a dialect adds messages and the meaning of answers.
+ * Builds a Protocol from a gRPC dialect. Both gRPC protocols share readiness, the choice of the
+ * tensor encoding and the check of the first answer; a dialect adds messages and the meaning of
+ * answers.
  */
 import { answersHeld } from '../../bounded-reader.ts'
 import type { RequestBody, Target } from '../../model/target.ts'
@@ -26,8 +27,8 @@ export interface GrpcDialect {
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
-   * Builds the request messages: from a source's items, as the server's metadata of the model requires,
-   * or from bodies in the form of the related REST protocol.
+   * Builds the request messages: from a source's items, as the server's metadata of the model
+   * requires, or from bodies in the form of the related REST protocol.
    */
   messages(
     to: GrpcEndpoint,

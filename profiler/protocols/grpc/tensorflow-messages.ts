@@ -1,3 +1,4 @@
+/** TensorFlow Serving's PredictionService over gRPC. */
 import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
@@ -97,7 +98,7 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return {
       model: model_spec?.name,
-      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })),
+      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...decodeTensor(tensor) })),
     }
   },
   fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
@@ -123,14 +124,18 @@ interface PredictAnswer {
   readonly model_spec: { readonly name: string } | null
 }
 
+/** Shape of a tensor. */
 const readDimensions = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
-/** Limit on values of a tensor, as its shape is only a claim of the server. */
+/** Limit on the values of a tensor that are expanded, because its shape is untrusted. */
 const maxRepeated = 1_000_000
 
-/** Reads contents, or a list of values whose last one is repeated. */
-function answered(tensor: TensorProto) {
+/**
+ * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list, and its last
+ * value then fills the rest of the shape.
+ */
+function decodeTensor(tensor: TensorProto) {
   const shape = readDimensions(tensor)
   const datatype = toOipDatatype(tensor.dtype)
   if (tensor.tensor_content.byteLength > 0)
@@ -139,10 +144,10 @@ function answered(tensor: TensorProto) {
     ([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0,
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
-  const most = countElements(shape)
-  const repeated = values.length > 0 && values.length < most && most <= maxRepeated
+  const length = countElements(shape)
+  const repeated = values.length > 0 && values.length < length && length <= maxRepeated
   const data = repeated
-    ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)])
+    ? Array.from({ length }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
@@ -221,6 +226,7 @@ function convertRow(
   return message(model, own, Object.fromEntries(tensors))
 }
 
+/** Converts a body of the REST form to values by input. */
 function splitColumns(
   inputs: readonly TensorFlowInput[],
   row: unknown,
