@@ -1,93 +1,94 @@
 /**
- * What comes from outside, read within limits: a file is a regular one and no longer than its kind
- * may be, a text is UTF-8, and an answer ends by its size or its deadline if it does not end by
- * itself. What is refused says why, and how a limit is raised.
+ * Reads untrusted input within limits: files must be regular and no longer than the limit of their
+ * type, texts must be UTF-8, and answers end at a maximum size. An error says what exceeded the
+ * limit and which variable raises it.
  */
 import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /**
- * Something from outside that is not read: no regular file, too long, no text. The message names it
- * and the limit.
+ * Input that was rejected: no regular file, too long, or no text. The message names it and the
+ * limit.
  */
 export class BoundError extends Error {
   constructor(
-    place: string,
-    /** What is wrong, to stand behind a name: 'is a folder'. */
+    source: string,
+    /** What is wrong, to follow the name of the source: 'is a folder'. */
     readonly what: string,
     readonly hint: string,
   ) {
-    super(`${place} ${what}`.trim())
+    super(`${source} ${what}`.trim())
     this.name = 'BoundError'
   }
 }
 
-/** What to do about an error, where it says so. */
+/** The hint of a BoundError; undefined for another error. */
 export const hintOf = (error: unknown): string | undefined =>
   error instanceof BoundError ? error.hint : undefined
 
 const MiB = 2 ** 20
 
-/** Most that is read of a file of each kind, bytes. */
-const fileBytes = {
-  /** What people write: experiments, price books, catalogues, certificates, manifests. */
+/** Default limits on the size of files, bytes, by type. */
+const maxFileBytes = {
+  /** Written by people: experiments, price books, catalogues, certificates, manifests. */
   document: 4 * MiB,
-  /** What machines write: request bodies, vocabularies, recorded answers. */
+  /** Written by programs: request bodies, vocabularies, recorded answers. */
   data: 256 * MiB,
-  /** Traces, recorded tables, results of other tools: also in UTF-16, as Excel exports them. */
+  /** Traces, tables, results of other tools. May be UTF-16, as Excel exports it. */
   table: 256 * MiB,
   /** Graphs with their weights. */
   model: 1024 * MiB,
 } as const
-export type FileKind = keyof typeof fileBytes
+export type FileKind = keyof typeof maxFileBytes
 const fileVariable = 'TUNE_MAX_FILE_MIB'
 
-/** Most that is read of one answer of a server. */
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
-export const answerBytes = (): number => raised(answerVariable) ?? 64 * MiB
+/** Limit on one answer of a server, bytes. */
+export const answerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
 
 /**
- * How many answers of a size are held at once, to be compared: together no more than one may have;
- * never none. @param bytes of one
+ * Number of answers that may be in memory at once for a comparison: together at most the limit on
+ * one answer, but at least one.
+ * @param bytes size of one answer
  */
 export const answersHeld = (bytes: number): number =>
   Math.max(1, Math.floor(answerBytes() / Math.max(1, bytes)))
 
-/** A limit that the user has set in the environment, bytes. */
-function raised(variable: string): number | undefined {
-  const given = Number(process.env[variable])
-  return given > 0 ? given * MiB : undefined
+/** Limit set in the environment, in MiB; returned in bytes. */
+function readLimit(variable: string): number | undefined {
+  const limitMiB = Number(process.env[variable])
+  return limitMiB > 0 ? limitMiB * MiB : undefined
 }
 
 /**
- * The bytes of a regular file. A folder, a device, a pipe or a socket is refused at once.
+ * Reads a regular file. Folders, devices, pipes and sockets are rejected without waiting for them.
  * @throws BoundError, and the file system's own errors
  */
 export function readBytes(path: string, kind: FileKind): Buffer {
-  const most = raised(fileVariable) ?? fileBytes[kind]
+  const maxBytes = readLimit(fileVariable) ?? maxFileBytes[kind]
   const parts: Buffer[] = []
   let read = 0
-  for (const part of partsOf(path, most)) {
+  for (const part of readParts(path, maxBytes)) {
     parts.push(part)
     read += part.length
-    // Files that grow, or that have no size of their own, as in /proc.
-    if (read > most) throw tooLong(path, most)
+    // A file may grow, or report the size 0 as those in /proc do.
+    if (read > maxBytes) throw tooLong(path, maxBytes)
   }
   return Buffer.concat(parts, read)
 }
 
 /**
- * A regular file, a MiB at a time. @param most bytes of it; one that has more is refused before any
- * is read
+ * Reads a regular file, a MiB at a time.
+ * @param maxBytes a larger file is rejected before it is read
  */
-function* partsOf(path: string, most: number): Generator<Buffer> {
-  // A pipe without a writer would hold up the opening itself.
+function* readParts(path: string, maxBytes: number): Generator<Buffer> {
+  // Without O_NONBLOCK, opening a pipe without a writer would block.
   const file = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
-    const about = fstatSync(file)
-    if (!about.isFile()) throw new BoundError(path, `is a ${kindOf(about)}`, 'name a file')
-    if (about.size > most) throw tooLong(path, most, about.size)
+    const stats = fstatSync(file)
+    if (!stats.isFile()) throw new BoundError(path, `is a ${describeType(stats)}`, 'name a file')
+    if (stats.size > maxBytes) throw tooLong(path, maxBytes, stats.size)
     for (let read = 0; ; ) {
-      const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, about.size - read) + 1))
+      const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, stats.size - read) + 1))
       const length = readSync(file, part)
       if (length === 0) return
       yield part.subarray(0, length)
@@ -101,19 +102,23 @@ function* partsOf(path: string, most: number): Generator<Buffer> {
 const [quote, backslash, bracket, brace] = ['"', '\\', '[', '{'].map((letter) =>
   letter.charCodeAt(0),
 ) as [number, number, number, number]
-/** What may stand between the objects of a list, and the mark of UTF-8. */
-const between = new Set([...' \t\r\n,[]\u00ef\u00bb\u00bf'].map((letter) => letter.charCodeAt(0)))
+/** Bytes allowed between the objects of a list, and the byte order mark of UTF-8. */
+const separators = new Set(
+  [...' \t\r\n,[]\u00ef\u00bb\u00bf'].map((letter) => letter.charCodeAt(0)),
+)
 
 /**
- * The JSON objects of a list, or of JSON Lines. The file may be of any length: no more is read of
- * it than is asked for, and an object may be as long as a file of data.
+ * Parses the objects of a JSON list or of JSON Lines, one by one. The file may have any length,
+ * because it is read only as far as the caller iterates. The limit of `data` applies to each
+ * object.
  * @throws BoundError, and the file system's own errors
  */
 export function* readObjects(path: string): Generator<unknown> {
-  const most = raised(fileVariable) ?? fileBytes.data
+  const maxBytes = readLimit(fileVariable) ?? maxFileBytes.data
   let [depth, inText, escaped, count] = [0, false, false, 0]
-  let begun: Buffer[] = []
-  for (const part of partsOf(path, Number.POSITIVE_INFINITY)) {
+  /** Beginning of the current object, from earlier parts. */
+  let pending: Buffer[] = []
+  for (const part of readParts(path, Number.POSITIVE_INFINITY)) {
     let from = 0
     for (let at = 0; at < part.length; at++) {
       const byte = part[at]!
@@ -124,7 +129,7 @@ export function* readObjects(path: string): Generator<unknown> {
       } else if (byte === brace) {
         if (depth++ === 0) from = at
       } else if (depth === 0) {
-        if (!between.has(byte))
+        if (!separators.has(byte))
           throw new BoundError(
             path,
             `is no list of JSON objects: ${count} and then no further one`,
@@ -133,45 +138,45 @@ export function* readObjects(path: string): Generator<unknown> {
       } else if (byte === quote) inText = true
       else if (byte === brace + 2 && --depth === 0) {
         count++
-        yield objectOf(
-          Buffer.concat([...begun, part.subarray(from, at + 1)]),
+        yield parseObject(
+          Buffer.concat([...pending, part.subarray(from, at + 1)]),
           `${path}, object ${count}`,
         )
-        begun = []
+        pending = []
       }
     }
     if (depth === 0) continue
-    begun.push(part.subarray(from))
-    if (begun.length * MiB > most) throw tooLong(`${path}, object ${count + 1}`, most)
+    pending.push(part.subarray(from))
+    if (pending.length * MiB > maxBytes) throw tooLong(`${path}, object ${count + 1}`, maxBytes)
   }
   if (depth > 0)
     throw new BoundError(path, `ends within its object ${count + 1}`, 'was it downloaded whole?')
 }
 
-function objectOf(bytes: Buffer, place: string): unknown {
+function parseObject(bytes: Buffer, source: string): unknown {
   try {
-    return jsonFrom(textOf(bytes, place))
+    return jsonFrom(decodeText(bytes, source))
   } catch (error) {
     throw error instanceof BoundError
       ? error
-      : new BoundError(place, `is no JSON: ${(error as Error).message}`, objectsHint)
+      : new BoundError(source, `is no JSON: ${(error as Error).message}`, objectsHint)
   }
 }
 
 const objectsHint = '[{...}, {...}], or one object a line'
 
-/** The mark of UTF-8 at the beginning of a file: taken away, or kept as the first character. */
+/** Byte order mark at the beginning of a UTF-8 file: removed, or kept as the first character. */
 export type ByteOrderMark = 'dropped' | 'kept'
 
 /**
- * The text of a regular file in UTF-8, with or without its mark; one that holds NUL or another
- * encoding is refused. A table may be in UTF-16 with its mark, as Excel and PowerShell write it.
+ * Reads a regular file as UTF-8 text. NUL bytes and other encodings are rejected, except that a
+ * table may be UTF-16 with a byte order mark, as Excel and PowerShell write it.
  * @throws BoundError, and the file system's own errors
  */
 export function readText(path: string, kind: FileKind, mark: ByteOrderMark = 'dropped'): string {
   const bytes = readBytes(path, kind)
-  const encoding = wideEncoding(bytes)
-  if (encoding === undefined || kind !== 'table') return textOf(bytes, path, mark)
+  const encoding = detectUtf16(bytes)
+  if (encoding === undefined || kind !== 'table') return decodeText(bytes, path, mark)
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
@@ -179,20 +184,21 @@ export function readText(path: string, kind: FileKind, mark: ByteOrderMark = 'dr
   }
 }
 
-const wideEncoding = (bytes: Buffer): 'utf-16le' | 'utf-16be' | undefined =>
+/** Detects UTF-16 by its byte order mark. */
+const detectUtf16 = (bytes: Buffer): 'utf-16le' | 'utf-16be' | undefined =>
   bytes[0] === 0xff && bytes[1] === 0xfe
     ? 'utf-16le'
     : bytes[0] === 0xfe && bytes[1] === 0xff
       ? 'utf-16be'
       : undefined
 
-/** @throws BoundError for what is no UTF-8 */
-function textOf(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'): string {
-  if (wideEncoding(bytes)) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
-  const zero = bytes.indexOf(0)
-  if (zero >= 0)
+/** @throws BoundError for bytes that are not UTF-8 text, with the line of the first wrong one */
+function decodeText(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'): string {
+  if (detectUtf16(bytes)) throw new BoundError(path, 'is in UTF-16', 'save it as UTF-8')
+  const nul = bytes.indexOf(0)
+  if (nul >= 0)
     throw new BoundError(
-      `${path}:${lineAt(bytes, zero)}:`,
+      `${path}:${lineAt(bytes, nul)}:`,
       'a NUL byte: this is no text',
       'name a text file, in UTF-8',
     )
@@ -200,106 +206,107 @@ function textOf(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'): s
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: mark === 'kept' }).decode(bytes)
   } catch {
     throw new BoundError(
-      `${path}:${lineAt(bytes, firstInvalid(bytes))}:`,
+      `${path}:${lineAt(bytes, findInvalid(bytes))}:`,
       'not UTF-8',
       'save it as UTF-8',
     )
   }
 }
 
+/** Line of a position, from 1. */
 const lineAt = (bytes: Buffer, at: number): number =>
   bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
 
-/** Where the bytes first stop being what their text encodes to. */
-function firstInvalid(bytes: Buffer): number {
-  const again = Buffer.from(bytes.toString('utf8'))
-  const at = bytes.findIndex((byte, i) => byte !== again[i])
+/** Position of the first byte that is no valid UTF-8: where decoding and encoding changes it. */
+function findInvalid(bytes: Buffer): number {
+  const reencoded = Buffer.from(bytes.toString('utf8'))
+  const at = bytes.findIndex((byte, i) => byte !== reencoded[i])
   return at < 0 ? bytes.length : at
 }
 
-const kindOf = (about: {
+const describeType = (stats: {
   isDirectory(): boolean
   isFIFO(): boolean
   isSocket(): boolean
 }): string =>
-  about.isDirectory() ? 'folder' : about.isFIFO() ? 'pipe' : about.isSocket() ? 'socket' : 'device'
+  stats.isDirectory() ? 'folder' : stats.isFIFO() ? 'pipe' : stats.isSocket() ? 'socket' : 'device'
 
-const tooLong = (path: string, most: number, size?: number): BoundError =>
+const tooLong = (path: string, maxBytes: number, size?: number): BoundError =>
   new BoundError(
     path,
     size === undefined
-      ? `does not end within ${mebibytes(most)}`
-      : `has ${mebibytes(size)}, and is read up to ${mebibytes(most)}`,
-    `is it the right file? ${fileVariable}=${Math.ceil((size ?? most) / MiB) + 1} in the environment raises the limit`,
+      ? `does not end within ${mebibytes(maxBytes)}`
+      : `has ${mebibytes(size)}, and is read up to ${mebibytes(maxBytes)}`,
+    `is it the right file? ${fileVariable}=${Math.ceil((size ?? maxBytes) / MiB) + 1} in the environment raises the limit`,
   )
 
 const mebibytes = (bytes: number): string => `${Math.round((bytes / MiB) * 10) / 10} MiB`
 
-/** Too long an answer, in words. */
-export const answerTooLong = (most: number): BoundError =>
+/** Error for an answer over the limit. */
+export const answerTooLong = (maxBytes: number): BoundError =>
   new BoundError(
     '',
-    `more than ${mebibytes(most)} and no end`,
-    `${answerVariable}=${Math.ceil(most / MiB) * 4} in the environment raises the limit`,
+    `more than ${mebibytes(maxBytes)} and no end`,
+    `${answerVariable}=${Math.ceil(maxBytes / MiB) * 4} in the environment raises the limit`,
   )
 
 /**
- * The text of an answer, up to `most` bytes. Rejects with BoundError beyond, and with what broke
+ * Reads the text of an answer. Rejects with a BoundError beyond `maxBytes`, and with the error of
  * the stream.
  */
 export async function readAnswer(
   body: AsyncIterable<Uint8Array> | null,
-  most: number = answerBytes(),
+  maxBytes: number = answerBytes(),
 ): Promise<string> {
   const parts: Uint8Array[] = []
   let read = 0
   for await (const part of body ?? []) {
     read += part.length
-    if (read > most) throw answerTooLong(most)
+    if (read > maxBytes) throw answerTooLong(maxBytes)
     parts.push(part)
   }
   return Buffer.concat(parts, read).toString('utf8')
 }
 
 /**
- * The lines of an answer that goes on, without their ends, each up to `most` bytes. Throws
- * BoundError for a longer one, and what broke the stream.
+ * Reads the lines of an answer of any length as they arrive, without line ends. Throws a BoundError
+ * for a line over `maxBytes`, and the error of the stream.
  */
 export async function* readLines(
   body: AsyncIterable<Uint8Array>,
-  most: number = answerBytes(),
+  maxBytes: number = answerBytes(),
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest: string[] = []
-  let kept = 0
+  let restLength = 0
   for await (const part of body) {
     const lines = decoder.decode(part, { stream: true }).split('\n')
     const last = lines.pop()!
     for (const line of lines) {
       yield [...rest, line].join('')
       rest = []
-      kept = 0
+      restLength = 0
     }
-    kept += last.length
-    if (kept > most) throw answerTooLong(most)
+    restLength += last.length
+    if (restLength > maxBytes) throw answerTooLong(maxBytes)
     if (last !== '') rest.push(last)
   }
   if (rest.length > 0) yield rest.join('')
 }
 
 /**
- * Lists and objects of a document within each other: none that a program means goes so deep, and
- * whatever walks it would run out of stack.
+ * Limit on nested lists and objects. No genuine document is deeper, and recursion overflows the
+ * stack.
  */
 const maxNesting = 500
 
 /**
- * The document of a JSON text from outside.
- * @throws BoundError for one that is nested too deep, and SyntaxError
+ * Parses untrusted JSON.
+ * @throws BoundError for a document that is nested too deep, and SyntaxError
  */
 export function jsonFrom(text: string): unknown {
-  // Few documents have as many brackets, and those are counted fast.
-  if (brackets(text) > maxNesting && nesting(text) > maxNesting)
+  // The fast count of brackets suffices for most documents.
+  if (countBrackets(text) > maxNesting && measureNesting(text) > maxNesting)
     throw new BoundError(
       '',
       `nested deeper than ${maxNesting} levels`,
@@ -308,23 +315,23 @@ export function jsonFrom(text: string): unknown {
   return JSON.parse(text)
 }
 
-/** Opening brackets of a text, no more than one beyond `mostNested`. */
-function brackets(text: string): number {
-  let found = 0
+/** Counts opening brackets, and stops soon after `maxNesting`. */
+function countBrackets(text: string): number {
+  let count = 0
   for (const opening of ['[', '{'])
     for (
       let at = text.indexOf(opening);
-      at >= 0 && found <= maxNesting;
+      at >= 0 && count <= maxNesting;
       at = text.indexOf(opening, at + 1)
     )
-      found++
-  return found
+      count++
+  return count
 }
 
-/** How many brackets of a JSON text are open at most. */
-function nesting(text: string): number {
+/** Largest number of brackets that are open at once, outside strings. */
+function measureNesting(text: string): number {
   let open = 0
-  let most = 0
+  let max = 0
   let quoted = false
   for (let i = 0; i < text.length; i++) {
     const letter = text.charCodeAt(i)
@@ -332,8 +339,8 @@ function nesting(text: string): number {
       if (letter === backslash) i++
       else if (letter === quote) quoted = false
     } else if (letter === quote) quoted = true
-    else if (letter === bracket || letter === brace) most = Math.max(most, ++open)
+    else if (letter === bracket || letter === brace) max = Math.max(max, ++open)
     else if (letter === bracket + 2 || letter === brace + 2) open--
   }
-  return most
+  return max
 }

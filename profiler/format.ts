@@ -1,6 +1,6 @@
-/** Rates as people read them; latencies and SLOs: model/slo.ts. */
+/** Formats rates for people. Latencies and SLOs are formatted by model/slo.ts. */
 
-/** Three significant digits, no exponent: 0.114, 21.3, 212, 1,830. */
+/** Formats a number with three significant digits and no exponent: 0.114, 21.3, 212, 1,830. */
 export function significant(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
   if (value === 0) return '0'

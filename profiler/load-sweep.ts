@@ -1,4 +1,4 @@
-/** Sweep of a server: one load after the other, each for the same time. */
+/** Sweep: plays given loads one after another, each for the same time, instead of a search. */
 import { describeErrors, type Session } from './capacity/session.ts'
 import type { Arrivals } from './model/load.ts'
 import type { LoadPoint } from './model/load-point.ts'
@@ -17,8 +17,8 @@ interface Sweep {
 }
 
 /**
- * Plays the loads in the given order, after a closed loop as large as the first one, which does not
- * count. Rejects as the session does.
+ * Plays the loads in the given order, after a short closed loop as warm-up, which does not count.
+ * Rejects as the session does.
  */
 export async function playSweep(
   session: Session,
@@ -49,8 +49,8 @@ const describeLoad = ({ load, offeredRps }: LoadPoint): string =>
     : `${Number(offeredRps.toPrecision(3))} requests per second`
 
 /**
- * Judges a sweep: the load with the highest throughput that met the SLO. A closed loop waits for
- * its server, so its latencies are no capacity.
+ * Judges a sweep by the load with the highest throughput that met the SLO. That is not a capacity:
+ * a closed loop waits for its server, so its latencies do not grow without bound.
  */
 export function judgeSweep(
   points: readonly LoadPoint[],

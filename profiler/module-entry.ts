@@ -1,6 +1,6 @@
 /**
- * Modules that run on their own, as a process or a worker thread, from sources (.ts, through tsx)
- * or from the build (.js).
+ * Starts modules as a child process or a worker thread, from sources (.ts, through tsx) or from the
+ * build (.js).
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { createRequire } from 'node:module'
@@ -13,7 +13,7 @@ const tsx = (from: string, file: string) =>
   new URL(file, pathToFileURL(createRequire(from).resolve('tsx/package.json'))).href
 
 /**
- * A module beside the caller, as arguments for `child_process.fork`.
+ * Resolves a module beside the caller to arguments for `child_process.fork`.
  * @param name relative to the caller, without extension: './engine-worker'
  * @param from the caller's import.meta.url
  */
@@ -28,8 +28,8 @@ export function processEntry(
 }
 
 /**
- * A module beside the caller as a child process: what it says goes over its channel (structured
- * clone), its complaints to stderr.
+ * Starts a module beside the caller as a child process. Messages use its channel (structured
+ * clone), and errors its stderr.
  */
 export function forkEntry(name: string, from: string): ChildProcess {
   const { path, execArgv } = processEntry(name, from)
@@ -41,8 +41,8 @@ export function forkEntry(name: string, from: string): ChildProcess {
 }
 
 /**
- * A module beside the caller, as the URL of a worker thread. Node 20 runs no --import hooks in
- * workers: they are registered there.
+ * Resolves a module beside the caller to the URL of a worker thread. Node 20 runs no --import hooks
+ * in workers, so the hook of tsx is registered in the worker itself.
  */
 export function threadEntry(name: string, from: string): URL {
   const url = beside(name, from)

@@ -1,9 +1,9 @@
-/** What requests are made of, as a user says it. */
+/** Payload of requests, as the user configures it. */
 import type { PromptSpec } from './prompt-spec.ts'
 
 /**
- * How many are made where no count is given. A prompt that is sent again is found in a language
- * model server's cache, and would make it look faster than it is.
+ * Default number of request bodies. Prompts need many more: a repeated prompt is served from the
+ * prefix cache of a language model server, which would look faster than it is.
  */
 export const usualCount = { bodies: 64, prompts: 2048 } as const
 
@@ -11,8 +11,8 @@ export const usualCount = { bodies: 64, prompts: 2048 } as const
 export type PayloadSource =
   | ItemSource
   /**
-   * JSON Lines: one body a line. With a content type: the whole file is every request's body, as it
-   * is.
+   * JSON Lines with one body per line. With a content type, the whole file is the body of every
+   * request.
    */
   | {
       readonly kind: 'file'
@@ -21,22 +21,25 @@ export type PayloadSource =
       readonly order?: PayloadOrder
     }
 
-/** Sources that requests are made from, item by item, as the model's metadata asks. */
+/**
+ * Sources of items (texts, images, tensor values), from which bodies are built as the metadata of
+ * the model requires.
+ */
 export type ItemSource = (
   | {
       readonly kind: 'generated'
       readonly count?: number
-      /** Of language models. */
+      /** For language models. */
       readonly prompts?: PromptSpec
       /**
-       * Prompts that are longer than a server's context are sent as they are, and it refuses them.
-       * Absent: they are cut to what it takes.
+       * Prompts longer than the server's context are sent unchanged, and the server refuses them.
+       * Absent: they are cut to its context.
        */
       readonly asDrawn?: boolean
     }
-  /** A file, one text a line. All are used where no count is given. */
+  /** A file with one text per line. Default count: enough bodies to use all texts. */
   | { readonly kind: 'texts'; readonly path: string; readonly count?: number }
-  /** A folder of JPEG and PNG files. As many as there are, at most 64, where no count is given. */
+  /** A folder of JPEG and PNG files. Default count: one body per file, at most 64. */
   | { readonly kind: 'images'; readonly path: string; readonly count?: number }
 ) & {
   readonly seed: number
@@ -51,7 +54,7 @@ export type ItemCounts =
   | { readonly kind: 'uniform'; readonly from: number; readonly to: number }
   /** exp of a normal with mean ln(median) and deviation sigma. */
   | { readonly kind: 'lognormal'; readonly median: number; readonly sigma: number }
-  /** Each of `items` with the share that its weight has of all. */
+  /** Draws from `items` with probabilities proportional to `weights`. */
   | {
       readonly kind: 'weighted'
       readonly items: readonly number[]
@@ -59,16 +62,16 @@ export type ItemCounts =
     }
 
 /**
- * What a trace says of its requests beside their times. Every load takes bodies in this order, over
- * and over.
+ * What a trace records about its n requests besides their times. Every load sends bodies in this
+ * order, starting again at the end.
  */
 export interface PayloadOrder {
-  /** The trace, for errors. */
+  /** Path of the trace, for error messages. */
   readonly file: string
-  /** Its line of each request, from 1. Length n. */
+  /** Line of each request in the trace, from 1. Length n. */
   readonly lines: readonly number[]
-  /** Items of each request, in place of the source's. Length n. */
+  /** Items of each request, instead of the source's `items`. Length n. */
   readonly items?: readonly number[]
-  /** Number of each request's body, from 0. Length n. */
+  /** Index of each request's body in the payload, from 0. Length n. */
   readonly bodies?: readonly number[]
 }

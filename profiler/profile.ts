@@ -111,11 +111,11 @@ export interface Profile {
 
 const histogramBins = 24
 /**
- * Rates of the load curve as shares of the capacity, and the length of their windows as a share of
- * the steady window.
+ * Rates of the load curve below the capacity, as shares of it, and the length of their windows, as
+ * a share of the steady window.
  */
-const lowerShares = [0.25, 0.5, 0.75]
-const lowerDuration = 0.15
+const curveShares = [0.25, 0.5, 0.75]
+const curveDurationShare = 0.15
 
 /**
  * Profiles an endpoint. Throws a ProtocolError for a server that cannot be reached, a PayloadError
@@ -187,12 +187,12 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     if (verdict.verdict !== 'met')
       return { ...about, ...verdict, measurement, caveats: measurement.caveats }
     const below: LoadPoint[] = []
-    for (const [i, share] of lowerShares.entries())
+    for (const [i, share] of curveShares.entries())
       below.push(
         (
           await session.open(
             share * measurement.capacityRps,
-            lowerDuration * durationS,
+            curveDurationShare * durationS,
             seed + 10 + i,
             'curve',
           )
@@ -211,7 +211,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
         `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, violated the SLO`,
       )
     caveats.push(unobservedOutages([...measurement.points, ...below, steady.point]))
-    const bound = boundOf(measurement.outcome, measurement.capacityCi90Rps[1])
+    const bound = resolveBound(measurement.outcome, measurement.capacityCi90Rps[1])
     return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
     await generator.close()
@@ -241,7 +241,8 @@ async function steadyWindow(
   }
 }
 
-const boundOf = (outcome: Measurement['outcome'], highRps: number): 'lower' | undefined =>
+/** Whether a capacity is only a lower bound. */
+const resolveBound = (outcome: Measurement['outcome'], highRps: number): 'lower' | undefined =>
   outcome === 'generator-limit' || !Number.isFinite(highRps) ? 'lower' : undefined
 
 type Verdict = Pick<Profile, 'verdict' | 'summary'>
@@ -306,7 +307,7 @@ export function summariseMeasurement({
     return { verdict: 'missed', summary: describeViolation(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
-  const bound = boundOf(outcome, high) === 'lower' ? 'at least ' : ''
+  const bound = resolveBound(outcome, high) === 'lower' ? 'at least ' : ''
   const interval = Number.isFinite(high)
     ? `90 % interval ${low.toFixed(1)} to ${high.toFixed(1)}`
     : 'no load violated the SLO'

@@ -1,26 +1,21 @@
-/** The server does not speak the protocol as expected, or does not serve this model. */
+/** The server cannot be measured: wrong protocol, unknown model, refused request, and others. */
 export class ProtocolError extends Error {
   constructor(
-    /** Its name. */
+    /** Name of the expected protocol. */
     readonly protocol: string,
     message: string,
     readonly hint?: string,
-    /**
-     * The server speaks another protocol, or listens on another port than it was given, or wants to
-     * know who asks, or knows no such path or model, or it understood the request and refuses what
-     * is in it, or its certificate is not trusted, or it leaves the first request without an
-     * answer, or requests that come together get other answers than alone, or it is still loading.
-     */
+    /** Cause, where the caller can react to it. */
     readonly why?:
-      | 'other-protocol'
-      | 'other-port'
-      | 'denied'
-      | 'unknown-call'
-      | 'refused'
-      | 'untrusted'
-      | 'answers-differ'
-      | 'no-answer'
-      | 'not-ready',
+      | 'other-protocol' // the server speaks another protocol
+      | 'other-port' // the server listens on another port
+      | 'denied' // it requires credentials
+      | 'unknown-call' // it knows no such path or model
+      | 'refused' // it understood the request and rejects its content
+      | 'untrusted' // its certificate is not trusted
+      | 'answers-differ' // concurrent requests get other answers than single ones
+      | 'no-answer' // the first request got no answer in time
+      | 'not-ready', // it is still loading
   ) {
     super(message)
     this.name = 'ProtocolError'
@@ -38,7 +33,7 @@ export class PayloadError extends Error {
   }
 }
 
-/** The load generator's own process failed, or was asked for something it cannot do. */
+/** The load generator's process failed, or cannot play the requested load. */
 export class GeneratorError extends Error {
   constructor(
     message: string,

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import {
+  evaluateMetric,
   hasMetric,
   metricNames,
-  metricOfText,
   metricText,
-  readingOf,
+  parseMetric,
   seriesValue,
 } from './prometheus.ts'
 
@@ -58,11 +58,11 @@ test.each([
   ['infinite', { name: 'limit' }, Number.POSITIVE_INFINITY],
   ['not there', { name: 'queue' }, undefined],
   ['not with that label', { name: 'queue_depth', labels: { model: 'c' } }, undefined],
-] as const)('%s', (_, asked, value) => expect(readingOf(asked, [scrapes])).toBe(value))
+] as const)('%s', (_, asked, value) => expect(evaluateMetric(asked, [scrapes])).toBe(value))
 
 test('a histogram that observed nothing says nothing', () => {
   expect(
-    readingOf({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]]),
+    evaluateMetric({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]]),
   ).toBeUndefined()
 })
 
@@ -76,7 +76,7 @@ request_us_count{model="m"} ${count}
 `
   const looks = (...pages: string[]) => [pages.map((text, i) => ({ atS: i, text }))]
   const read = (labels?: Record<string, string>, ...pages: string[]) =>
-    readingOf({ name: 'request_us', labels }, looks(...pages))
+    evaluateMetric({ name: 'request_us', labels }, looks(...pages))
   const [first, last] = [page(5000, 5, '900', '23340'), page(25000, 25, '1100', '23340')]
 
   test('is the mean of what it observed in the window, whatever its quantiles say', () =>
@@ -105,7 +105,7 @@ test('a quantile of a histogram is that of what it observed in the window', () =
   const page = (counts: readonly number[]) =>
     ['0.1', '0.5', '1', '+Inf'].map((le, i) => `wait_bucket{le="${le}"} ${counts[i]}\n`).join('')
   const read = (quantile: string, first: number[], last: number[]) =>
-    readingOf({ name: 'wait', labels: { quantile } }, [
+    evaluateMetric({ name: 'wait', labels: { quantile } }, [
       [first, last].map((counts, atS) => ({ atS, text: page(counts) })),
     ])
   // 10 in the window: 4 up to 0.1, 4 between 0.1 and 0.5, 2 between 0.5 and 1.
@@ -143,14 +143,14 @@ describe('of several servers', () => {
   const other = looks(page(20, 900, 5, 40), page(40, 904, 14, 70))
 
   test('counters are added, of a gauge the largest counts, of histograms all that was observed', () => {
-    const of = (name: string) => readingOf({ name }, [one, other])
+    const of = (name: string) => evaluateMetric({ name }, [one, other])
     expect([of('tokens'), of('depth'), of('wait')]).toEqual([12, 30, 0.25])
   })
 
   test('what one of them has not counted yet is nothing; a gauge that one lacks is not known', () => {
     const idle = looks('', 'up 1\n')
     const of = (name: string) =>
-      [idle, one].flatMap((first, i, all) => [readingOf({ name }, [first, all[1 - i]!])])
+      [idle, one].flatMap((first, i, all) => [evaluateMetric({ name }, [first, all[1 - i]!])])
     expect([of('tokens'), of('wait'), of('depth')]).toEqual([
       [10, 10],
       [0.1, 0.1],
@@ -170,7 +170,7 @@ test.each([
   ['{m="a"}', undefined],
   ['a\nb', undefined],
   ['', undefined],
-])('a series by its text: %j', (text, series) => expect(metricOfText(text)).toEqual(series))
+])('a series by its text: %j', (text, series) => expect(parseMetric(text)).toEqual(series))
 
 test('a page of very many series is read', () => {
   const text = Array.from({ length: 150_000 }, (_, i) => `depth{i="${i}"} ${i % 7}`).join('\n')
@@ -179,7 +179,7 @@ test('a page of very many series is read', () => {
 
 test('a series is named as it is read', () => {
   const series = { name: 'a', labels: { path: 'x"y\\z\n\\n', m: '1' } }
-  expect(metricOfText(metricText(series))).toEqual(series)
+  expect(parseMetric(metricText(series))).toEqual(series)
 })
 
 test('names as they can be asked for, and as they are told', () => {

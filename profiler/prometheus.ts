@@ -1,14 +1,14 @@
 /**
- * A server's own metrics in Prometheus text format (version 0.0.4), and what they say of a stretch
- * of time.
+ * Parses a server's own metrics in the Prometheus text format (version 0.0.4) and evaluates them
+ * over a window, from several scrapes.
  */
 
 import type { AskedMetric, MetricReading } from './model/server-metric.ts'
 
-/** ':8002/metrics', ':8002' */
+/** Another port of the server, with an optional path: ':8002/metrics', ':8002'. */
 export const ownPort = /^:(\d{1,5})(\/.*)?$/
 
-/** One look at a server's metrics. */
+/** A server's metrics page at one time. */
 export interface Scrape {
   readonly atS: number
   readonly text: string
@@ -21,10 +21,10 @@ interface Series {
 }
 
 /**
- * A name with its labels, and what stands after them. Read in one pass: a page may be a mistake of
- * megabytes, or meant to keep its reader busy.
+ * Splits a text into a metric's name, its labels and the rest; undefined where it does not begin
+ * with a name. It takes linear time, because a server may send megabytes of anything.
  */
-function namedSeries(
+function splitSeries(
   text: string,
 ):
   | { readonly name: string; readonly labels: Record<string, string>; readonly rest: string }
@@ -37,7 +37,7 @@ function namedSeries(
   const end = closingBrace(braces)
   return end < 0
     ? undefined
-    : { name, labels: labelsOf(braces.slice(1, end)), rest: ` ${braces.slice(end + 1)}` }
+    : { name, labels: parseLabels(braces.slice(1, end)), rest: ` ${braces.slice(end + 1)}` }
 }
 
 function closingBrace(text: string): number {
@@ -50,8 +50,8 @@ function closingBrace(text: string): number {
   return -1
 }
 
-/** 'model="bert",gpu="0"'; what is none ends them. */
-function labelsOf(text: string): Record<string, string> {
+/** Parses labels, 'model="bert",gpu="0"', up to the first syntax error. */
+function parseLabels(text: string): Record<string, string> {
   const pairs: (readonly [string, string])[] = []
   const key = /[\s,]*([a-zA-Z_]\w*)\s*=\s*"/y
   for (let found = key.exec(text); found; found = key.exec(text)) {
@@ -67,213 +67,234 @@ function labelsOf(text: string): Record<string, string> {
   return Object.fromEntries(pairs)
 }
 
-/** One line of a page: a value, perhaps the time of it, perhaps an example of what was observed. */
-function seriesIn(line: string): Series[] {
-  const series = namedSeries(line)
+/**
+ * Parses a line: a series, its value, and an optional timestamp and exemplar. Other lines give
+ * none.
+ */
+function parseLine(line: string): Series[] {
+  const series = splitSeries(line)
   if (series === undefined || !/^\s/.test(series.rest)) return []
   const { name, labels, rest } = series
   const [value = '', time = '0', ...more] = rest.split(' # ', 1)[0]!.trim().split(/\s+/)
   if (value === '' || more.length > 0 || Number.isNaN(Number(time))) return []
-  return [{ name, labels, value: numberOf(value) }]
+  return [{ name, labels, value: parseNumber(value) }]
 }
 
-/** '+Inf', '-Inf', 'NaN' or a number as Prometheus writes them. */
-const numberOf = (text: string): number => Number(text.replace(/^([+-]?)Inf$/i, '$1Infinity'))
+/** Parses '+Inf', '-Inf', 'NaN' or a number, as Prometheus writes them. */
+const parseNumber = (text: string): number => Number(text.replace(/^([+-]?)Inf$/i, '$1Infinity'))
 
-const seriesOf = (text: string): Series[] => text.split('\n').flatMap(seriesIn)
+const parseSeries = (text: string): Series[] => text.split('\n').flatMap(parseLine)
 
-const typeOf = (text: string, name: string): string | undefined =>
+/** Declared type of a metric: 'counter', 'gauge', 'histogram', 'summary'. */
+const findType = (text: string, name: string): string | undefined =>
   text
     .split('\n')
     .map((line) => /^#\s*TYPE\s+(\S+)\s+(\S+)/.exec(line))
     .find((found) => found?.[1] === name)?.[2]
 
-/** Of as many as a page has: more than may be arguments. */
-const largest = (values: readonly number[]): number =>
-  values.reduce((most, value) => Math.max(most, value), Number.NEGATIVE_INFINITY)
+/** Largest value. A page may have more values than Math.max takes arguments. */
+const findMax = (values: readonly number[]): number =>
+  values.reduce((max, value) => Math.max(max, value), Number.NEGATIVE_INFINITY)
 
 /**
- * Of one look: the largest of a metric's series (ranks of a server tell the same each); undefined
- * where there is none.
+ * Largest finite value of a metric's series on one page; undefined without one. Servers of several
+ * ranks report the same metric once per rank.
  */
 export function seriesValue(text: string, name: string): number | undefined {
-  const values = seriesOf(text).flatMap((one) =>
+  const values = parseSeries(text).flatMap((one) =>
     one.name === name && Number.isFinite(one.value) ? [one.value] : [],
   )
-  return values.length === 0 ? undefined : largest(values)
+  return values.length === 0 ? undefined : findMax(values)
 }
 
 /**
- * The series that a text names, 'queue_depth{model="bert"}', as `metricText` writes it; undefined
- * where it is none.
+ * Parses a metric's name and labels, 'queue_depth{model="bert"}': the inverse of `metricText`.
+ * Undefined for a text of another form.
  */
-export function metricOfText(text: string): Pick<AskedMetric, 'name' | 'labels'> | undefined {
-  const series = namedSeries(text)
+export function parseMetric(text: string): Pick<AskedMetric, 'name' | 'labels'> | undefined {
+  const series = splitSeries(text)
   if (series === undefined || series.rest.trim() !== '') return undefined
   const { name, labels } = series
   return { name, ...(Object.keys(labels).length > 0 && { labels }) }
 }
 
 /**
- * Whether a page has a metric, be it without a number yet: a series of that name and labels, what a
- * histogram or summary observed, or a declared type of which there is no series yet.
+ * Whether a page has a metric, even one without a value yet: a series with that name and these
+ * labels, the sum and count of a histogram or summary, or a declared type without series.
  */
 export function hasMetric(
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
   text: string,
 ): boolean {
-  const { quantile, ...others } = labels
+  const { quantile, ...otherLabels } = labels
   const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
-  const series = seriesOf(text)
+  const series = parseSeries(text)
   const named = series.filter((one) => one.name === name || parts.includes(one.name))
-  if (named.length === 0) return typeOf(text, name) !== undefined
-  return named.some((one) => labelsMatch(one, one.name === name ? labels : others))
+  if (named.length === 0) return findType(text, name) !== undefined
+  return named.some((one) => hasLabels(one, one.name === name ? labels : otherLabels))
 }
 
-/** Names that can be asked for. */
+/** Names of all metrics on a page. */
 export const metricNames = (text: string): string[] => [
-  ...new Set(seriesOf(text).map(({ name }) => name)),
+  ...new Set(parseSeries(text).map(({ name }) => name)),
 ]
 
-/** The looks at one server, in order of time, at least two. */
-export type Looks = readonly Scrape[]
+/** At least two scrapes of one server, in order of time. */
+export type Scrapes = readonly Scrape[]
 
 /**
- * What a metric was between the first and the last look, of one server or of several that share a
- * load.
+ * Evaluates a metric over the window between the first and the last scrape, for one server or for
+ * several that share a load.
  *
- * - gauge: mean over the looks of the largest series (and server);
- * - counter: increase per second, all series and servers together;
- * - histogram, summary: mean of what was observed in between, from `_sum` and `_count`;
- * - with a label `quantile`: of a summary the mean of that series, of a histogram the quantile of
- *   what was observed in between, interpolated in its bucket as Prometheus does.
+ * - Gauge: mean over the scrapes of the largest series, and of the server where that is largest.
+ * - Counter: increase per second, summed over all series and servers.
+ * - Histogram or summary: mean of the observations in the window, from `_sum` and `_count`.
+ * - With a label `quantile`: the mean of that series of a summary. Of a histogram, the quantile of the
+ *   observations in the window, interpolated within its bucket as Prometheus does.
  *
- * @returns undefined where the pages do not say: no such metric or labels, nothing observed, no
- *   number (NaN), or one of several servers lacks the gauge
+ * @returns undefined without a value: no such metric or labels, no observation, NaN, or a gauge that
+ *   one of several servers lacks
  */
-export function readingOf(
-  asked: Pick<AskedMetric, 'name' | 'labels'>,
-  servers: readonly Looks[],
+export function evaluateMetric(
+  metric: Pick<AskedMetric, 'name' | 'labels'>,
+  servers: readonly Scrapes[],
 ): number | undefined {
-  const { name, labels = {} } = asked
-  const hasSeries = (of: string, looks: Looks) =>
-    valuesOf({ name: of, labels }, looks.at(-1)!.text).length > 0
-  const having = servers.filter((looks) => hasSeries(name, looks))
-  if (labels.quantile !== undefined && having.length === 0) return observedQuantile(asked, servers)
-  if (labels.quantile === undefined && servers.some((looks) => isObserved(name, looks)))
-    return observedMean(asked, servers)
-  const [there] = having
-  if (there === undefined) return undefined
-  if (labels.quantile === undefined && typeOf(there.at(-1)!.text, name) === 'summary')
+  const { name, labels = {} } = metric
+  const reporting = servers.filter(
+    (scrapes) => selectValues({ name, labels }, scrapes.at(-1)!.text).length > 0,
+  )
+  if (labels.quantile !== undefined && reporting.length === 0)
+    return computeQuantile(metric, servers)
+  if (labels.quantile === undefined && servers.some((scrapes) => hasObservations(name, scrapes)))
+    return computeObservedMean(metric, servers)
+  const [firstServer] = reporting
+  if (firstServer === undefined) return undefined
+  if (labels.quantile === undefined && findType(firstServer.at(-1)!.text, name) === 'summary')
     return undefined
-  if (counts(name, there.at(-1)!.text))
-    return sum(servers.map((looks) => grownOf(asked, looks) / (looks.at(-1)!.atS - looks[0]!.atS)))
-  if (having.length < servers.length) return undefined
-  const means = servers.map((looks) => meanOf(asked, looks))
+  if (isCounter(name, firstServer.at(-1)!.text))
+    return sum(
+      servers.map(
+        (scrapes) => computeIncrease(metric, scrapes) / (scrapes.at(-1)!.atS - scrapes[0]!.atS),
+      ),
+    )
+  if (reporting.length < servers.length) return undefined
+  const means = servers.map((scrapes) => computeGaugeMean(metric, scrapes))
   return means.some(Number.isNaN) ? undefined : Math.max(...means)
 }
 
 const sum = (values: readonly number[]) => values.reduce((all, value) => all + value, 0)
 
-/** Whether pages have a sum and a count of what a histogram or summary observed. */
-const isObserved = (name: string, looks: Looks): boolean =>
+/** Whether the metric is a histogram or summary with a sum and a count. */
+const hasObservations = (name: string, scrapes: Scrapes): boolean =>
   [`${name}_sum`, `${name}_count`].every((part) =>
-    seriesOf(looks.at(-1)!.text).some((one) => one.name === part),
+    parseSeries(scrapes.at(-1)!.text).some((one) => one.name === part),
   )
 
-function observedMean(
+/** Mean of the observations of a histogram or summary in the window. */
+function computeObservedMean(
   { name, labels }: Pick<AskedMetric, 'name' | 'labels'>,
-  servers: readonly Looks[],
+  servers: readonly Scrapes[],
 ): number | undefined {
   const [total, observed] = [`${name}_sum`, `${name}_count`].map((part) =>
-    sum(servers.map((looks) => grownOf({ name: part, labels }, looks))),
+    sum(servers.map((scrapes) => computeIncrease({ name: part, labels }, scrapes))),
   ) as [number, number]
   return observed > 0 && Number.isFinite(total) ? total / observed : undefined
 }
 
-/** Of a histogram's buckets. @returns undefined without buckets, observations or a quantile 0-1 */
-function observedQuantile(
+/**
+ * Quantile of the observations in the window, from a histogram's buckets.
+ * @returns undefined without buckets, without observations, or for a quantile outside 0 to 1
+ */
+function computeQuantile(
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
-  servers: readonly Looks[],
+  servers: readonly Scrapes[],
 ): number | undefined {
-  const { quantile, ...others } = labels
+  const { quantile, ...otherLabels } = labels
   const bucket = `${name}_bucket`
   const bounds = new Set(
-    servers.flatMap((looks) =>
-      seriesOf(looks.at(-1)!.text).flatMap((one) => (one.name === bucket ? [one.labels.le!] : [])),
+    servers.flatMap((scrapes) =>
+      parseSeries(scrapes.at(-1)!.text).flatMap((one) =>
+        one.name === bucket ? [one.labels.le!] : [],
+      ),
     ),
   )
   const cumulative = [...bounds]
     .map((le) => ({
-      upper: numberOf(le),
+      upper: parseNumber(le),
       count: sum(
-        servers.map((looks) => grownOf({ name: bucket, labels: { ...others, le } }, looks)),
+        servers.map((scrapes) =>
+          computeIncrease({ name: bucket, labels: { ...otherLabels, le } }, scrapes),
+        ),
       ),
     }))
     .sort((a, b) => a.upper - b.upper)
-  const all = cumulative.at(-1)?.count ?? 0
-  const rank = Number(quantile) * all
-  if (!(all > 0 && rank >= 0 && rank <= all)) return undefined
-  const at = cumulative.findIndex(({ count }) => count >= rank)
-  const below = cumulative[at - 1] ?? { upper: 0, count: 0 }
-  const { upper, count } = cumulative[at]!
+  const total = cumulative.at(-1)?.count ?? 0
+  const rank = Number(quantile) * total
+  if (!(total > 0 && rank >= 0 && rank <= total)) return undefined
+  const bucketIndex = cumulative.findIndex(({ count }) => count >= rank)
+  const below = cumulative[bucketIndex - 1] ?? { upper: 0, count: 0 }
+  const { upper, count } = cumulative[bucketIndex]!
   if (!Number.isFinite(upper)) return below.upper
   return count === below.count
     ? upper
     : below.upper + ((upper - below.upper) * (rank - below.count)) / (count - below.count)
 }
 
-const labelsMatch = ({ labels }: Series, asked: Readonly<Record<string, string>>): boolean =>
-  Object.entries(asked).every(([key, value]) => labels[key] === value)
+const hasLabels = ({ labels }: Series, required: Readonly<Record<string, string>>): boolean =>
+  Object.entries(required).every(([key, value]) => labels[key] === value)
 
-const valuesOf = (
+/** Values of the series with this name and these labels. */
+const selectValues = (
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
   text: string,
 ): number[] =>
-  seriesOf(text)
-    .filter((one) => one.name === name && labelsMatch(one, labels))
+  parseSeries(text)
+    .filter((one) => one.name === name && hasLabels(one, labels))
     .map(({ value }) => value)
 
 /**
- * Increase of all series together. A series that fell began anew, as where one of a server's
- * processes was restarted: what it counts since then is its increase.
+ * Sum of the increases of all matching series. A counter that decreased was reset, for example
+ * because a process of the server restarted: then its whole new value is the increase.
  */
-function grownOf(
+function computeIncrease(
   { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
-  looks: Looks,
+  scrapes: Scrapes,
 ): number {
   const totals = ({ text }: Scrape) =>
     new Map(
-      seriesOf(text)
-        .filter((one) => one.name === name && labelsMatch(one, labels))
+      parseSeries(text)
+        .filter((one) => one.name === name && hasLabels(one, labels))
         .map((one) => [JSON.stringify(Object.entries(one.labels).sort()), one.value]),
     )
-  const pages = looks.map(totals)
-  let grown = 0
+  const pages = scrapes.map(totals)
+  let increase = 0
   for (const [i, page] of pages.entries())
     if (i > 0)
       for (const [series, value] of page) {
         const before = pages[i - 1]!.get(series) ?? 0
-        grown += value >= before ? value - before : value
+        increase += value >= before ? value - before : value
       }
-  return grown
+  return increase
 }
 
-/** Of the largest series; NaN where a page has it without a number. */
-function meanOf(asked: Pick<AskedMetric, 'name' | 'labels'>, looks: Looks): number {
-  const seen = looks.map(({ text }) => valuesOf(asked, text)).filter((values) => values.length > 0)
-  return sum(seen.map(largest)) / seen.length
+/** Mean over the scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
+function computeGaugeMean(metric: Pick<AskedMetric, 'name' | 'labels'>, scrapes: Scrapes): number {
+  const perScrape = scrapes
+    .map(({ text }) => selectValues(metric, text))
+    .filter((values) => values.length > 0)
+  return sum(perScrape.map(findMax)) / perScrape.length
 }
 
-/** Whether it is a counter: by its type, else by its name. */
-function counts(name: string, text: string): boolean {
-  const type = typeOf(text, name) ?? typeOf(text, name.replace(/_(total|sum|count|bucket)$/, ''))
+/** Whether a metric is a counter: by its declared type, else by the suffix of its name. */
+function isCounter(name: string, text: string): boolean {
+  const type =
+    findType(text, name) ?? findType(text, name.replace(/_(total|sum|count|bucket)$/, ''))
   return type === 'counter' || (type !== 'gauge' && /_(total|sum|count|bucket)$/.test(name))
 }
 
 /**
- * By name, labels and all; a figure that is none (NaN, or null of a store) is left out. Undefined
- * where nothing was read.
+ * Readings by name with labels. NaN, and null from a store, are left out. Undefined without any
+ * value.
  */
 export function metricValues(
   readings: readonly MetricReading[] = [],
@@ -284,7 +305,7 @@ export function metricValues(
     : Object.fromEntries(known.map((reading) => [metricText(reading), reading.value]))
 }
 
-/** 'queue_depth{model="bert"}' */
+/** Formats a metric's name and labels: 'queue_depth{model="bert"}'. */
 export const metricText = ({ name, labels }: Pick<AskedMetric, 'name' | 'labels'>): string =>
   labels === undefined || Object.keys(labels).length === 0
     ? name

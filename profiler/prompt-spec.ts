@@ -1,54 +1,61 @@
-/** Prompts for language models. */
+/**
+ * Prompts for language models. Their lengths come from exactly one of: the two distributions, the
+ * classes, the recorded requests, or the file of conversations.
+ */
 export interface PromptSpec {
   readonly inputTokens: LengthDistribution
   readonly outputTokens: LengthDistribution
   /**
-   * Kinds of requests side by side, each with its own lengths; the distributions above say nothing
-   * then.
+   * A mix of request classes, each with its own lengths. The distributions above are then ignored.
    */
   readonly classes?: readonly PromptClass[]
-  /** Recorded requests, in their order, over and over; the distributions say nothing then. */
+  /**
+   * Requests of a trace, in order, starting again at the end. The distributions are then ignored.
+   */
   readonly recorded?: readonly RecordedPrompt[]
   /**
-   * Path of recorded conversations (ShareGPT's): what was said in them, word for word; the
-   * distributions say nothing then.
+   * Path of recorded conversations in the format of ShareGPT, whose texts are sent verbatim. The
+   * distributions are then ignored.
    */
   readonly file?: string
   /**
-   * Turns of a conversation: each prompt is all that was said before, answers too, and as much more
-   * as `inputTokens` says. Absent: every prompt begins anew.
+   * Turns per conversation. Each prompt repeats the conversation so far, answers included, and adds
+   * `inputTokens`. Absent: every prompt starts a new conversation.
    */
   readonly turns?: LengthDistribution
-  /** Conversations that take turns: so many requests lie between two prompts of one. Default 32. */
+  /**
+   * Interleaved conversations: the number of requests from one turn of a conversation to its next.
+   * Default 32.
+   */
   readonly conversations?: number
   /**
-   * Tokens that prompts have in common at their start, counted in their input tokens. Default 0.
+   * Tokens of a common prefix of all prompts (a system prompt), counted as input tokens. Default 0.
    */
   readonly sharedPrefixTokens?: number
-  /** Different prefixes, taken in turn. Default 1. */
+  /** Number of different prefixes, used round robin. Default 1. */
   readonly prefixes?: number
   /**
-   * Path of a `tokenizer.json`: prompts then have exactly so many of its tokens. Absent: a token is
-   * a common word.
+   * Path of a `tokenizer.json`, so that prompts have exactly the drawn number of its tokens.
+   * Absent: a common word counts as a token.
    */
   readonly tokenizer?: string
-  /** Default true: answers of the drawn length, whatever the model would rather say. */
+  /** Answers always have the drawn length, because the end token is ignored. Default true. */
   readonly ignoreEos?: boolean
 }
 
-/** Requests of one kind. */
+/** One class of a mix of requests. */
 export interface PromptClass {
   readonly name: string
-  /** Of all requests, 0-1. */
+  /** Share of all requests, 0-1. */
   readonly share: number
   readonly inputTokens: LengthDistribution
   readonly outputTokens: LengthDistribution
 }
 
 /**
- * What a trace tells of a request: its lengths, and which blocks it begins with, where it does
- * (equal numbers are equal text), with the tokens of a block where they are not
- * `recordedBlockTokens`.
+ * A request of a trace: its lengths and, where the trace records them, the ids of the text blocks
+ * that its prompt begins with. Equal ids mean equal text. `blockTokens` is the length of a block,
+ * default `recordedBlockTokens`.
  */
 export type RecordedPrompt = readonly [
   inputTokens: number,
@@ -57,10 +64,10 @@ export type RecordedPrompt = readonly [
   blockTokens?: number,
 ]
 
-/** Of Mooncake's traces (Qin et al., FAST 2025). */
+/** Tokens of a block in Mooncake's traces (Qin et al., FAST 2025). */
 export const recordedBlockTokens = 512
 
-/** Lengths in tokens, never above `most` (default 32,768). */
+/** Distribution of lengths in tokens, truncated at `most` (default 32,768). */
 export type LengthDistribution = { readonly most?: number } & (
   | { readonly kind: 'fixed'; readonly tokens: number }
   | { readonly kind: 'uniform'; readonly from: number; readonly to: number }

@@ -1,3 +1,5 @@
+/** Random numbers that a seed reproduces on every machine. */
+
 /** A seeded stream of uniform numbers in (0, 1). */
 export type Uniform = () => number
 

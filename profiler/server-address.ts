@@ -1,18 +1,18 @@
 /**
- * Where a server is reached: host and port or a unix socket, and the path below which all of its
- * own paths are.
+ * Parses the URL of a server: host and port, or a unix socket, and the base path of the server's
+ * own paths.
  */
 
 export interface ServerAddress {
   /** http://host:port, https://host:port or unix:/run/x.sock: the `url` of a target. */
   readonly origin: string
-  /** What requests name as their host. */
+  /** Value of the Host header. */
   readonly host: string
-  /** Of a server that listens on a unix socket. */
+  /** Path of the unix socket on which the server listens. */
   readonly socketPath?: string
-  /** '/' or '/ml/prod'. */
+  /** Base path: '/' or '/ml/prod'. */
   readonly path: string
-  /** '' or '?version=2': goes with every request. */
+  /** Query that is sent with every request: '' or '?version=2'. */
   readonly query: string
 }
 
@@ -24,7 +24,7 @@ const plainSocket = /^unix:(?:\/\/(?=\/))?([^:?]+)(?::(\/[^?]*))?(\?.*)?$/i
 /** http+unix://%2Frun%2Fx.sock/ml/prod */
 const encodedSocket = /^http\+unix:\/\/([^/?]+)(\/[^?]*)?(\?.*)?$/i
 
-/** Of gRPC. */
+/** Hint for a gRPC URL with a path. */
 export const pathlessHint =
   'gRPC has no base paths: a gateway routes by host, port or metadata (headers)'
 
@@ -38,8 +38,8 @@ export const namesSocket = (url: string): boolean => /^(unix|http\+unix):/i.test
 export const namesGrpc = (url: string): boolean => /^grpcs?:\/\//i.test(url)
 
 /**
- * Undefined for what is neither an http or https URL, nor one of gRPC, whose origin is that of its
- * HTTP/2, nor a socket.
+ * Parses an http, https or gRPC URL, or a socket; undefined for anything else. The origin of a gRPC
+ * URL has the scheme http or https.
  */
 export function serverAddress(url: string): ServerAddress | undefined {
   if (namesSocket(url)) return socketAddress(url)
@@ -51,12 +51,14 @@ export function serverAddress(url: string): ServerAddress | undefined {
 
 function socketAddress(url: string): ServerAddress | undefined {
   const [, plain, plainPath = '', plainQuery = ''] = plainSocket.exec(url) ?? []
-  if (plain !== undefined) return ofSocket(plain, plainPath, plainQuery)
+  if (plain !== undefined) return buildSocketAddress(plain, plainPath, plainQuery)
   const [, encoded, path = '', query = ''] = encodedSocket.exec(url) ?? []
-  return encoded === undefined ? undefined : ofSocket(decodeURIComponent(encoded), path, query)
+  return encoded === undefined
+    ? undefined
+    : buildSocketAddress(decodeURIComponent(encoded), path, query)
 }
 
-const ofSocket = (socketPath: string, path: string, query: string): ServerAddress => ({
+const buildSocketAddress = (socketPath: string, path: string, query: string): ServerAddress => ({
   origin: `unix:${socketPath}`,
   host: 'localhost',
   socketPath,
@@ -64,21 +66,22 @@ const ofSocket = (socketPath: string, path: string, query: string): ServerAddres
   query,
 })
 
-/** A path of a server, as a URL that `serverAddress` reads. */
+/** Formats the URL of a path of a server, which `serverAddress` can parse again. */
 export const hrefOf = (
   { origin, socketPath }: Pick<ServerAddress, 'origin' | 'socketPath'>,
   path: string,
 ): string => (socketPath === undefined ? `${origin}${path}` : `${origin}:${path}`)
 
-/** The URL by which HTTP clients ask: theirs have no sockets. */
+/** Formats the URL for HTTP clients, which take a socket as a separate option. */
 export const httpUrlOf = ({ origin, host, socketPath, path, query }: ServerAddress): string =>
   `${socketPath === undefined ? origin : `http://${host}`}${path}${query}`
 
 /**
- * A server's own path, below the path of its URL. A URL that goes on into the server's own paths
- * (http://host/v1 of the OpenAI protocol, or that of the whole call) names the server all the same:
- * what its end has in common with the beginning of the call's path is not said twice.
- * @param callPath of the inference call, by which that is known
+ * Resolves one of the server's own paths below the base path of its URL. A user may give a URL that
+ * includes a part of the server's own paths (http://host/v1 for the OpenAI protocol), or the whole
+ * call. The overlap of its end with the beginning of the call's path is then removed.
+ * @param callPath path of the inference call
+ * @param own the path to resolve
  */
 export function pathBelow(
   { path: base, query }: ServerAddress,
@@ -92,7 +95,7 @@ export function pathBelow(
   return `${withoutEnd(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
 }
 
-/** A path without the longest end that another path begins with. */
+/** Removes from a path its longest end that is a beginning of the call's path. */
 function withoutEnd(base: string, callPath: string): string {
   const given = base.split('/').slice(1)
   const call = new URL(callPath.split('?')[0]!, 'http://localhost').pathname.split('/').slice(1)

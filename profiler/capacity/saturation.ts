@@ -5,7 +5,7 @@
  * A loop is one closed-loop run with a fixed number of connections.
  */
 import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
-import { computeRateUntilLast, computeRateWhileAllWait } from '../load/load-point.ts'
+import { computeRateUntilLast, computeRateWhileAllWait } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { exceedsErrorRate } from '../model/slo.ts'

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { computeRateUntilLast, summariseRun } from '../load/load-point.ts'
+import { summariseRun } from '../load/load-point.ts'
+import { computeRateUntilLast } from '../load/throughput.ts'
 import type { Arrivals, Load, Phase } from '../model/load.ts'
 import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'

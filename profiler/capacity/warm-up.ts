@@ -1,5 +1,5 @@
 import { mean, sum } from 'simple-statistics'
-import { computeRateUntilLast } from '../load/load-point.ts'
+import { computeRateUntilLast } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Measurement } from '../model/measurement.ts'

@@ -1,3 +1,4 @@
+/** Checks answers as they arrive, without keeping them in memory. */
 import type { StreamTimes } from './sender.ts'
 
 /** Reads one answer with a 2xx status. */
@@ -13,7 +14,7 @@ export interface AnswerReader {
 /** An answer is good when it contains the string that every good answer contains. */
 export class WholeAnswer implements AnswerReader {
   private found: boolean
-  /** As many last bytes as may begin the string. */
+  /** Last bytes so far, which may be the beginning of the string. */
   private tail = Buffer.alloc(0)
 
   constructor(private readonly expect: string | undefined) {

@@ -1,6 +1,6 @@
 /**
- * Samples a few whole answers of a load for inspection. They are so few that sampling does not show
- * in any latency.
+ * Samples a few whole answers of a load, to check them afterwards. At most one every 100 ms is
+ * copied, so that sampling does not affect latencies.
  */
 import type { LoadRun } from '../model/load-run.ts'
 import type { AnswerReader } from './answer-reader.ts'
@@ -42,7 +42,9 @@ export class AnswerSampler {
 
   /** Wraps the reader to sample its good answer, if it is wanted. */
   reading(body: number, reader: AnswerReader): AnswerReader {
-    return this.wants(body) ? new KeptAnswer(reader, (answer) => this.keep(body, answer)) : reader
+    return this.wants(body)
+      ? new SampledAnswer(reader, (answer) => this.keep(body, answer))
+      : reader
   }
 
   /** Returns the samples since the last call. */
@@ -53,7 +55,8 @@ export class AnswerSampler {
   }
 }
 
-class KeptAnswer implements AnswerReader {
+/** Copies an answer while its reader checks it. */
+class SampledAnswer implements AnswerReader {
   private chunks: Buffer[] = []
   private bytes = 0
 

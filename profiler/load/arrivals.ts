@@ -1,3 +1,4 @@
+/** Send times of open loads. */
 import type { Load } from '../model/load.ts'
 import { gamma, seeded } from '../seeded-random.ts'
 
@@ -5,9 +6,9 @@ type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /**
  * Schedules the intended send times of an open load, ms from its start, ascending. Random arrivals
- * have exactly round(rate × duration) requests: a Poisson process given its count (sorted
- * uniforms), or a renewal process scaled to the window. So the rate of the window has no sampling
- * error.
+ * have exactly round(rate × duration) requests, so that the rate of a window has no sampling error.
+ * A Poisson process is conditioned on its count (sorted uniforms), a renewal process is scaled to
+ * the window.
  */
 export function schedule({ arrivals, rateRps, durationS, seed }: OpenLoad): Float64Array {
   const durationMs = durationS * 1000

@@ -1,4 +1,7 @@
-/** Process of the generator, whose clock nothing else disturbs. Ends with its parent. */
+/**
+ * Entry of the load generator's process. Its own process, because work of the parent would delay
+ * sends and timestamps. It ends with its parent.
+ */
 
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -16,18 +19,18 @@ let target: HttpTarget | undefined
 let running: AbortController | undefined
 
 /**
- * Connections of the last load, reused for the next. A hundred TLS handshakes at the start of each
- * window would be measured as latency of the server. They are closed soon, as a server that ends
- * may wait for its clients to leave.
+ * Sender of the last load, whose connections the next load reuses. Otherwise a hundred TLS
+ * handshakes at the start of each window would count as latency of the server. Unused connections
+ * are closed soon, because a server that shuts down may wait for its clients to disconnect.
  */
-let kept: Sender | undefined
-let keptTimer: NodeJS.Timeout | undefined
-const keptMs = 2000
+let idleSender: Sender | undefined
+let idleTimer: NodeJS.Timeout | undefined
+const maxIdleMs = 2000
 
-async function giveUpConnections(): Promise<void> {
-  clearTimeout(keptTimer)
-  const sender = kept
-  kept = undefined
+async function closeConnections(): Promise<void> {
+  clearTimeout(idleTimer)
+  const sender = idleSender
+  idleSender = undefined
   await sender?.close()
 }
 
@@ -38,32 +41,33 @@ let beyondAutocannon = false
 /** Answers per second of the target's last closed loop. */
 let answeredRps = 0
 /**
- * From this rate, autocannon gets more out of a core than our own client. Below it, the requests
- * that it leaves unanswered occupy a server for too long.
+ * Minimum rate for autocannon. At high rates it needs less CPU per request than our own client. At
+ * low rates, the requests that it abandons at the end would occupy the server for too long.
  */
-const fastRps = 2000
+const minAutocannonRps = 2000
 
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
   if (target === undefined) throw new Error('no target given before the load')
-  clearTimeout(keptTimer)
-  kept ??= await senderFor(target)
+  clearTimeout(idleTimer)
+  idleSender ??= await createSender(target)
   try {
     const run =
-      (await playFast(kept, target, load, signal)) ?? (await playOver(kept, target, load, signal))
+      (await tryAutocannon(idleSender, target, load, signal)) ??
+      (await playWith(idleSender, target, load, signal))
     if (load.kind === 'closed')
       answeredRps = run.latencyMs.filter((ms) => !Number.isNaN(ms)).length / run.seconds
-    keptTimer = setTimeout(giveUpConnections, keptMs)
+    idleTimer = setTimeout(closeConnections, maxIdleMs)
     return run
   } catch (error) {
-    await giveUpConnections()
+    await closeConnections()
     throw error
   }
 }
 
 /**
- * Plays a closed loop on a fast server by autocannon; undefined where autocannon cannot play it.
+ * Plays a closed loop on a fast server with autocannon; undefined where it cannot play the load.
  */
-async function playFast(
+async function tryAutocannon(
   sender: Sender,
   to: HttpTarget,
   load: Load,
@@ -72,20 +76,20 @@ async function playFast(
   if (
     load.kind !== 'closed' ||
     beyondAutocannon ||
-    answeredRps < fastRps ||
+    answeredRps < minAutocannonRps ||
     !suitsAutocannon(to, load)
   )
     return undefined
   const run = await playAutocannon(to, load, signal, answeredRps)
   beyondAutocannon = run === undefined
-  return run && { ...run, elapsedS: run.elapsedS + (await caughtUpS(sender, to)) }
+  return run && { ...run, elapsedS: run.elapsedS + (await awaitBacklogS(sender, to)) }
 }
 
 /**
- * Seconds until a request is answered. Servers still work on requests that autocannon abandoned,
- * and the next load would wait for them.
+ * Waits for the answer to one more request, and returns the seconds that took. The server still
+ * works on the requests that autocannon abandoned, and the next load would wait for them.
  */
-async function caughtUpS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
+async function awaitBacklogS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
   const fromMs = performance.now()
   await new Promise<void>((resolve) => {
     const exchange = sender.send(0, () => {
@@ -100,7 +104,7 @@ async function caughtUpS(sender: Sender, { timeoutMs }: HttpTarget): Promise<num
   return (performance.now() - fromMs) / 1000
 }
 
-async function playOver(
+async function playWith(
   sender: Sender,
   to: HttpTarget,
   load: Load,
@@ -124,9 +128,9 @@ async function playPaced(
   return playOpen(to, load, sender, pacer, signal)
 }
 
-async function senderFor(to: HttpTarget): Promise<Sender> {
+async function createSender(to: HttpTarget): Promise<Sender> {
   if (to.spread !== undefined)
-    return (await import('./spread-sender.ts')).SpreadSender.to(to, senderFor)
+    return (await import('./spread-sender.ts')).SpreadSender.to(to, createSender)
   switch (to.transport) {
     case 'grpc':
       return new (await import('./grpc-sender.ts')).GrpcSender(to)
@@ -142,7 +146,7 @@ process.on('message', (message: ToChild) => {
     target = message.target
     beyondAutocannon = false
     answeredRps = 0
-    void giveUpConnections()
+    void closeConnections()
   } else if (message.type === 'abort') running?.abort()
   else {
     const controller = new AbortController()

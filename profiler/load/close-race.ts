@@ -3,49 +3,54 @@
  * request was not processed and may be sent again (RFC 9110, section 9.2.2; RFC 9113, section 8.7).
  */
 
-/** Round trips after its send within which a request may meet a close in progress. */
-const roundTrips = 2
-const minMs = 1
-/** Servers close connections that are idle for this long, some late by their timers. */
+/** A close under way is reported within this many round trips after the request was sent. */
+const raceRoundTrips = 2
+/** Added to the round trips, because timers and the event loop are no more precise. */
+const raceMarginMs = 1
+/** After this idle time a server may close the connection by an idle timer ... */
 const longIdleMs = 500
-const lateMs = 50
+/** ... and such timers may fire this much late. */
+const idleTimerRaceMs = 50
 
-/** Turns of the event loop that polled the sockets, counted while requests wait for the outcome. */
+/** Iterations of the event loop so far that polled the sockets. Counted only after a send. */
 let turns = 0
-let until = 0
+/** Counting continues until this iteration. */
+let countUntil = 0
 let counting = false
 
-/** Turn at whose end a request sent now has met any pending close. */
+/** Iteration at whose end a close that is pending at this send has been reported. */
 function nextTurn(): number {
   // Sockets are polled before immediates are called, and perhaps not again in this turn.
-  until = turns + 1
+  countUntil = turns + 1
   if (!counting) {
     counting = true
     setImmediate(countTurn)
   }
-  return until
+  return countUntil
 }
 
 function countTurn(): void {
   turns++
-  counting = turns <= until
+  counting = turns <= countUntil
   if (counting) setImmediate(countTurn)
 }
 
-/** Time of a send. */
-export class Sent {
+/** Records when a request was sent, to decide later whether it crossed a close. */
+export class SendTime {
   private readonly atMs = performance.now()
-  private readonly turn = nextTurn()
+  private readonly reportTurn = nextTurn()
 
   /** @param idleMs time since the connection was last used */
   constructor(private readonly idleMs: number) {}
 
   /**
-   * Whether a reported close was in progress when the request was sent: it came within a round
-   * trip, or was already pending, which the next turn of the event loop reports, however late.
+   * Whether the close that was just reported was already under way when the request was sent. It
+   * was if it arrived within the round trips above. It also was if it waited in the socket at the
+   * send: then the next iteration of the event loop reports it, however late that is.
    */
-  metClose(roundTripMs: number): boolean {
-    const raceMs = this.idleMs >= longIdleMs ? lateMs : minMs + roundTrips * roundTripMs
-    return turns <= this.turn || performance.now() - this.atMs <= raceMs
+  crossedClose(roundTripMs: number): boolean {
+    const raceMs =
+      this.idleMs >= longIdleMs ? idleTimerRaceMs : raceMarginMs + raceRoundTrips * roundTripMs
+    return turns <= this.reportTurn || performance.now() - this.atMs <= raceMs
   }
 }

@@ -1,11 +1,11 @@
 /**
- * Closed loop by autocannon, one request in progress on each connection, through its public
- * interface: options, `setRequests`, the events of its instance and clients. Only the time of each
- * answer is used, as its histogram has whole milliseconds.
+ * Closed loop with autocannon, for fast servers: one request in progress on each connection. It
+ * uses the public interface only: options, `setRequests`, the events of its instance and clients.
+ * Latencies are recorded one by one, because autocannon's own histogram has whole milliseconds.
  *
- * The loop over our own client (closed-loop.ts) covers what that interface cannot do: checked
- * certificates, deadlines, pauses after failures, waiting for the last answers (stopping cuts
- * them), and connections that close (the lost request stays in its queue).
+ * The loop over our own client (closed-loop.ts) does what that interface cannot: check
+ * certificates, enforce deadlines, pause after failures, wait for the last answers (stopping cuts
+ * them off), and replace closed connections (autocannon keeps the lost request in its queue).
  */
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
@@ -22,29 +22,33 @@ import { StallWatch } from './stall-watch.ts'
 
 type ClosedLoad = Extract<Load, { kind: 'closed' }>
 
-/** Limit on the bytes of requests that all clients hold, as each builds its own. */
+/** Limit on the memory for requests: each client builds its own copies. */
 const maxRequestBytes = 64 * 2 ** 20
 /**
- * Limit on the requests of a client: the first of many bodies of a long trace represent the mix.
+ * Limit on the bodies that are used. The first ones of a long trace represent its mix.
  */
 const maxRequests = 1024
 const tickMs = 10
 /**
- * Times reported by autocannon and times observed here belong to the same answers within this
- * tolerance, ms.
+ * Tolerance, ms, between autocannon's latency of an answer and ours. A larger difference shows that
+ * autocannon attributes the answer to another request.
  */
-const sameMs = 5
+const latencyToleranceMs = 5
 /**
- * Answers after which failures are checked, and the share of failures that ends a loop without
- * pauses.
+ * After this many answers, a loop with a larger share of failures is left to the other loop, which
+ * pauses after failures.
  */
 const minAnswers = 20
 const maxFailedShare = 0.1
-/** Time allowed for the last answers: several times the slowest before them. */
+/**
+ * Time allowed for the last answers: at least `drainMs`, or this multiple of the slowest answer.
+ */
 const drainMs = 500
 const drainFactor = 3
 
-/** Smaller loops measure unloaded latencies, which a request that was cut off would disturb. */
+/**
+ * Smaller loops measure unloaded latency, on which an abandoned request would have too much effect.
+ */
 const minConnections = 8
 
 /** Whether autocannon may play a load on a target. */
@@ -122,13 +126,12 @@ function optionsFor(
     }),
   )
   const meanBytes = requests.reduce((sum, { body }) => sum + body.length, 0) / requests.length + 256
-  const most = Math.min(
+  const maxPerClient = Math.min(
     requests.length,
     Math.max(1, Math.floor(maxRequestBytes / connections / meanBytes)),
   )
-  // Each client builds all its requests. Together they cover the whole pool in turn.
-  const each = Math.min(
-    most,
+  const requestsPerClient = Math.min(
+    maxPerClient,
     Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections),
   )
   const address = serverAddress(target.url)!
@@ -144,11 +147,13 @@ function optionsFor(
     requests: [],
     skipAggregateResult: true,
     setupClient: (client) => {
-      // The clients start at different positions of the pool, and together cover it where one
-      // cannot.
+      // Clients start at different positions, so that together they cover the whole pool.
       const from = Math.floor((clients++ * requests.length) / connections)
       client.setRequests(
-        Array.from({ length: each }, (_, i) => requests[(from + i) % requests.length]!),
+        Array.from(
+          { length: requestsPerClient },
+          (_, i) => requests[(from + i) % requests.length]!,
+        ),
       )
       client.on('headers', (head) => {
         const { shouldKeepAlive, headers = [] } = head as {
@@ -170,9 +175,10 @@ function optionsFor(
   } as autocannon.Options
 }
 
-/** Counts the answers of a loop. */
+/** Records the answers of a loop, and decides whether autocannon can play it at all. */
 class Tally {
   readonly recorder = new Recorder()
+  /** The load must be played by the other loop. */
   unfit = false
   private startMs = performance.now()
   private readonly endMs: number
@@ -201,7 +207,7 @@ class Tally {
     this.sentMs.set(client, this.now())
   }
 
-  /** Starts counting; requests that autocannon counts as sent before were not. */
+  /** Starts the clock of the loop: autocannon's setup does not count as waiting time. */
   begin(): void {
     const tookMs = this.now()
     this.startMs += tookMs
@@ -209,7 +215,8 @@ class Tally {
   }
 
   /**
-   * Autocannon holds answers until they end. A long one is left to the other loop, which does not.
+   * Counts the bytes of incomplete answers, which autocannon keeps in memory. Long answers are left
+   * to the other loop, which does not keep them.
    */
   read(client: object, bytes: number): void {
     this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
@@ -229,7 +236,7 @@ class Tally {
     if (sentMs === undefined) return
     // A request lost on a closed connection is still in the queue, and the reported time belongs to
     // it.
-    if (ms > now - sentMs + sameMs) this.giveUp()
+    if (ms > now - sentMs + latencyToleranceMs) this.giveUp()
     const fromMs = Math.max(0, sentMs)
     const index = this.recorder.open(fromMs)
     const failed = status < 200 || status > 299

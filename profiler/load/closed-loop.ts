@@ -1,3 +1,6 @@
+/**
+ * Closed loop: a fixed number of connections, each of which sends when its last request has ended.
+ */
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
@@ -19,15 +22,15 @@ export async function playClosed(
   await sender.connect()
   const endMs = load.durationS * 1000
   const exchanges = new Exchanges(target, sender)
-  let going = load.connections
+  let sending = load.connections
   const sendNext = () => {
     const now = exchanges.now()
     if (now < endMs && !signal.aborted) exchanges.send(now, ended)
-    else if (--going === 0) exchanges.end()
+    else if (--sending === 0) exchanges.end()
   }
   const ended = (failure: string | undefined) => {
     if (failure === undefined) sendNext()
-    // A server that refuses at once must not be flooded.
+    // The pause protects a server that refuses requests immediately.
     else setTimeout(sendNext, Math.min(pauseAfterFailureMs, Math.max(0, endMs - exchanges.now())))
   }
   await exchanges.run(signal, () => {

@@ -25,16 +25,16 @@ const decoders: Readonly<Record<string, () => Gunzip | Inflate | BrotliDecompres
     }),
 }
 
-const decoderOf = (encoding: string) => decoders[encoding.trim().toLowerCase()]?.()
+const createDecoder = (encoding: string) => decoders[encoding.trim().toLowerCase()]?.()
 
 export const isEncoded = (encoding: string | undefined): encoding is string =>
   encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
 
 /** Decodes one body. Chunks of a plain one are read at once. */
 export class BodyDecoder {
-  private readonly decoder: ReturnType<typeof decoderOf>
+  private readonly decoder: ReturnType<typeof createDecoder>
   private fault = false
-  private over = false
+  private hasEnded = false
   private ended: ((fault: boolean) => void) | undefined
 
   /** @param read not called after `end` has reported, or after `abandon` */
@@ -43,20 +43,20 @@ export class BodyDecoder {
     private readonly read: (chunk: Buffer) => void,
   ) {
     if (!isEncoded(encoding)) return
-    this.decoder = decoderOf(encoding)
+    this.decoder = createDecoder(encoding)
     this.fault = this.decoder === undefined
     this.decoder?.on('data', (chunk: Buffer) => {
-      if (!this.over) read(chunk)
+      if (!this.hasEnded) read(chunk)
     })
-    this.decoder?.on('end', () => this.tell())
+    this.decoder?.on('end', () => this.report())
     this.decoder?.on('error', () => {
       this.fault = true
-      this.tell()
+      this.report()
     })
   }
 
   write(chunk: Buffer): void {
-    if (this.over || this.fault) return
+    if (this.hasEnded || this.fault) return
     // The decoder reads it later, while the connection may reuse its memory.
     if (this.decoder !== undefined) this.decoder.write(Buffer.from(chunk))
     else this.read(chunk)
@@ -67,19 +67,19 @@ export class BodyDecoder {
    */
   end(ended: (fault: boolean) => void): void {
     this.ended = ended
-    if (this.decoder === undefined || this.fault) this.tell()
+    if (this.decoder === undefined || this.fault) this.report()
     else this.decoder.end()
   }
 
   abandon(): void {
-    this.over = true
+    this.hasEnded = true
     this.decoder?.destroy()
   }
 
-  private tell(): void {
+  private report(): void {
     const { ended } = this
-    if (ended === undefined || this.over) return
-    this.over = true
+    if (ended === undefined || this.hasEnded) return
+    this.hasEnded = true
     ended(this.fault)
   }
 }
@@ -99,14 +99,14 @@ async function* decodedChunks(
   body: AsyncIterable<Uint8Array>,
   encoding: string,
 ): AsyncGenerator<Uint8Array> {
-  const decoder = decoderOf(encoding)
+  const decoder = createDecoder(encoding)
   if (decoder === undefined) throw new Error(`a body that is no ${encoding}`)
-  let own: { readonly error: unknown } | undefined
+  let sourceError: { readonly error: unknown } | undefined
   async function* source() {
     try {
       yield* body
     } catch (error) {
-      own = { error }
+      sourceError = { error }
       throw error
     }
   }
@@ -116,7 +116,7 @@ async function* decodedChunks(
   try {
     yield* decoder
   } catch {
-    throw own ? own.error : new Error(`a body that is no ${encoding}`)
+    throw sourceError ? sourceError.error : new Error(`a body that is no ${encoding}`)
   } finally {
     decoder.destroy()
     await ended

@@ -1,3 +1,4 @@
+/** What open and closed loops share: sending, deadlines and recording of requests. */
 import { performance } from 'node:perf_hooks'
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -17,12 +18,12 @@ interface Exchange {
 type AtEnd = (failure: string | undefined, latencyMs: number) => void
 
 const sweepPeriodMs = 10
-/** A server is silent after this multiple of the longest wait for it so far. */
-const waitsOfSilence = 3
+/** A server has fallen silent after this multiple of the longest gap between its bytes so far. */
+const silentGapFactor = 3
 
 /**
- * State shared by all loops over a sender: a clock, the requests in progress in send order, their
- * deadlines, and a watch over this process.
+ * One run over a sender: its clock, the requests in progress in send order, their deadlines, and
+ * the detection of pauses of this process.
  */
 export class Exchanges {
   readonly underWay = new Set<Exchange>()
@@ -58,7 +59,7 @@ export class Exchanges {
     const exchange: Exchange = { index, intendedMs, atEnd, abandon: () => sent?.abandon() }
     this.underWay.add(exchange)
     sent = this.sender.send(index, (failure, stream) => this.ended(exchange, failure, stream))
-    if (sent.requestClass !== undefined) this.recorder.ofClass(index, sent.requestClass)
+    if (sent.requestClass !== undefined) this.recorder.setClass(index, sent.requestClass)
   }
 
   /** Counts a request that was not sent as failed. */
@@ -83,7 +84,7 @@ export class Exchanges {
     const sweeper = setInterval(() => {
       const now = this.now()
       this.watch.tick(now)
-      this.giveUp(now)
+      this.expire(now)
       sweep(now)
     }, sweepPeriodMs)
     try {
@@ -114,6 +115,7 @@ export class Exchanges {
     this.finished()
   }
 
+  /** Record of the run, once it has ended. */
   result(
     load: Load,
     { seconds, planned, cutMs }: { seconds: number; planned?: number; cutMs?: number },
@@ -148,7 +150,8 @@ export class Exchanges {
     exchange.atEnd(failure, latencyMs)
   }
 
-  private giveUp(nowMs: number): void {
+  /** Fails requests past their deadline, and all requests to a server that has fallen silent. */
+  private expire(nowMs: number): void {
     const silent = this.isSilent(nowMs)
     for (const exchange of this.underWay) {
       if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
@@ -164,6 +167,6 @@ export class Exchanges {
     const [oldest] = this.underWay
     if (silentMs === undefined || heard === undefined || oldest === undefined) return false
     const sinceMs = Math.max(heard.lastMs - this.startMs, oldest.intendedMs)
-    return nowMs - sinceMs > Math.max(silentMs, waitsOfSilence * heard.longestWaitMs)
+    return nowMs - sinceMs > Math.max(silentMs, silentGapFactor * heard.longestWaitMs)
   }
 }

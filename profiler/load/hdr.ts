@@ -1,3 +1,4 @@
+/** HDR histograms of latencies, for exchange with other tools. */
 import hdr from 'hdr-histogram-js'
 import { middleMs } from './latency-record.ts'
 
@@ -11,8 +12,8 @@ const range = {
 /**
  * Latencies as an HDR histogram in its own exchange format: V2, compressed, base64
  * (https://github.com/HdrHistogram/HdrHistogram). Its values are whole microseconds of answered
- * requests; failed ones (NaN) are left out. A histogram of any length has a few kB, and those of
- * several windows or machines add up to that of all.
+ * requests; failed ones (NaN) are left out. It takes a few kB for any number of requests, and
+ * histograms of several windows or machines can be added.
  */
 export function hdrHistogram(latencyMs: Float64Array): string {
   const histogram = emptyHistogram()
@@ -21,8 +22,8 @@ export function hdrHistogram(latencyMs: Float64Array): string {
 }
 
 /**
- * The histogram, in microseconds, of a recorded one (latency-record.ts): every latency
- * stands at the middle of its bin, within 2.2 %.
+ * Converts a recorded histogram (latency-record.ts) to microseconds. Each latency becomes the
+ * middle of its bin, which is within 2.2 % of it.
  */
 export function histogramOfRecord(record: readonly number[]): ReturnType<typeof hdr.build> {
   const histogram = emptyHistogram()

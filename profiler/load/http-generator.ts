@@ -13,7 +13,7 @@ import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
 import { checkLoad } from './play-load.ts'
 
-/** Shorter windows end before the system's clocks have ticked. */
+/** Minimum window to watch the machine: the CPU clocks of Linux tick every 10 ms. */
 const minWatchedS = 0.2
 
 /**
@@ -47,19 +47,19 @@ export class HttpLoadGenerator implements LoadGenerator {
       const child = await this.start()
       if (this.sentTarget !== target) {
         const { serverPids: _, meaning: __, sample, ...plain } = target
-        this.tell(child, {
+        this.send(child, {
           type: 'target',
           target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) },
         })
         this.sentTarget = target
       }
-      const told =
+      const stopWatch =
         load.durationS < minWatchedS
           ? undefined
           : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
       const { sampled, ...run } = await this.exchange(child, load, signal)
       for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
-      return told === undefined ? run : { ...run, machineWait: told() }
+      return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {
       this.busy = false
     }
@@ -84,17 +84,17 @@ export class HttpLoadGenerator implements LoadGenerator {
     child.stderr?.on('data', (chunk: Buffer) => {
       this.stderr = (this.stderr + chunk.toString()).slice(-4000)
     })
-    await this.answer(child)
+    await this.awaitMessage(child)
     return child
   }
 
   private async exchange(child: ChildProcess, load: Load, signal: AbortSignal): Promise<LoadRun> {
     signal.throwIfAborted()
-    const abort = () => this.tell(child, { type: 'abort' })
+    const abort = () => this.send(child, { type: 'abort' })
     signal.addEventListener('abort', abort, { once: true })
     try {
-      const answered = this.answer(child)
-      this.tell(child, { type: 'play', load })
+      const answered = this.awaitMessage(child)
+      this.send(child, { type: 'play', load })
       const answer = await answered
       if (answer.type === 'played') return answer.run
       if (answer.type === 'failed')
@@ -106,11 +106,12 @@ export class HttpLoadGenerator implements LoadGenerator {
     }
   }
 
-  private tell(child: ChildProcess, message: ToChild): void {
+  private send(child: ChildProcess, message: ToChild): void {
     if (child.connected) child.send(message)
   }
 
-  private answer(child: ChildProcess): Promise<FromChild> {
+  /** Resolves with the next message of the child; rejects when it ends or cannot run. */
+  private awaitMessage(child: ChildProcess): Promise<FromChild> {
     return new Promise((resolve, reject) => {
       const settle = () => {
         child.off('message', onMessage)

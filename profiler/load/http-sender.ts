@@ -11,31 +11,40 @@ import {
 import { AnswerSampler } from './answer-sampler.ts'
 import type { HttpTarget } from './child-messages.ts'
 import { BodyDecoder } from './content-encoding.ts'
-import { type Broken, Http1Connection, type OnConnection, type Place } from './http1-connection.ts'
+import {
+  type Endpoint,
+  Http1Connection,
+  type RequestEvents,
+  type RequestFailure,
+} from './http1-connection.ts'
 import { errorKind } from './recorder.ts'
 import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
 import { tlsChecks } from './tls.ts'
 
 const defaultConnections = 512
-/** Longer bodies are written after their heads instead of being copied behind them. */
+/** Longer bodies are written separately from their heads, which saves a copy. */
 const maxCopiedBytes = 16 * 1024
-/** A connection is not reused within this time before its announced idle timeout. */
+/** A connection is no longer reused this long before its announced idle timeout. */
 const idleMarginMs = 500
 
 /**
  * Sends requests over HTTP/1.1 on a pool of connections, one at a time on each, without timeouts of
- * its own. The longest idle connection is next, so that every worker of a server with connections
- * per worker gets work. Connections that the server closes are replaced; a request that met such a
- * close is sent once more on a new connection.
+ * its own. The connection that has been idle longest is used next: a server may assign connections
+ * to its workers, and every worker should get requests. Connections that the server closes are
+ * replaced. A request that crossed such a close (close-race.ts) is sent once more, on a new
+ * connection.
  */
 export class HttpSender implements Sender {
   readonly counts: ConnectionCounts = { opened: 0, closed: 0, retried: 0 }
   private readonly requests: readonly (readonly Uint8Array[])[]
-  private readonly place: Place
-  private readonly most: number
+  private readonly endpoint: Endpoint
+  private readonly maxConnections: number
   private readonly sampler: AnswerSampler
-  private readonly all = new Set<Http1Connection>()
+  /** All connections: opening, idle and busy. */
+  private readonly connections = new Set<Http1Connection>()
+  /** The longest idle one first. */
   private idle: Http1Connection[] = []
+  /** Requests without a connection, in the order of their sends. */
   private waiting: Exchange[] = []
   private connecting = 0
 
@@ -45,9 +54,9 @@ export class HttpSender implements Sender {
     private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
-    this.place = { url: target.url, checks: tlsChecks(target.tls), session: { last: undefined } }
-    this.most = target.connections ?? defaultConnections
-    this.requests = oncePerBody(target, (body) => requestBytes(target, body))
+    this.endpoint = { url: target.url, checks: tlsChecks(target.tls), session: { last: undefined } }
+    this.maxConnections = target.connections ?? defaultConnections
+    this.requests = oncePerBody(target, (body) => encodeRequest(target, body))
   }
 
   async connect(): Promise<void> {}
@@ -62,13 +71,13 @@ export class HttpSender implements Sender {
       this.requests[body]!,
       ended,
       this.sampler.reading(body, this.reader()),
-      (again) => this.again(again),
+      (failed) => this.retry(failed),
     )
-    const connection = this.nextIdle()
+    const connection = this.takeIdle()
     if (connection !== undefined) exchange.start(connection)
     else {
       this.waiting.push(exchange)
-      if (this.connecting < this.waiting.length) this.open()
+      this.openIfNeeded()
     }
     return exchange
   }
@@ -76,10 +85,11 @@ export class HttpSender implements Sender {
   async close(): Promise<void> {
     this.waiting = []
     this.idle = []
-    for (const connection of [...this.all]) connection.destroy()
+    for (const connection of [...this.connections]) connection.destroy()
   }
 
-  private nextIdle(): Http1Connection | undefined {
+  /** Takes the longest idle connection, and closes those whose idle timeout is near. */
+  private takeIdle(): Http1Connection | undefined {
     for (
       let connection = this.idle.shift();
       connection !== undefined;
@@ -87,7 +97,7 @@ export class HttpSender implements Sender {
     ) {
       if (
         performance.now() - connection.idleSinceMs <
-        Math.max(connection.keptMs - idleMarginMs, connection.keptMs / 2)
+        Math.max(connection.idleTimeoutMs - idleMarginMs, connection.idleTimeoutMs / 2)
       )
         return connection
       this.counts.closed++
@@ -96,57 +106,72 @@ export class HttpSender implements Sender {
     return undefined
   }
 
-  private nextWaiting(): Exchange | undefined {
+  private takeWaiting(): Exchange | undefined {
     let exchange = this.waiting.shift()
     while (exchange?.abandoned) exchange = this.waiting.shift()
     return exchange
   }
 
-  /** @param exchange first request of the new connection */
+  private openIfNeeded(): void {
+    if (this.connecting < this.waiting.length) this.open()
+  }
+
+  /**
+   * Opens a connection, unless there are as many as allowed: then the request waits, ahead of
+   * others.
+   * @param exchange first request of the new connection; absent: the next one that waits
+   */
   private open(exchange?: Exchange): void {
-    if (this.all.size >= this.most) {
+    if (this.connections.size >= this.maxConnections) {
       if (exchange !== undefined) this.waiting.unshift(exchange)
       return
     }
     this.counts.opened++
     this.connecting++
-    const connection: Http1Connection = new Http1Connection(this.place, {
+    const connection: Http1Connection = new Http1Connection(this.endpoint, {
       connected: () => {
         this.connecting--
-        this.use(connection, exchange)
+        this.assign(connection, exchange)
       },
       unreachable: (error) => {
         this.connecting--
-        this.all.delete(connection)
-        ;(exchange ?? this.nextWaiting())?.broken({ error, untaken: false })
-        if (this.connecting < this.waiting.length) this.open()
+        this.connections.delete(connection)
+        const failed = exchange ?? this.takeWaiting()
+        failed?.failed({ error, retriable: false })
+        this.openIfNeeded()
       },
-      free: () => this.use(connection),
-      gone: (byServer) => {
+      reusable: () => this.assign(connection),
+      closed: (byServer) => {
         if (byServer) this.counts.closed++
-        this.all.delete(connection)
-        const at = this.idle.indexOf(connection)
-        if (at >= 0) this.idle.splice(at, 1)
-        if (this.connecting < this.waiting.length) this.open()
+        this.connections.delete(connection)
+        const position = this.idle.indexOf(connection)
+        if (position >= 0) this.idle.splice(position, 1)
+        this.openIfNeeded()
       },
     })
-    this.all.add(connection)
+    this.connections.add(connection)
   }
 
-  private use(connection: Http1Connection, own?: Exchange): void {
-    const exchange = own === undefined || own.abandoned ? this.nextWaiting() : own
+  /**
+   * Sends `reserved`, else the next waiting request, on a free connection; without one it is idle.
+   */
+  private assign(connection: Http1Connection, reserved?: Exchange): void {
+    const exchange = reserved === undefined || reserved.abandoned ? this.takeWaiting() : reserved
     if (exchange === undefined) this.idle.push(connection)
     else exchange.start(connection)
   }
 
-  private again(exchange: Exchange): void {
+  private retry(exchange: Exchange): void {
     this.counts.retried++
     this.open(exchange)
   }
 }
 
-/** Bytes of a request: its head and its body. */
-function requestBytes(
+/**
+ * Encodes a request: its head and its body in one part, or in two for a long body.
+ * @throws TypeError for a header that HTTP does not allow
+ */
+function encodeRequest(
   { url, path, headers }: HttpTarget,
   { body, contentType }: HttpTarget['bodies'][number],
 ): Uint8Array[] {
@@ -169,19 +194,20 @@ function requestBytes(
 const lowerCased = (headers: Readonly<Record<string, string>>) =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value]))
 
-/** One request and its answer. */
-class Exchange implements OnConnection {
+/** One request and its answer, over one or two connections. */
+class Exchange implements RequestEvents {
   abandoned = false
   private connection: Http1Connection | undefined
   private retried = false
   private decoder: BodyDecoder | undefined
-  private room = answerBytes()
+  /** Bytes that the answer may still have. */
+  private bytesLeft = answerBytes()
 
   constructor(
     private readonly request: readonly Uint8Array[],
     private readonly ended: Ended,
     private readonly reader: AnswerReader,
-    private readonly again: (exchange: Exchange) => void,
+    private readonly retry: (exchange: Exchange) => void,
   ) {}
 
   start(connection: Http1Connection): void {
@@ -204,8 +230,8 @@ class Exchange implements OnConnection {
 
   private read(chunk: Buffer): void {
     if (this.abandoned) return
-    this.room -= chunk.length
-    if (this.room >= 0) this.reader.read(chunk)
+    this.bytesLeft -= chunk.length
+    if (this.bytesLeft >= 0) this.reader.read(chunk)
     else {
       this.abandon()
       this.ended(tooLarge)
@@ -226,12 +252,12 @@ class Exchange implements OnConnection {
     else this.decoder.end(end)
   }
 
-  broken({ error, untaken }: Broken): void {
+  failed({ error, retriable }: RequestFailure): void {
     this.connection = undefined
     if (this.abandoned) return
-    if (untaken && !this.retried) {
+    if (retriable && !this.retried) {
       this.retried = true
-      this.again(this)
+      this.retry(this)
     } else this.ended(this.reader.broken() ?? errorKind(error))
   }
 }

@@ -117,6 +117,9 @@ test.each<[string, boolean, number | undefined]>([
 })
 
 test.each([
+  'S',
+  'HTTP/2',
+  'XTTP/1.1 200 OK',
   'SSH-2.0-OpenSSH_9.2\r\n',
   '\x00\x00\x12\x04\x00\x00\x00\x00\x00',
   'HTTP/2 200 OK\r\n\r\n',

@@ -21,11 +21,15 @@ export class NotHttpError extends Error {
   readonly code = 'not HTTP/1'
 }
 
+/**
+ * First bytes of every answer. A connection that begins otherwise fails without waiting for a head.
+ */
+const versionPrefix = 'HTTP/1.'
 const maxHeadBytes = 64 * 1024
 const maxLineBytes = 4096
 const empty = Buffer.alloc(0)
 
-/** One answer. */
+/** Incremental parser of one answer: `push` its bytes as they arrive. */
 export class Http1Answer {
   head: AnswerHead | undefined
   /** Any of its bytes have arrived. */
@@ -35,11 +39,16 @@ export class Http1Answer {
   excess = false
   private state: 'head' | 'body' | 'chunk size' | 'chunk' | 'chunk end' | 'trailers' = 'head'
   private pending = empty
-  private left = 0
+  /** Bytes missing from the current chunk, or from a body with a content-length. */
+  private bytesLeft = 0
 
+  /** @param read receives the body as it arrives, without the chunked framing */
   constructor(private readonly read: (body: Buffer) => void) {}
 
-  /** Throws a NotHttpError. */
+  /**
+   * Parses the next bytes of the connection.
+   * @throws NotHttpError
+   */
   push(bytes: Buffer): void {
     if (bytes.length > 0) this.begun = true
     let chunk = this.pending.length === 0 ? bytes : Buffer.concat([this.pending, bytes])
@@ -64,7 +73,10 @@ export class Http1Answer {
     return this.complete
   }
 
-  /** Parses the next part and returns the rest; undefined until the part is complete. */
+  /**
+   * Parses the next element (head, part of a body, line of a chunked body) and returns the bytes
+   * after it; undefined while the element is incomplete.
+   */
   private step(chunk: Buffer): Buffer | undefined {
     switch (this.state) {
       case 'head':
@@ -75,12 +87,12 @@ export class Http1Answer {
           return empty
         }
         const rest = this.take(chunk)
-        this.complete = this.left === 0
+        this.complete = this.bytesLeft === 0
         return rest
       }
       case 'chunk': {
         const rest = this.take(chunk)
-        if (this.left === 0) this.state = 'chunk end'
+        if (this.bytesLeft === 0) this.state = 'chunk end'
         return rest
       }
       default: {
@@ -97,8 +109,8 @@ export class Http1Answer {
   }
 
   private take(chunk: Buffer): Buffer {
-    const part = chunk.length <= this.left ? chunk : chunk.subarray(0, this.left)
-    this.left -= part.length
+    const part = chunk.length <= this.bytesLeft ? chunk : chunk.subarray(0, this.bytesLeft)
+    this.bytesLeft -= part.length
     if (part.length > 0) this.read(part)
     return chunk.subarray(part.length)
   }
@@ -111,8 +123,8 @@ export class Http1Answer {
     } else if (this.state === 'chunk size') {
       const [, size] = /^([\da-f]{1,12})\s*(?:;|$)/i.exec(text) ?? []
       if (size === undefined) throw new NotHttpError(`the chunk size '${text.slice(0, 20)}'`)
-      this.left = Number.parseInt(size, 16)
-      this.state = this.left === 0 ? 'trailers' : 'chunk'
+      this.bytesLeft = Number.parseInt(size, 16)
+      this.state = this.bytesLeft === 0 ? 'trailers' : 'chunk'
     } else this.complete = text === ''
   }
 
@@ -127,15 +139,14 @@ export class Http1Answer {
     if (end < 0) {
       if (
         chunk.length > maxHeadBytes ||
-        !/^H?T?T?P?/.test(chunk.toString('latin1', 0, 4)) ||
-        !'HTTP/1.'.startsWith(chunk.toString('latin1', 0, 7))
+        !versionPrefix.startsWith(chunk.toString('latin1', 0, versionPrefix.length))
       )
         throw new NotHttpError(
           `an answer that begins with '${chunk.toString('latin1', 0, 20).replace(/[^ -~]/g, '.')}'`,
         )
       return undefined
     }
-    const head = headOf(chunk.toString('latin1', 0, end))
+    const head = parseHeadCached(chunk.toString('latin1', 0, end))
     const rest = chunk.subarray(end + length)
     // Interim answers: the final one follows (RFC 9110, section 15.2).
     if (head.status >= 100 && head.status < 200 && head.status !== 101) return rest
@@ -144,7 +155,7 @@ export class Http1Answer {
     else {
       this.state = 'body'
       if (head.body === 0) this.complete = true
-      else if (head.body !== 'to the end') this.left = head.body
+      else if (head.body !== 'to the end') this.bytesLeft = head.body
     }
     return rest
   }
@@ -153,15 +164,19 @@ export class Http1Answer {
 let lastText = ''
 let lastHead: AnswerHead | undefined
 
-/** Caches parsed heads, as the answers of a server mostly begin alike. */
-function headOf(text: string): AnswerHead {
+/** Memoises the last parsed head, because the answers of a server mostly have equal heads. */
+function parseHeadCached(text: string): AnswerHead {
   if (text === lastText && lastHead !== undefined) return lastHead
-  lastHead = parsed(text)
+  lastHead = parseHead(text)
   lastText = text
   return lastHead
 }
 
-function parsed(text: string): AnswerHead {
+/**
+ * Parses the status line and the header fields.
+ * @throws NotHttpError
+ */
+function parseHead(text: string): AnswerHead {
   const [statusLine = '', ...lines] = text.replace(/\r?\n[ \t]+/g, ' ').split(/\r?\n/)
   const [, minor, code] = /^HTTP\/1\.(\d) (\d{3})(?: |$)/.exec(statusLine) ?? []
   if (code === undefined)
@@ -174,11 +189,11 @@ function parsed(text: string): AnswerHead {
     if (colon < 1) throw new NotHttpError(`the header line '${line.slice(0, 40)}'`)
     const name = line.slice(0, colon).trim().toLowerCase()
     const value = line.slice(colon + 1).trim()
-    const before = fields.get(name)
-    fields.set(name, before === undefined ? value : `${before}, ${value}`)
+    const earlier = fields.get(name)
+    fields.set(name, earlier === undefined ? value : `${earlier}, ${value}`)
   }
   const status = Number(code)
-  const body = bodyOf(status, fields)
+  const body = resolveBodyLength(status, fields)
   const connection = (fields.get('connection') ?? '').toLowerCase().split(/\s*,\s*/)
   const [, idleS] = /timeout\s*=\s*"?(\d+)/i.exec(fields.get('keep-alive') ?? '') ?? []
   return {
@@ -194,7 +209,11 @@ function parsed(text: string): AnswerHead {
   }
 }
 
-function bodyOf(status: number, fields: ReadonlyMap<string, string>): AnswerHead['body'] {
+/** Framing of the body (RFC 9112, section 6.3). */
+function resolveBodyLength(
+  status: number,
+  fields: ReadonlyMap<string, string>,
+): AnswerHead['body'] {
   if (status < 200 || status === 204 || status === 304) return 0
   const coding = fields.get('transfer-encoding')
   if (coding !== undefined) return /(^|,)\s*chunked\s*$/i.test(coding) ? 'chunked' : 'to the end'

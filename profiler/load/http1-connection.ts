@@ -1,35 +1,39 @@
-/** One HTTP/1.1 connection, and the outcome of its request when it ends. */
+/** One HTTP/1.1 connection of the pool (http-sender.ts). It carries one request at a time. */
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, TLSSocket } from 'node:tls'
 import { serverAddress } from '../server-address.ts'
-import { Sent } from './close-race.ts'
+import { SendTime } from './close-race.ts'
 import { Http1Answer } from './http1-answer.ts'
 import type { tlsChecks } from './tls.ts'
 
-export interface Place {
+/** Server to connect to. */
+export interface Endpoint {
   readonly url: string
   readonly checks: ReturnType<typeof tlsChecks>
-  /** TLS sessions, resumed by further connections. */
+  /** Last TLS session, which further connections resume. */
   readonly session: { last: Buffer | undefined }
 }
 
-/** How a request without a whole answer ended. */
-export interface Broken {
+/** Why a request got no complete answer. */
+export interface RequestFailure {
   readonly error: Error & { readonly code?: unknown }
   /**
-   * The server cannot have processed it: the connection, which had carried answers before, was
-   * closing when it was sent.
+   * The request crossed a close that was already under way (close-race.ts), so it may be sent
+   * again. Only a connection that has carried an answer can be closed as idle.
    */
-  readonly untaken: boolean
+  readonly retriable: boolean
 }
 
 /** Callbacks of a connection for its request. */
-export interface OnConnection {
-  /** @param encoding content encoding of the whole body */
+export interface RequestEvents {
+  /**
+   * Part of the body of a 2xx answer.
+   * @param encoding value of the Content-Encoding header
+   */
   body(chunk: Buffer, encoding: string | undefined): void
-  /** The connection is free again, or gone, by then. */
+  /** The answer is complete. The pool was notified before: `reusable` or `closed`. */
   answered(status: number): void
-  broken(how: Broken): void
+  failed(failure: RequestFailure): void
 }
 
 /** Callbacks of a connection for its pool. */
@@ -38,38 +42,40 @@ interface ConnectionEvents {
   /** The connection could not be opened. */
   unreachable(error: Error): void
   /** The answer is complete, and the connection can carry another request. */
-  free(): void
-  /** Called once, when the connection carries nothing any more. */
-  gone(byServer: boolean): void
+  reusable(): void
+  /** Called once, when an open connection can carry no further request. */
+  closed(byServer: boolean): void
 }
 
 /**
- * Time for a server to close a connection as announced, which leaves the closed port on its side.
+ * Time for a server to close a connection as announced. The side that closes first keeps the port
+ * in TIME_WAIT, and the generator must not run out of ports.
  */
-const closingMs = 200
-const requestTimeout = 408
+const serverCloseMs = 200
+const requestTimeoutStatus = 408
 
 export class Http1Connection {
   idleSinceMs = 0
   /** Idle timeout announced by the server. */
-  keptMs = Number.POSITIVE_INFINITY
+  idleTimeoutMs = Number.POSITIVE_INFINITY
   private readonly socket: Socket
   private readonly openedMs = performance.now()
   private roundTripMs = 0
   private isConnected = false
-  private over = false
-  private byServer = true
+  /** The pool was notified of the end. */
+  private ended = false
+  private closedByServer = true
   private answers = 0
   private request:
-    | { readonly on: OnConnection; readonly answer: Http1Answer; readonly sent: Sent }
+    | { readonly on: RequestEvents; readonly answer: Http1Answer; readonly sent: SendTime }
     | undefined
   private error: Error | undefined
 
   constructor(
-    place: Place,
+    endpoint: Endpoint,
     private readonly events: ConnectionEvents,
   ) {
-    this.socket = open(place)
+    this.socket = openSocket(endpoint)
     const { socket } = this
     socket.setNoDelay(true)
     socket.on(socket instanceof TLSSocket ? 'secureConnect' : 'connect', () => {
@@ -79,7 +85,7 @@ export class Http1Connection {
     })
     if (socket instanceof TLSSocket)
       socket.on('session', (session) => {
-        place.session.last = session
+        endpoint.session.last = session
       })
     socket.on('data', (chunk) => this.read(chunk))
     socket.on('error', (error) => {
@@ -89,13 +95,13 @@ export class Http1Connection {
     socket.on('close', () => this.end())
   }
 
-  /** @param parts written in order */
-  send(parts: readonly Uint8Array[], on: OnConnection): void {
+  /** @param parts bytes of the request, written in order */
+  send(parts: readonly Uint8Array[], on: RequestEvents): void {
     const answer = new Http1Answer((chunk) => {
       const { status, encoding } = answer.head!
       if (status >= 200 && status <= 299) on.body(chunk, encoding)
     })
-    this.request = { on, answer, sent: new Sent(performance.now() - this.idleSinceMs) }
+    this.request = { on, answer, sent: new SendTime(performance.now() - this.idleSinceMs) }
     if (parts.length > 1) this.socket.cork()
     for (const part of parts) this.socket.write(part)
     if (parts.length > 1) this.socket.uncork()
@@ -104,7 +110,7 @@ export class Http1Connection {
   /** Destroys the connection; its request is not notified. */
   destroy(): void {
     this.request = undefined
-    this.byServer = false
+    this.closedByServer = false
     this.socket.destroy()
     this.end()
   }
@@ -130,51 +136,55 @@ export class Http1Connection {
     const { on, answer } = this.request!
     const { status, persistent, idleMs } = answer.head!
     this.request = undefined
-    // The server had closed the connection for lack of a request (RFC 9110, section 15.5.9).
-    const late = status === requestTimeout && !persistent && this.answers > 0
+    // The server timed out waiting for a request while this one was on its way (RFC 9110, section
+    // 15.5.9), so it answered no request.
+    const crossedTimeout = status === requestTimeoutStatus && !persistent && this.answers > 0
     this.answers++
-    if (persistent && !answer.excess && !this.over) {
+    if (persistent && !answer.excess && !this.ended) {
       this.idleSinceMs = performance.now()
-      if (idleMs !== undefined) this.keptMs = idleMs
-      this.events.free()
-    } else this.leave()
-    if (late) on.broken({ error: new Error(`status ${status}`), untaken: true })
+      if (idleMs !== undefined) this.idleTimeoutMs = idleMs
+      this.events.reusable()
+    } else this.awaitClose()
+    if (crossedTimeout) on.failed({ error: new Error(`status ${status}`), retriable: true })
     else on.answered(status)
   }
 
-  /** Handles a close by the server. */
-  private leave(): void {
-    if (this.over) return
-    this.over = true
-    setTimeout(() => this.socket.destroy(), closingMs).unref()
-    this.events.gone(true)
+  /** Takes the connection out of use and gives the server time to close it. */
+  private awaitClose(): void {
+    if (this.ended) return
+    this.ended = true
+    setTimeout(() => this.socket.destroy(), serverCloseMs).unref()
+    this.events.closed(true)
   }
 
   private end(): void {
     const { request } = this
     this.request = undefined
-    if (!this.over) {
-      this.over = true
-      if (this.isConnected) this.events.gone(this.byServer)
-      else this.events.unreachable(this.error ?? closedByServer())
+    if (!this.ended) {
+      this.ended = true
+      if (this.isConnected) this.events.closed(this.closedByServer)
+      else this.events.unreachable(this.error ?? closedByServerError())
     }
     this.socket.destroy()
     if (request === undefined) return
     if (this.error === undefined && request.answer.ended())
       request.on.answered(request.answer.head!.status)
     else
-      request.on.broken({ error: this.error ?? closedByServer(), untaken: this.untaken(request) })
+      request.on.failed({
+        error: this.error ?? closedByServerError(),
+        retriable: this.isRetriable(request),
+      })
   }
 
-  private untaken({ answer, sent }: NonNullable<Http1Connection['request']>): boolean {
-    return this.answers > 0 && !answer.begun && sent.metClose(this.roundTripMs)
+  private isRetriable({ answer, sent }: NonNullable<Http1Connection['request']>): boolean {
+    return this.answers > 0 && !answer.begun && sent.crossedClose(this.roundTripMs)
   }
 }
 
-const closedByServer = () =>
+const closedByServerError = () =>
   Object.assign(new Error('closed by server'), { code: 'closed by server' })
 
-function open({ url, checks, session }: Place): Socket {
+function openSocket({ url, checks, session }: Endpoint): Socket {
   const { socketPath } = serverAddress(url) ?? {}
   if (socketPath !== undefined) return connect(socketPath)
   const { protocol, hostname, port } = new URL(url)

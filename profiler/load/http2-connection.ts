@@ -13,13 +13,14 @@ import {
 } from 'node:http2'
 import { connect as connectSocket } from 'node:net'
 import { serverAddress } from '../server-address.ts'
-import { Sent } from './close-race.ts'
+import { SendTime } from './close-race.ts'
 import { errorKind } from './recorder.ts'
 import type { tlsChecks } from './tls.ts'
 
-/** Flow-control window of a connection, bytes. */
+/** Flow-control window of a connection, bytes: large, so that answers never wait for it. */
 const windowBytes = 16 * 1024 * 1024
-const memoryMiB = 1000
+/** Memory that Node allows a session; its default of 10 MB rejects streams under load. */
+const maxSessionMemoryMB = 1000
 
 export interface Http2Request {
   /** Includes ':method' and ':path'. */
@@ -28,17 +29,18 @@ export interface Http2Request {
 }
 
 /**
- * Headers of a whole answer, or the error class of a load point's `errorKinds`. `untaken`: the
- * server cannot have processed the request (RFC 9113, section 8.7, or its connection was closing).
+ * Headers of a complete answer, or the error class of a failure, as in a load point's `errorKinds`.
+ * `retriable`: the server did not process the request, so it may be sent again. It refused the
+ * stream (RFC 9113, section 8.7), or the request crossed a close.
  */
 type Http2End =
   | { readonly headers: IncomingHttpHeaders }
-  | { readonly failure: string; readonly error: Error | undefined; readonly untaken: boolean }
+  | { readonly failure: string; readonly error: Error | undefined; readonly retriable: boolean }
 
 export class Http2Connection {
   readonly session: ClientHttp2Session
-  /** The server has sent HTTP/2 frames. */
-  private greeted = false
+  /** The server has sent its HTTP/2 settings. */
+  private speaksHttp2 = false
   /** Why the connection broke, or must not be used any more. */
   private error: Error | undefined
   private answers = 0
@@ -46,21 +48,21 @@ export class Http2Connection {
   private usedMs = performance.now()
   private readonly openedMs = performance.now()
   private roundTripMs = 0
-  /** Last stream that the server will process. */
-  private lastTaken = Number.POSITIVE_INFINITY
+  /** Id of the last stream that the server processes, as its GOAWAY announces. */
+  private lastStreamId = Number.POSITIVE_INFINITY
 
-  /** @param unusable called when no further request may be sent, possibly more than once */
+  /** @param unusable called when no further request may be sent; possibly more than once */
   constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
     const { socketPath, host } = serverAddress(url) ?? {}
     this.session =
       socketPath === undefined
-        ? connect(url, { maxSessionMemory: memoryMiB, ...checks })
+        ? connect(url, { maxSessionMemory: maxSessionMemoryMB, ...checks })
         : connect(`http://${host}`, {
-            maxSessionMemory: memoryMiB,
+            maxSessionMemory: maxSessionMemoryMB,
             createConnection: () => connectSocket(socketPath),
           })
     const { session } = this
-    const over = (error: Error) => {
+    const end = (error: Error) => {
       this.error ??= error
       unusable()
     }
@@ -69,65 +71,76 @@ export class Http2Connection {
       session.setLocalWindowSize(windowBytes)
     })
     session.once('remoteSettings', () => {
-      this.greeted = true
+      this.speaksHttp2 = true
     })
-    session.on('error', over)
+    session.on('error', end)
     session.on('goaway', (_code, lastStream) => {
-      this.lastTaken = lastStream
-      over(new Error('closed by server'))
+      this.lastStreamId = lastStream
+      end(new Error('closed by server'))
     })
-    session.on('close', () => over(new Error('closed by server')))
+    session.on('close', () => end(new Error('closed by server')))
   }
 
-  /** Sends a request. `ended` is called once, when its slot on the connection is free again. */
+  /**
+   * Sends a request.
+   * @param read receives the body as it arrives
+   * @param ended called once, when the stream is closed and no longer counts as concurrent
+   */
   send(
     { headers, body }: Http2Request,
     read: (chunk: Buffer) => void,
     ended: (end: Http2End) => void,
   ): ClientHttp2Stream {
-    const sent = new Sent(performance.now() - this.usedMs)
+    const sent = new SendTime(performance.now() - this.usedMs)
     this.usedMs = performance.now()
     const stream = this.session.request(withAuthority(headers))
     let answer: IncomingHttpHeaders | undefined
-    let complete = false
+    let hasEnded = false
     let error: Error | undefined
     stream.on('response', (headers) => {
       answer = headers
     })
     stream.on('data', read)
     stream.on('end', () => {
-      complete = true
+      hasEnded = true
     })
     stream.on('error', (cause) => {
       error = cause
     })
     stream.on('close', () => {
-      // A broken answer may end like a complete one, except for this code.
-      const whole = complete && stream.rstCode === constants.NGHTTP2_NO_ERROR
-      if (error === undefined && whole && answer !== undefined) {
+      // An answer that the server reset also emits 'end'; only its code differs.
+      const isComplete = hasEnded && stream.rstCode === constants.NGHTTP2_NO_ERROR
+      if (error === undefined && isComplete && answer !== undefined) {
         this.answers++
         this.usedMs = performance.now()
         return ended({ headers: answer })
       }
-      // A connection that could not be opened is first reported to the stream.
+      // A failed connection is reported to its streams first, with the actual error as the cause.
       const cause = this.error ?? (error?.cause instanceof Error ? error.cause : error)
       const refused =
         stream.rstCode === constants.NGHTTP2_REFUSED_STREAM ||
-        (stream.id ?? Number.POSITIVE_INFINITY) > this.lastTaken
-      const met =
+        (stream.id ?? Number.POSITIVE_INFINITY) > this.lastStreamId
+      // The request crossed a close that was already under way (close-race.ts), so it may be sent
+      // again.
+      const crossedClose =
         this.answers > 0 &&
         answer === undefined &&
         this.error !== undefined &&
-        sent.metClose(this.roundTripMs)
-      ended({ failure: this.failureOf(cause), error: cause, untaken: refused || met })
+        sent.crossedClose(this.roundTripMs)
+      ended({
+        failure: this.classifyFailure(cause),
+        error: cause,
+        retriable: refused || crossedClose,
+      })
     })
     stream.end(body)
     return stream
   }
 
-  private failureOf(cause: (Error & { code?: unknown }) | undefined): string {
+  /** Error class, as in a load point's `errorKinds`. */
+  private classifyFailure(cause: (Error & { code?: unknown }) | undefined): string {
     const code = String(cause?.code)
-    if (!this.greeted && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2')))
+    if (!this.speaksHttp2 && (/NO_APPLICATION_PROTOCOL/.test(code) || code.startsWith('ERR_HTTP2')))
       return 'no HTTP/2'
     if (
       cause === undefined ||

@@ -60,9 +60,9 @@ export class Http2Sender implements Sender {
       this.requests[body]!,
       ended,
       this.sampler.reading(body, this.reader()),
-      (again) => {
+      (exchange) => {
         this.counts.retried++
-        this.waiting.unshift(again)
+        this.waiting.unshift(exchange)
         this.startWaiting()
       },
     )
@@ -82,7 +82,7 @@ export class Http2Sender implements Sender {
         this.waiting.shift()
         continue
       }
-      const connection = this.withRoom() ?? this.open()
+      const connection = this.findConnection() ?? this.open()
       if (connection === undefined) return
       this.add(connection, 1)
       this.waiting.shift()!.start(connection, () => {
@@ -92,20 +92,22 @@ export class Http2Sender implements Sender {
     }
   }
 
+  /** Changes the number of requests in progress on a connection. */
   private add(connection: Http2Connection, streams: number): void {
     const before = this.connections.get(connection)
     if (before !== undefined) this.connections.set(connection, before + streams)
   }
 
-  private withRoom(): Http2Connection | undefined {
+  /** A connection that can carry another stream. */
+  private findConnection(): Http2Connection | undefined {
     for (const [connection, streams] of this.connections) {
-      // The end of the connection is reported a turn later.
+      // The session reports its end one iteration of the event loop later.
       if (connection.session.closed || connection.session.destroyed) continue
-      const most = Math.min(
+      const maxStreams = Math.min(
         streamsPerConnection,
         connection.session.remoteSettings?.maxConcurrentStreams ?? streamsPerConnection,
       )
-      if (streams < most) return connection
+      if (streams < maxStreams) return connection
     }
     return undefined
   }
@@ -131,7 +133,7 @@ class Exchange {
     private readonly request: Http2Request,
     private readonly ended: Ended,
     private readonly reader: AnswerReader,
-    private readonly again: (exchange: Exchange) => void,
+    private readonly retry: (exchange: Exchange) => void,
   ) {}
 
   abandon(): void {
@@ -139,39 +141,39 @@ class Exchange {
     this.stream?.close(constants.NGHTTP2_CANCEL)
   }
 
-  /** @param released called once, when its slot on the connection is free again */
+  /** @param released called once, when the connection can carry another stream instead */
   start(connection: Http2Connection, released: () => void): void {
-    let room = answerBytes()
+    let bytesLeft = answerBytes()
     const read = (chunk: Buffer) => {
-      room -= chunk.length
-      if (room >= 0) this.reader.read(chunk)
+      bytesLeft -= chunk.length
+      if (bytesLeft >= 0) this.reader.read(chunk)
       else this.stream?.close(constants.NGHTTP2_CANCEL)
     }
     let decoder: BodyDecoder | undefined
     let encoding: string | undefined
-    const take = (chunk: Buffer) => {
+    const decode = (chunk: Buffer) => {
       decoder ??= new BodyDecoder(encoding, read)
       decoder.write(chunk)
     }
-    this.stream = connection.send(this.request, take, (end) => {
+    this.stream = connection.send(this.request, decode, (end) => {
       released()
       if (this.abandoned) return decoder?.abandon()
-      if (room < 0) return this.ended(tooLarge)
+      if (bytesLeft < 0) return this.ended(tooLarge)
       if ('failure' in end) {
-        if (!end.untaken || this.retried) return this.ended(this.reader.broken() ?? end.failure)
+        if (!end.retriable || this.retried) return this.ended(this.reader.broken() ?? end.failure)
         this.retried = true
-        return this.again(this)
+        return this.retry(this)
       }
-      const over = (fault: boolean) => {
+      const finish = (fault: boolean) => {
         if (this.abandoned) return
-        if (room < 0) return this.ended(tooLarge)
+        if (bytesLeft < 0) return this.ended(tooLarge)
         const { failure, stream } = fault
           ? { failure: badEncoding }
           : resolveOutcome(Number(end.headers[':status']), this.reader)
         this.ended(failure, stream)
       }
-      if (decoder === undefined) over(false)
-      else decoder.end(over)
+      if (decoder === undefined) finish(false)
+      else decoder.end(finish)
     })
     this.stream.on('response', (headers) => {
       encoding = headers['content-encoding']

@@ -1,7 +1,7 @@
 /**
- * Histograms of the latencies of a window: counts in bins of equal ratio, without empty bins. They
- * are bounded in size (some hundred numbers), plain JSON, and bound the number of requests within
- * any limit to those of one bin.
+ * Histograms of the latencies of a window, from which it can be judged under another SLO later.
+ * Bins have equal ratios; empty ones are omitted. A histogram is plain JSON of a few hundred
+ * numbers. The number of requests within any limit is known up to the count of one bin.
  */
 import type { RecordedLatencies } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -13,26 +13,27 @@ const perDoubling = 16
 const minMs = 1e-3
 const maxMs = 3_600_000
 
-const binOf = (ms: number): number =>
+/** Index of the bin of a latency. */
+const findBin = (ms: number): number =>
   Math.floor(perDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
 
 /** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
 export const middleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / perDoubling)
 
-/** Quantiles beyond which the clustering of slow requests is measured. */
+/** The clustering of slow requests is measured above these quantiles. */
 const tails = [0.5, 0.9, 0.95, 0.99]
 
 /** Bin, count, bin, count, ... of the answered requests (NaN are left out), in ascending order. */
 function countBins(latencyMs: Float64Array): number[] {
   const counts = new Map<number, number>()
   for (const ms of latencyMs)
-    if (!Number.isNaN(ms)) counts.set(binOf(ms), (counts.get(binOf(ms)) ?? 0) + 1)
+    if (!Number.isNaN(ms)) counts.set(findBin(ms), (counts.get(findBin(ms)) ?? 0) + 1)
   return [...counts].sort(([a], [b]) => a - b).flat()
 }
 
 /**
- * Records the latencies of a run, of whole answers and parts of streams, and their dispersion.
- * `run` as played, not as an SLO counts it.
+ * Records all latencies of a run, of whole answers and of parts of streams, and their dispersion.
+ * Pass the run as played, before `selectSloLatencies`.
  */
 export function recordLatencies({ latencyMs, stream }: LoadRun): RecordedLatencies {
   const each = stream?.latenciesMs ?? { e2e: latencyMs }
@@ -55,12 +56,14 @@ function largestDispersion(latencyMs: Float64Array): number {
   )
 }
 
-/** Bounds the number of answers within `limitMs`. */
+/**
+ * Bounds the number of answers within `limitMs`: without and with those in the bin of the limit.
+ */
 export function countWithin(
   record: readonly number[],
   limitMs: number,
 ): readonly [min: number, max: number] {
-  const limitBin = binOf(limitMs)
+  const limitBin = findBin(limitMs)
   let [min, max] = [0, 0]
   for (let i = 0; i < record.length; i += 2) {
     if (record[i]! < limitBin) min += record[i + 1]!

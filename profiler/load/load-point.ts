@@ -1,7 +1,10 @@
-import { linearRegression, mean } from 'simple-statistics'
+/**
+ * Summarises a run under an SLO: the load point that is stored, printed and judged. The validity of
+ * the window is judged in window-validity.ts, the throughput of closed loops in throughput.ts.
+ */
 import { byMetric, type LatencyMetric } from '../model/latency-metrics.ts'
 import type { JointSummary, LatencySummary, LoadPoint, StreamSummary } from '../model/load-point.ts'
-import type { LoadRun, MachineWait, StreamRun } from '../model/load-run.ts'
+import type { LoadRun, StreamRun } from '../model/load-run.ts'
 import {
   countWithin,
   meetsSlo,
@@ -14,9 +17,10 @@ import {
 import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
 import { recordLatencies } from './latency-record.ts'
 import { summariseSorted } from './latency-summary.ts'
+import { isDisturbed, isGeneratorSaturated } from './window-validity.ts'
 
 /**
- * Summarises a run against an SLO. Failed requests count as infinitely slow in the SLO percentile,
+ * Summarises a run under an SLO. Failed requests count as infinitely slow in the SLO percentile,
  * and are left out of the latency summary.
  */
 export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
@@ -24,18 +28,19 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   const n = run.latencyMs.length
   const answered = answeredSorted(run.latencyMs)
   const errors = n - answered.length
-  // A closed loop sends after an answer, so its throughput is what it finished within the window.
-  // In an open loop all answers count. The counted part of a streamed answer may end long before
-  // the answer.
-  const tookMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
+  // In a closed loop, answers after the end of the window do not count as throughput; in an open
+  // loop all answers count. `latencyMs` may be the time to the first token, so the end of a
+  // streamed answer is taken from its end-to-end latency.
+  const wholeAnswerMs = run.stream?.latenciesMs.e2e ?? run.latencyMs
   const finished =
     run.load.kind === 'closed'
-      ? run.latencyMs.filter((_, i) => run.sentMs[i]! + tookMs[i]! <= run.seconds * 1000)
+      ? run.latencyMs.filter((_, i) => run.sentMs[i]! + wholeAnswerMs[i]! <= run.seconds * 1000)
       : answered
   const perSecond = (count: number) => (run.seconds > 0 ? count / run.seconds : 0)
   const { sloMs, sloCi95Ms } = computeWorstPercentile(run, slo)
-  // A server that keeps up answers at the rate of the load, however long the last answers take.
-  // Else the time until the last answer counts.
+  // A server that meets the SLO keeps up with the load, so its token rate is taken over the window.
+  // Otherwise it still answers the backlog after the window, and the time until the last answer
+  // counts.
   const keptUp = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
   return {
     ...summariseSorted(answered),
@@ -63,9 +68,9 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   }
 }
 
-/** SLO percentile and its interval; with classes, the highest of each class. */
+/** SLO percentile and its 95 % interval. With classes of requests: of the worst class. */
 function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs' | 'sloCi95Ms'> {
-  const each = splitByClass(run, slo).map(({ latencyMs }) => {
+  const perClass = splitByClass(run, slo).map(({ latencyMs }) => {
     const n = latencyMs.length
     const withFailures = new Float64Array(n).fill(Number.POSITIVE_INFINITY)
     withFailures.set(answeredSorted(latencyMs))
@@ -74,10 +79,20 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
       interval: quantileInterval(withFailures, slo.percentile, 0.95),
     }
   })
-  const highest = (end: 0 | 1) => Math.max(...each.map(({ interval }) => interval[end]))
-  return { sloMs: Math.max(...each.map(({ sloMs }) => sloMs)), sloCi95Ms: [highest(0), highest(1)] }
+  const highest = (end: 0 | 1) => Math.max(...perClass.map(({ interval }) => interval[end]))
+  return {
+    sloMs: Math.max(...perClass.map(({ sloMs }) => sloMs)),
+    sloCi95Ms: [highest(0), highest(1)],
+  }
 }
 
+/**
+ * Shares of requests that meet a joint SLO, which limits several latencies of each answer: `good`
+ * of them meet all limits, and `kept[metric]` those of one metric, which shows the limit that
+ * fails.
+ * @param countedMs latencies normalised to the SLO by `selectSloLatencies`: at most `slo.limitMs`
+ * where all limits are met
+ */
 function summariseJoint(
   countedMs: Float64Array,
   stream: StreamRun,
@@ -85,6 +100,7 @@ function summariseJoint(
   limits: readonly SloLimit[],
 ): JointSummary {
   const metrics = [...new Set(limits.map(({ metric }) => metric))]
+  // Limits of other metrics still require an answer: a failed request meets none.
   const countWithinLimits = (metric: LatencyMetric) =>
     stream.latenciesMs[metric].filter((ms, i) =>
       selectLimits(limits, stream.classes?.[i]).every((limit) =>
@@ -99,14 +115,15 @@ function summariseJoint(
   }
 }
 
+/** @param overS time over which the token rate is taken, seconds */
 function summariseStream(
   { latencyMs }: LoadRun,
   stream: StreamRun,
   slo: Slo,
   overS: number,
 ): StreamSummary {
-  const output = countedTokens(stream.tokens)
-  const input = countedTokens(stream.inputTokens ?? new Float64Array(0))
+  const output = sumTokens(stream.tokens)
+  const input = sumTokens(stream.inputTokens ?? new Float64Array(0))
   return {
     ...byMetric((metric) => summarise(stream.latenciesMs[metric])),
     interToken: summarise(stream.gapsMs),
@@ -117,7 +134,11 @@ function summariseStream(
   }
 }
 
-/** @param countedMs latencies that the SLO counts */
+/**
+ * Summarises each class of requests. A request failed when it has neither a counted latency nor an
+ * end-to-end latency.
+ * @param countedMs latencies that the SLO counts
+ */
 function summariseClasses(
   countedMs: Float64Array,
   { latenciesMs }: StreamRun,
@@ -127,99 +148,33 @@ function summariseClasses(
   const names = [...new Set(classes)].filter((name) => name !== undefined).sort()
   return Object.fromEntries(
     names.map((name) => {
-      const own = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
-      const [counted, wholeMs] = [own(countedMs), own(latenciesMs.e2e)]
-      const [good, errors] = [
-        countWithin(counted, limitMs) / counted.length,
-        counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(wholeMs[i]!)).length,
-      ]
-      return [name, { ...byMetric((metric) => summarise(own(latenciesMs[metric]))), good, errors }]
+      const ofClass = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
+      const counted = ofClass(countedMs)
+      const e2eMs = ofClass(latenciesMs.e2e)
+      const good = countWithin(counted, limitMs) / counted.length
+      const errors = counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(e2eMs[i]!)).length
+      const latencies = byMetric((metric) => summarise(ofClass(latenciesMs[metric])))
+      return [name, { ...latencies, good, errors }]
     }),
   )
 }
 
-function countedTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
+/** Sums the token counts of the answers that report one. */
+function sumTokens(tokens: Float64Array): { readonly sum: number; readonly answers: number } {
   const known = tokens.filter((n) => !Number.isNaN(n))
   return { sum: known.reduce((sum, n) => sum + n, 0), answers: known.length }
 }
 
-/** Percentiles of answered requests, ms; all NaN without one. */
+/** Summarises the latencies of answered requests, ms; all figures are NaN without one. */
 export function summarise(latencyMs: Float64Array): LatencySummary {
   return summariseSorted(answeredSorted(latencyMs))
 }
 
+/** Latencies of the answered requests (NaN marks a failed one), ascending. */
 function answeredSorted(latencyMs: Float64Array): Float64Array {
   const answered = new Float64Array(latencyMs.length)
   let n = 0
   for (let i = 0; i < latencyMs.length; i++)
     if (!Number.isNaN(latencyMs[i]!)) answered[n++] = latencyMs[i]!
   return answered.subarray(0, n).sort()
-}
-
-/** Largest p99 lateness of sends; beyond it latencies measure the generator. */
-const maxLatenessMs = (slo: Slo): number => Math.max(3, 0.05 * slo.limitMs)
-
-/** Share of a window beyond which waiting for a core makes it invalid. */
-const maxWaitShare = 0.05
-
-/**
- * Share of the SLO limit below which the mean wait of the generator does not matter, however often
- * it waits.
- */
-const harmlessWaitShare = 0.01
-
-/**
- * Whether the server or the generator waited for a core for more than 5 % of a window, or the
- * hypervisor withheld so much CPU time. Waits of the server are lost capacity. Waits of the
- * generator are added latency, and count only where they are long compared with the SLO, as other
- * processes always run on a cluster node.
- */
-function isDisturbed(
-  { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: MachineWait,
-  slo: Slo,
-): boolean {
-  const ofGenerator = generatorMs > harmlessWaitShare * slo.limitMs ? generator : 0
-  return Math.max(server, ofGenerator, stolen) > maxWaitShare
-}
-
-/**
- * Answers per second until the last one. Few requests longer than a window finish within it, but
- * all of them do by then.
- */
-export const computeRateUntilLast = ({ latencyMs, elapsedS }: LoadRun): number =>
-  elapsedS > 0
-    ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS
-    : 0
-
-/**
- * Throughput of a closed loop while all its connections wait: the least-squares slope of the answer
- * count over time, from when each connection had one answer to the end of sending. Before that, the
- * server fills, which makes up most of a short window with many connections. The slope over a
- * single batch is no rate, so it is bounded by Little's law: connections over their mean latency.
- * @returns 0 with too few answers
- */
-export function computeRateWhileAllWait(
-  { sentMs, latencyMs, stream, seconds }: LoadRun,
-  connections: number,
-): number {
-  const tookMs = stream?.latenciesMs.e2e ?? latencyMs
-  const answers = Array.from(tookMs, (ms, i) => ({ at: sentMs[i]! + ms, ms })).filter(
-    ({ at }) => at <= 1000 * seconds,
-  )
-  const since = answers.sort((a, b) => a.at - b.at).slice(connections)
-  if (since.length < connections) return 0
-  const { m } = linearRegression(since.map(({ at }, i) => [at / 1000, i]))
-  return Number.isFinite(m)
-    ? Math.min(m, (1000 * connections) / mean(since.map(({ ms }) => ms)))
-    : 0
-}
-
-/**
- * Whether 1 % of the planned sends or more are missing, so that the rate was not the intended one.
- */
-export const hasMissingSends = (run: LoadRun): boolean => run.latencyMs.length < 0.99 * run.planned
-
-function isGeneratorSaturated(run: LoadRun, slo: Slo): boolean {
-  if (run.load.kind === 'closed') return run.generatorCores > 0.9
-  return hasMissingSends(run) || run.latenessP99Ms > maxLatenessMs(slo)
 }

@@ -1,11 +1,12 @@
 /**
- * Measures how long server and generator waited for a core in a window, as Linux reports it:
- * runnable time of each thread (/proc/PID/task/TID/schedstat), use of the cores, and steal time
- * (/proc/stat).
+ * Measures host interference in a window: how long server and generator waited for a core that
+ * other processes used. Linux reports the runnable time of each thread
+ * (/proc/PID/task/TID/schedstat), the use of the cores, and steal time (/proc/stat).
  *
- * Threads of a server that fills its own cores wait for one another, which is its speed. So a wait
- * counts in proportion to the share of others on these cores, and never more than others ran. A
- * server with more threads than cores loses a share of all its cores, not of one.
+ * Threads of a busy server also wait for one another, which limits its own speed and is no
+ * interference. So a wait counts in proportion to the CPU time of other processes on the same
+ * cores, and at most for that CPU time. The wait of a server that fills all its cores is divided by
+ * their number, as it loses a share of all of them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -18,15 +19,15 @@ const tickMs = 10
 interface Threads {
   readonly runMs: ReadonlyMap<string, number>
   readonly waitMs: ReadonlyMap<string, number>
-  /** How often each thread got a core. */
-  readonly turns: ReadonlyMap<string, number>
+  /** Number of times each thread was scheduled on a core. */
+  readonly timeslices: ReadonlyMap<string, number>
   /** CPU time of each process, by id. */
   readonly processMs: ReadonlyMap<number, number>
-  /** CPU time of ended children, as their parents report it. */
+  /** CPU time of ended child processes, as their parents report it. */
   readonly reapedMs: number
 }
 
-/** Use of a core so far, ms: threads, without interrupts; and steal time. */
+/** CPU time of all threads on a core so far, without interrupts, and its steal time, ms. */
 interface Core {
   readonly busyMs: number
   readonly stolenMs: number
@@ -50,17 +51,17 @@ export function watchMachine(
   root = '/proc',
 ): (() => MachineWait) | undefined {
   const coresBefore = coresAt(root)
-  const generator = processesOf(generatorPids, root)
+  const generator = findProcesses(generatorPids, root)
   if (coresBefore === undefined || generator === undefined) return undefined
-  const server = processesOf(serverPids(), root)
-  const threadsBefore = [server, generator].map((one) => one && threadsOf(one.pids, root))
+  const server = findProcesses(serverPids(), root)
+  const threadsBefore = [server, generator].map((one) => one && readThreads(one.pids, root))
   const startMs = performance.now()
   return () => {
     const wallMs = performance.now() - startMs
     const coresAfter = coresAt(root) ?? coresBefore
     const serverNow = server && [...new Set([...server.pids, ...serverPids()])]
     const [ofServer, ofGenerator] = [serverNow, generator.pids].map(
-      (pids, i) => pids && since(threadsBefore[i]!, threadsOf(pids, root)),
+      (pids, i) => pids && since(threadsBefore[i]!, readThreads(pids, root)),
     )
     const spent = { wallMs, coresBefore, coresAfter }
     const parts = [
@@ -82,13 +83,13 @@ export function watchMachine(
       }),
       generator: generatorShare,
       behindServerMs: Math.max(0, ofGenerator!.waitMs - generatorShare * wallMs),
-      generatorMs: (generatorShare * wallMs) / Math.max(1, ofGenerator!.turns),
+      generatorMs: (generatorShare * wallMs) / Math.max(1, ofGenerator!.timeslices),
       stolen: Math.min(1, stolenMs / (wallMs * all.length)),
     }
   }
 }
 
-/** Cores of a server whose threads could fill more than all of them; else 1. */
+/** Number of cores of a server whose threads could use more than all of them; else 1. */
 const coresFilled = (
   { cores }: Processes,
   { runMs, waitMs }: { readonly runMs: number; readonly waitMs: number },
@@ -105,7 +106,10 @@ interface Spent {
   readonly coresAfter: ReadonlyMap<number, Core>
 }
 
-/** CPU time of other processes on these cores, without the granularity of the clock. */
+/**
+ * CPU time of other processes on these cores. A tick per core is subtracted, which is the error of
+ * the clock.
+ */
 function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter }: Spent): number {
   const busyMs = cores.reduce(
     (sum, core) => sum + (coresAfter.get(core)?.busyMs ?? 0) - (coresBefore.get(core)?.busyMs ?? 0),
@@ -125,6 +129,7 @@ const oursMs = (cores: readonly number[], parts: Parts): number =>
     return sum + (did.runMs * here) / processes.cores.length
   }, 0)
 
+/** Share of the window for which these processes waited for cores that others used. */
 function waitShare(
   of: Processes,
   waitMs: number,
@@ -139,8 +144,10 @@ function waitShare(
   )
 }
 
-/** Undefined where none of them exists, or the system does not report them. */
-function processesOf(pids: readonly number[], root: string): Processes | undefined {
+/**
+ * The living processes of these ids and their cores. Undefined without any, or without schedstat.
+ */
+function findProcesses(pids: readonly number[], root: string): Processes | undefined {
   const cores = new Set<number>()
   const living = pids.filter((pid) => {
     const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(
@@ -155,27 +162,27 @@ function processesOf(pids: readonly number[], root: string): Processes | undefin
   return living.length === 0 ? undefined : { pids: living, cores: [...cores] }
 }
 
-function threadsOf(pids: readonly number[], root: string): Threads {
+function readThreads(pids: readonly number[], root: string): Threads {
   const runMs = new Map<string, number>()
   const waitMs = new Map<string, number>()
-  const turns = new Map<string, number>()
+  const timeslices = new Map<string, number>()
   const processMs = new Map<number, number>()
   let reapedMs = 0
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
     for (const thread of list(folder)) {
-      const [ran, waited, turn = 0] = (read(join(folder, thread, 'schedstat')) ?? '')
+      const [ran, waited, slices = 0] = (read(join(folder, thread, 'schedstat')) ?? '')
         .split(' ')
         .map(Number)
       if (ran === undefined || waited === undefined) continue
       runMs.set(thread, ran / 1e6)
       processMs.set(pid, (processMs.get(pid) ?? 0) + ran / 1e6)
       waitMs.set(thread, waited / 1e6)
-      turns.set(thread, turn)
+      timeslices.set(thread, slices)
     }
     reapedMs += tickMs * reapedTicks(read(join(root, String(pid), 'stat')) ?? '')
   }
-  return { runMs, waitMs, turns, processMs, reapedMs }
+  return { runMs, waitMs, timeslices, processMs, reapedMs }
 }
 
 /**
@@ -187,17 +194,20 @@ function reapedTicks(stat: string): number {
   return (Number(fields[13]) || 0) + (Number(fields[14]) || 0)
 }
 
-/** CPU and waiting time between two readings; a new thread has spent all of its time in between. */
-function since(before: Threads, after: Threads): { runMs: number; waitMs: number; turns: number } {
-  const sum = (of: 'runMs' | 'waitMs' | 'turns') =>
+/** CPU and waiting time between two readings. The whole time of a new thread lies between them. */
+function since(
+  before: Threads,
+  after: Threads,
+): { runMs: number; waitMs: number; timeslices: number } {
+  const sum = (of: 'runMs' | 'waitMs' | 'timeslices') =>
     [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
-  // The parents of ended processes include their time by now.
+  // Parents now report the whole time of ended processes, of which a part is before this window.
   const endedMs = [...before.processMs].reduce(
     (total, [pid, ms]) => (after.processMs.has(pid) ? total : total + ms),
     0,
   )
   const reapedMs = Math.max(0, after.reapedMs - before.reapedMs - endedMs)
-  return { runMs: sum('runMs') + reapedMs, waitMs: sum('waitMs'), turns: sum('turns') }
+  return { runMs: sum('runMs') + reapedMs, waitMs: sum('waitMs'), timeslices: sum('timeslices') }
 }
 
 /**

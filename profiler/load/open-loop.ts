@@ -14,11 +14,12 @@ import type { Sender } from './sender.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
-/** Requests in progress beyond which further ones are dropped and counted. */
+/** Limit on requests in progress; further ones are dropped and count as failed. */
 const maxUnderWay = 20_000
+/** Time from the preparation of the load to its first send, so that the first send is not late. */
 const leadMs = 5
-/** Tolerance between the pacer's clock and ours, ms. */
-const clockMs = 0.001
+/** Tolerance between the clocks of the pacer's thread and of this one, ms. */
+const clockToleranceMs = 0.001
 
 /** Plays an open load and waits for every answer up to the target's timeout. */
 export async function playOpen(
@@ -33,28 +34,35 @@ export async function playOpen(
   const exchanges = new Exchanges(target, sender, leadMs)
   const { cut } = load
   let next = 0
-  let over = 0
+  let overLimit = 0
   let cutMs: number | undefined
 
   const endIfDone = () => {
     if (next >= atMs.length && exchanges.underWay.size === 0) exchanges.end()
   }
   const ended = (failure: string | undefined, latencyMs: number) => {
-    if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) over++
+    if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) overLimit++
     endIfDone()
   }
   const sendDue = () => {
-    while (cutMs === undefined && next < atMs.length && atMs[next]! <= exchanges.now() + clockMs) {
+    while (
+      cutMs === undefined &&
+      next < atMs.length &&
+      atMs[next]! <= exchanges.now() + clockToleranceMs
+    ) {
       const intendedMs = atMs[next++]!
       if (exchanges.underWay.size < maxUnderWay) exchanges.send(intendedMs, ended)
       else exchanges.drop(intendedMs)
     }
     endIfDone()
   }
-  /** Ends the whole window once it is lost. */
+  /**
+   * Ends the window once more requests than `cut.requests` failed or exceed the limit, those in
+   * progress included: it can no longer meet the SLO.
+   */
   const cutIfLost = (nowMs: number) => {
     if (cut === undefined || cutMs !== undefined) return
-    let late = over
+    let late = overLimit
     for (const exchange of exchanges.underWay) {
       if (nowMs - exchange.intendedMs <= cut.overMs) break
       late++

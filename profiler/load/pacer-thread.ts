@@ -26,7 +26,7 @@ port.on('message', ({ run, atMs, startMs }: Pace) => {
     }
     const now = monotonicMs() - startMs
     while (next < atMs.length && atMs[next]! <= now) next++
-    // A sender that was woken but has not run yet will find all due requests.
+    // One message suffices: a sender that was woken but has not run yet will find all due requests.
     if (Atomics.exchange(control, 1, 1) === 0) port.postMessage(undefined)
   }
 })

@@ -1,13 +1,14 @@
 /**
- * Wakes this thread at scheduled times. Timers of the event loop have millisecond resolution, so
- * another thread waits (Atomics.wait, to about 0.05 ms) and wakes this one, which reads answers
- * meanwhile. Neither spins.
+ * Wakes this thread at scheduled times. Timers of the event loop have millisecond resolution, so a
+ * second thread waits instead (Atomics.wait, precise to about 0.05 ms) and sends this one a
+ * message. Meanwhile this thread reads answers. Neither thread spins.
  */
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../module-entry.ts'
 import type { Pace } from './pacer-thread.ts'
 
 export class Pacer {
+  /** Shared with the thread: [number of the current run, 1 while a wake-up is pending]. */
   private readonly control = new Int32Array(new SharedArrayBuffer(8))
   private readonly worker = new Worker(threadEntry('./pacer-thread', import.meta.url), {
     workerData: this.control,
@@ -32,6 +33,7 @@ export class Pacer {
   }
 
   /**
+   * Starts a run, and ends the one before.
    * @param atMs times, ascending, ms from the start
    * @param startMs start by performance.now()
    * @param due called once one or more times have passed

@@ -1,3 +1,4 @@
+/** Records requests one by one for a LoadRun, and classifies their errors. */
 import type { Load } from '../model/load.ts'
 import type { LoadRun, StreamRun } from '../model/load-run.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
@@ -28,7 +29,8 @@ export class Recorder {
     this.latency[index] = e2eMs
   }
 
-  ofClass(index: number, requestClass: string): void {
+  /** Records the class of a request. */
+  setClass(index: number, requestClass: string): void {
     this.classes.set(index, requestClass)
   }
 
@@ -70,7 +72,7 @@ export class Recorder {
   }
 
   private streamRun(order: Uint32Array): StreamRun {
-    const of = (
+    const collect = (
       value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number,
     ) =>
       Float64Array.from(order, (i) =>
@@ -79,12 +81,12 @@ export class Recorder {
     const streams = [...this.streams.values()]
     return {
       latenciesMs: {
-        ttft: of((stream, i) => stream.firstTokenMs + this.late[i]!),
-        tpot: of(perTokenMs),
-        e2e: of((stream) => stream.e2eMs),
+        ttft: collect((stream, i) => stream.firstTokenMs + this.late[i]!),
+        tpot: collect(perTokenMs),
+        e2e: collect((stream) => stream.e2eMs),
       },
-      tokens: of((stream) => stream.tokens),
-      inputTokens: of((stream) => stream.inputTokens ?? Number.NaN),
+      tokens: collect((stream) => stream.tokens),
+      inputTokens: collect((stream) => stream.inputTokens ?? Number.NaN),
       ...(this.classes.size > 0 && { classes: Array.from(order, (i) => this.classes.get(i)) }),
       gapsMs: Float64Array.from(streams.flatMap((stream) => stream.gapsMs)),
     }

@@ -11,14 +11,17 @@ type Event = Readonly<Record<string, unknown>>
 export const isResponseEvent = (event: Event): boolean =>
   typeof event.type === 'string' && (event.type === 'error' || event.type.startsWith('response.'))
 
-/** Part of an event that counts; undefined for events that begin, end or repeat a part. */
-export function chunkOf(event: Event): Event | undefined {
+/** Converts an event to a chunk. Undefined for events that only begin, end or repeat a part. */
+export function toChatChunk(event: Event): Event | undefined {
   const type = String(event.type)
   if (type === 'error' || type === 'response.failed')
     return { error: event.error ?? asRecord(event.response).error ?? event }
   const reason = ends[type]
   if (reason !== undefined)
-    return { ...spokenBy(event), choices: [{ finish_reason: reason(asRecord(event.response)) }] }
+    return {
+      ...convertUsage(event),
+      choices: [{ finish_reason: reason(asRecord(event.response)) }],
+    }
   const delta = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
   return (
     delta && { choices: [{ delta: delta[1](event.delta), logprobs: { content: event.logprobs } }] }
@@ -45,7 +48,7 @@ const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
   ],
 ]
 
-function spokenBy({ response }: Event): Event {
+function convertUsage({ response }: Event): Event {
   const {
     input_tokens: prompt,
     output_tokens: completion,

@@ -1,4 +1,4 @@
-/** Carries a request to the server and reports its end, whatever the transport. */
+/** Interface of all transports: a sender carries requests to the server and reports their ends. */
 import type { LoadRun } from '../model/load-run.ts'
 import type { HttpTarget } from './child-messages.ts'
 
@@ -26,7 +26,7 @@ export interface StreamTimes {
   readonly inOnePiece?: true
 }
 
-/** `failure`: the class of an error; undefined for a good answer. */
+/** Callback for the end of a request. `failure`: its error class; undefined for a good answer. */
 export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
 
 /** Connections of a sender since it was created. */
@@ -53,8 +53,8 @@ export interface Heard {
 
 export interface Sender {
   /**
-   * Over all streams of the server; undefined before the first byte, and for answers that are no
-   * streams.
+   * Arrival of bytes over all streams of the server. Undefined before the first byte, and for
+   * answers that are not streamed.
    */
   readonly heard?: Heard
   /** Undefined where connections carry many requests at once. */
@@ -74,15 +74,15 @@ export interface Sender {
   close(): Promise<void>
 }
 
-/** Applies a function to each of the target's bodies, once for those that a trace repeats. */
+/** Converts each of the target's bodies. A body that a trace repeats is converted once. */
 export function oncePerBody<T>(
   { bodies }: Pick<HttpTarget, 'bodies'>,
   make: (body: HttpTarget['bodies'][number]) => T,
 ): T[] {
-  const made = new Map<HttpTarget['bodies'][number], T>()
+  const converted = new Map<HttpTarget['bodies'][number], T>()
   return bodies.map((body) => {
-    const known = made.get(body) ?? make(body)
-    made.set(body, known)
-    return known
+    const result = converted.get(body) ?? make(body)
+    converted.set(body, result)
+    return result
   })
 }

@@ -39,8 +39,8 @@ export class SpreadSender implements Sender {
   get heard(): Heard | undefined {
     const all = this.senders.flatMap(({ heard }) => heard ?? [])
     if (all.length === 0) return undefined
-    const most = (name: keyof Heard) => Math.max(...all.map((heard) => heard[name]))
-    return { lastMs: most('lastMs'), longestWaitMs: most('longestWaitMs') }
+    const max = (name: keyof Heard) => Math.max(...all.map((heard) => heard[name]))
+    return { lastMs: max('lastMs'), longestWaitMs: max('longestWaitMs') }
   }
 
   async connect(): Promise<void> {
@@ -69,12 +69,12 @@ export function weightedTurns(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   const due = weights.map(() => 0)
   return () => {
-    let most = 0
+    let chosen = 0
     for (let i = 0; i < due.length; i++) {
       due[i] = due[i]! + weights[i]!
-      if (due[i]! > due[most]!) most = i
+      if (due[i]! > due[chosen]!) chosen = i
     }
-    due[most] = due[most]! - total
-    return most
+    due[chosen] = due[chosen]! - total
+    return chosen
   }
 }

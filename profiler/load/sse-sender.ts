@@ -7,18 +7,18 @@ import type { Heard, Sender } from './sender.ts'
 import { TokenStream } from './token-stream.ts'
 
 /**
- * Prompts that this process has sent. A load continues where the last one ended, as a repeated
- * prompt would be served from the server's cache.
+ * Number of prompts that this process has sent. Each load continues where the last one ended,
+ * because a repeated prompt would be served from the server's prefix cache.
  */
 let sent = 0
 
-/** Kept for each target across its connections. */
-const heardOf = new WeakMap<HttpTarget, Heard>()
+/** Arrival of bytes by target, over all its connections and loads. */
+const heardByTarget = new WeakMap<HttpTarget, Heard>()
 
 /** Streamed completions of the OpenAI protocol; tokens are timed as their chunks arrive. */
 export function sseSender(target: HttpTarget): Sender {
-  const heard = heardOf.get(target) ?? { lastMs: Number.NEGATIVE_INFINITY, longestWaitMs: 0 }
-  heardOf.set(target, heard)
+  const heard = heardByTarget.get(target) ?? { lastMs: Number.NEGATIVE_INFINITY, longestWaitMs: 0 }
+  heardByTarget.set(target, heard)
   const sender: Sender = new (target.http2 ? Http2Sender : HttpSender)(
     target,
     () => new StreamedAnswer(heard),

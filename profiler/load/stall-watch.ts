@@ -1,6 +1,6 @@
 /**
- * Detects pauses of this process by late timers. What is measured during a pause is due to the
- * host, not the server.
+ * Detects pauses of the generator's own process by late timers. Latencies measured during a pause
+ * are due to the host, not to the server.
  */
 export class StallWatch {
   private lastMs = 0
@@ -21,4 +21,5 @@ export class StallWatch {
   }
 }
 
+/** Shorter delays are normal for timers. */
 const minStallMs = 5

@@ -1,5 +1,10 @@
+/**
+ * Times the tokens of a streamed completion, and decides whether the stream is a good answer.
+ * Servers differ in what a chunk carries, so the number of its tokens is inferred where it is not
+ * reported.
+ */
 import { isRecord } from '../plain-record.ts'
-import { chunkOf, isResponseEvent } from './response-events.ts'
+import { isResponseEvent, toChatChunk } from './response-events.ts'
 import type { StreamTimes } from './sender.ts'
 import { SseParser } from './sse.ts'
 
@@ -15,7 +20,10 @@ interface Chunk {
   readonly usage?: unknown
 }
 
-/** Error in a chunk; undefined or null without one. A chunk of an answer has choices or counts. */
+/**
+ * Error reported by a chunk; undefined or null without one. A chunk with a message but without
+ * choices and usage is an error, too.
+ */
 function errorIn(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
   const isAnswer = chunk.choices !== undefined || chunk.usage !== undefined
@@ -27,8 +35,8 @@ const field = (value: unknown, name: string): unknown => (isRecord(value) ? valu
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /**
- * A chunk of the answer. It may carry a token without text: half of a character, the possible start
- * of a stop sequence, an ignored end token.
+ * A chunk of the answer. Its token may have no text: it is half of a character, may start a stop
+ * sequence, or is an ignored end token.
  */
 interface AnswerChunk {
   readonly atMs: number
@@ -40,15 +48,15 @@ interface AnswerChunk {
 }
 
 /**
- * Limit on tokens, so that a server cannot fill the memory. A UTF-16 character has three bytes at
- * most, a token one at least.
+ * Limit on tokens, so that a wrong count cannot fill the memory. A UTF-16 character has at most
+ * three bytes in UTF-8, and a token has at least one byte.
  */
 const maxTokens = 1_000_000
 const maxTokensPerCharacter = 3
 
 /**
- * Tokens closer together than this were not generated one after the other: something collects the
- * answer before it reaches us. The fastest servers take about 300 µs per token.
+ * Tokens closer together than this did not arrive as they were generated: a proxy or the server
+ * buffers the answer. The fastest servers take about 300 µs per token.
  */
 const minTokenMs = 0.05
 /**
@@ -60,7 +68,7 @@ const maxTokenChars = 20
  * Finish reasons of answers that the server gave up: vLLM, SGLang, LMDeploy, TensorRT-LLM,
  * OpenRouter, DeepSeek.
  */
-const givenUp: ReadonlySet<unknown> = new Set([
+const abortReasons: ReadonlySet<unknown> = new Set([
   'abort',
   'error',
   'cancelled',
@@ -81,7 +89,7 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => a
  * Tokens listed in a chunk: `token_ids` (vLLM's return_token_ids), or log probabilities of chat or
  * completions.
  */
-function tokensTold(choice: unknown): number | undefined {
+function countListedTokens(choice: unknown): number | undefined {
   const logprobs = field(choice, 'logprobs')
   const listed = [
     field(choice, 'token_ids'),
@@ -92,42 +100,44 @@ function tokensTold(choice: unknown): number | undefined {
 }
 
 /**
- * Number of tokens in each chunk: as reported, else one where it has text. Further tokens in the
- * server's count are assigned to chunks without text, one each; the rest is shared by the length of
- * the texts. One token more than chunks is the end token, which is counted without a chunk.
+ * Infers the number of tokens of each chunk: as reported, else one where it has text. Where the
+ * server counts more tokens in all, chunks without text get one each, and the rest is shared in
+ * proportion to the length of the texts. A single remaining token is the end token, which has no
+ * chunk.
+ * @param counted tokens of the answer, as the server counts them
  */
-function tokensOfChunks(chunks: readonly AnswerChunk[], counted: number): number[] {
-  const told = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
-  let left = counted - sum(told)
-  const silent = chunks.flatMap(({ text, tokens }, i) =>
+function inferTokens(chunks: readonly AnswerChunk[], counted: number): number[] {
+  const perChunk = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
+  let left = counted - sum(perChunk)
+  const withoutText = chunks.flatMap(({ text, tokens }, i) =>
     tokens === undefined && text === '' ? [i] : [],
   )
-  const within = silent.filter((i) => chunks[i]!.finish === undefined)
-  for (const i of within.slice(0, Math.max(0, left))) told[i] = 1
-  left -= Math.min(within.length, Math.max(0, left))
+  const beforeEnd = withoutText.filter((i) => chunks[i]!.finish === undefined)
+  for (const i of beforeEnd.slice(0, Math.max(0, left))) perChunk[i] = 1
+  left -= Math.min(beforeEnd.length, Math.max(0, left))
   // An answer of the requested length ends without an end token, unless that is the missing one.
-  const end = silent.find(
+  const end = withoutText.find(
     (i) => chunks[i]!.finish !== undefined && (left === 1 || chunks[i]!.finish !== 'length'),
   )
   if (end !== undefined && left > 0) {
-    told[end] = 1
+    perChunk[end] = 1
     left--
   }
   const open = chunks.map(({ text, tokens }) => (tokens === undefined ? text.length : 0))
   const length = sum(open)
   const spare = Math.min(left, maxTokensPerCharacter * length)
-  if (spare <= 1) return told
-  let [before, given] = [0, 0]
-  return told.map((tokens, i) => {
-    before += open[i]!
-    const due = Math.round((spare * before) / length) - given
-    given += due
+  if (spare <= 1) return perChunk
+  let [lengthSoFar, assigned] = [0, 0]
+  return perChunk.map((tokens, i) => {
+    lengthSoFar += open[i]!
+    const due = Math.round((spare * lengthSoFar) / length) - assigned
+    assigned += due
     return tokens + due
   })
 }
 
 /** Names and arguments of tool calls, which consist of tokens too. */
-function calledIn(delta: unknown): string {
+function toolCallText(delta: unknown): string {
   const calls = field(delta, 'tool_calls')
   const functions = [
     ...(Array.isArray(calls) ? calls.map((call) => field(call, 'function')) : []),
@@ -139,11 +149,11 @@ function calledIn(delta: unknown): string {
 }
 
 /** Reasoning text; some servers send it twice, under an old and a new name. */
-const thoughtIn = (delta: unknown): unknown =>
+const reasoningText = (delta: unknown): unknown =>
   [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
 
 /** Reasoning tokens, as OpenAI and SGLang report them. */
-const thoughtsCounted = (usage: unknown): number | undefined =>
+const countReasoning = (usage: unknown): number | undefined =>
   countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
   countIn(usage, 'reasoning_tokens')
 
@@ -153,9 +163,9 @@ export class TokenStream {
   private readonly chunks: AnswerChunk[] = []
   private counted: number | undefined
   private prompted: number | undefined
-  private thoughts = 0
-  /** Its reasoning is streamed, not only counted. */
-  private thinksAloud = false
+  private reasoningTokens = 0
+  /** The reasoning is streamed, not only counted. */
+  private streamsReasoning = false
   /** Every chunk with text so far has reported the number of tokens up to it. */
   private countedEach = true
   private finished = false
@@ -196,10 +206,10 @@ export class TokenStream {
       this.wrong ??= 'bad answer'
       return
     }
-    const said = isResponseEvent(chunk) ? chunkOf(chunk) : chunk
-    if (said === undefined) return
-    const { choices, usage } = said as Chunk
-    const error = errorIn(said as Chunk)
+    const chatChunk = isResponseEvent(chunk) ? toChatChunk(chunk) : chunk
+    if (chatChunk === undefined) return
+    const { choices, usage } = chatChunk as Chunk
+    const error = errorIn(chatChunk as Chunk)
     if (error !== undefined && error !== null) {
       this.wrong ??= 'error in stream'
       this.error ??= error
@@ -207,7 +217,7 @@ export class TokenStream {
     const before = this.counted ?? 0
     this.counted = countIn(usage, 'completion_tokens') ?? this.counted
     this.prompted = countIn(usage, 'prompt_tokens') ?? this.prompted
-    this.thoughts = thoughtsCounted(usage) ?? this.thoughts
+    this.reasoningTokens = countReasoning(usage) ?? this.reasoningTokens
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
     if (isRecord(choice))
       this.readChoice(choice, atMs, (countIn(usage, 'completion_tokens') ?? before) - before)
@@ -216,34 +226,34 @@ export class TokenStream {
   /** @param more tokens that the server has counted since the chunk before */
   private readChoice(choice: Record<string, unknown>, atMs: number, more: number): void {
     const { delta } = choice
-    const thought = thoughtIn(delta)
-    this.thinksAloud ||= thought !== undefined
+    const reasoning = reasoningText(delta)
+    this.streamsReasoning ||= reasoning !== undefined
     const text = [
       choice.text,
-      thought,
+      reasoning,
       field(delta, 'content'),
       field(delta, 'refusal'),
-      calledIn(delta),
+      toolCallText(delta),
     ]
       .filter(isText)
       .join('')
     const reason = choice.finish_reason
     const finish = isText(reason) ? reason : undefined
-    if (givenUp.has(finish)) this.wrong ??= 'aborted'
+    if (abortReasons.has(finish)) this.wrong ??= 'aborted'
     this.finished ||= Boolean(reason)
     if (text !== '') this.countedEach &&= more > 0
     const since = this.countedEach
       ? Math.min(more, Math.max(1, maxTokensPerCharacter * text.length))
       : 0
-    const tokens = tokensTold(choice) ?? (since > 0 ? since : undefined)
+    const tokens = countListedTokens(choice) ?? (since > 0 ? since : undefined)
     this.started ||= text !== ''
     // The first chunk of many servers only names the role, before any token.
-    const speaker =
+    const namesRoleOnly =
       this.chunks.length === 0 &&
       text === '' &&
       tokens === undefined &&
       isText(field(delta, 'role'))
-    if (!speaker || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
+    if (!namesRoleOnly || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
   }
 
   /** Error class once the answer has ended; undefined for a good one. */
@@ -262,10 +272,10 @@ export class TokenStream {
   get times(): StreamTimes | undefined {
     const { chunks, counted } = this
     const withText = chunks.filter(({ text }) => text !== '').length
-    const hidden = this.thinksAloud
+    const hidden = this.streamsReasoning
       ? 0
-      : Math.min(this.thoughts, Math.max(0, (counted ?? 0) - withText))
-    const each = tokensOfChunks(chunks, (counted ?? 0) - hidden)
+      : Math.min(this.reasoningTokens, Math.max(0, (counted ?? 0) - withText))
+    const each = inferTokens(chunks, (counted ?? 0) - hidden)
     const shown = chunks.findIndex(({ text }) => text !== '')
     const first = shown >= 0 ? shown : each.findIndex((tokens) => tokens > 0)
     if (first < 0) return undefined
@@ -277,7 +287,7 @@ export class TokenStream {
       for (let token = 0; token < tokens; token++) gapsMs.push((atMs - lastTokenMs) / tokens)
       if (tokens > 0) lastTokenMs = atMs
     }
-    const inOnePiece = this.cameAtOnce(each, first)
+    const inOnePiece = this.arrivedAtOnce(each, first)
     return {
       firstTokenMs: chunks[first]!.atMs,
       lastTokenMs,
@@ -293,7 +303,7 @@ export class TokenStream {
    * Whether several tokens arrived without time between them. The end token may arrive later, also
    * after an answer in one piece.
    */
-  private cameAtOnce(each: readonly number[], first: number): boolean {
+  private arrivedAtOnce(each: readonly number[], first: number): boolean {
     const { chunks, counted } = this
     const came = chunks.flatMap(({ atMs, text, finish }, i) =>
       i >= first && each[i]! > 0 && (text !== '' || finish === undefined)

@@ -10,8 +10,7 @@ import { summariseRun } from './load-point.ts'
 import { checkLoad } from './play-load.ts'
 
 /**
- * Loads servers that exist in virtual time: as the HTTP generator, with the server's own clock in
- * place of the machine's.
+ * Loads simulated servers. It behaves like the HTTP generator, in the virtual time of the server.
  */
 export class VirtualLoadGenerator implements LoadGenerator {
   readonly name = 'virtual'
@@ -25,10 +24,10 @@ export class VirtualLoadGenerator implements LoadGenerator {
       throw new GeneratorError('the virtual load generator was given a real target')
     checkLoad(load)
     signal.throwIfAborted()
-    return runOf(load, target.server.play(load))
+    return buildRun(load, target.server.play(load))
   }
 
-  /** The server's clock moves under load alone: one request comes in that time. */
+  /** Virtual time passes under load only, so a single request is sent to let it pass. */
   async rest(target: Target, seconds: number, signal: AbortSignal): Promise<void> {
     const arrivals = { kind: 'constant' } as const
     const load = {
@@ -44,9 +43,9 @@ export class VirtualLoadGenerator implements LoadGenerator {
   async close(): Promise<void> {}
 }
 
-function runOf(load: Load, played: VirtualRun): LoadRun {
-  // Parts of a stream are not known from the age of a request: as with real servers, only
-  // end-to-end latencies cut a window.
+function buildRun(load: Load, played: VirtualRun): LoadRun {
+  // As with real servers, only end-to-end latencies cut a window: the age of a request does not
+  // show the latency of its first token.
   const cutMs =
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
       ? cutTimeMs(played, load.cut)
@@ -55,7 +54,7 @@ function runOf(load: Load, played: VirtualRun): LoadRun {
   const n = end === undefined || end < 0 ? played.sentMs.length : end
   const sentMs = played.sentMs.slice(0, n)
   const latencyMs = played.latencyMs.slice(0, n)
-  // Requests under way when the window is cut count with the age they had reached.
+  // Requests in progress at the cut count with the age they had reached.
   if (cutMs !== undefined)
     for (let i = 0; i < n; i++) latencyMs[i] = Math.min(latencyMs[i]!, cutMs - sentMs[i]!)
   const answeredMs = played.stream?.latenciesMs.e2e ?? latencyMs

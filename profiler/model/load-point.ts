@@ -1,3 +1,4 @@
+/** Summary of a load: what is stored, printed and judged of it. */
 import type { LatencyMetric, StreamLatency } from './latency-metrics.ts'
 import type { Load } from './load.ts'
 
@@ -29,7 +30,7 @@ export interface LoadPoint extends LatencySummary {
   readonly latenessP99Ms: number
   readonly seconds: number
   /**
-   * The window ended early because it had already violated the SLO; its percentiles are lower
+   * The window ended early because it had already violated the SLO. Its percentiles are then lower
    * bounds.
    */
   readonly cut?: boolean
@@ -66,8 +67,8 @@ export interface RecordedLatencies
   /** Bin, count, bin, count, ...; the others exist for streamed answers. */
   readonly e2e: readonly number[]
   /**
-   * Largest dispersion of the share over any limit: at most this many requests count as one
-   * independent request.
+   * Dispersion of the share of slow requests (statistics/dependence.ts), the largest over several
+   * limits: n correlated requests are worth at least n / dispersion independent ones.
    */
   readonly dispersion: number
 }
@@ -96,11 +97,10 @@ interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
   readonly errors?: number
 }
 
-/**
- * Shares of all requests, failed ones included, 0-1: those within all limits, and those within the
- * limits of each metric.
- */
+/** Shares of good requests under a joint SLO, of all requests, failed ones included, 0-1. */
 export interface JointSummary {
+  /** Share of requests within all limits (goodput). */
   readonly good: number
+  /** Share of requests within the limits of each metric; the lowest one limits `good`. */
   readonly kept: Readonly<Partial<Record<LatencyMetric, number>>>
 }

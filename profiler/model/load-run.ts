@@ -1,3 +1,4 @@
+/** Raw record of a load, before an SLO is applied. */
 import type { LatencyMetric } from './latency-metrics.ts'
 import type { Load } from './load.ts'
 
@@ -87,7 +88,9 @@ export interface MachineWait {
   readonly generator?: number
   /** Mean wait of the generator each time it got a core, ms: its addition to a latency. */
   readonly generatorMs?: number
-  /** Wait of the generator for cores that the server, or the generator itself, held, ms. */
+  /**
+   * Time for which the generator waited for cores that the server or the generator itself used, ms.
+   */
   readonly behindServerMs?: number
   /** Share of CPU time that the hypervisor withheld (steal time). */
   readonly stolen?: number

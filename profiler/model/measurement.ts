@@ -1,3 +1,4 @@
+/** Result of a capacity search. */
 import type { LatencySummary, LoadPoint } from './load-point.ts'
 import type { MetricReading } from './server-metric.ts'
 import type { Slo } from './slo.ts'

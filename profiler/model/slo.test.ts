@@ -370,7 +370,7 @@ describe('classes of requests', () => {
             ...requests,
           ]) {
             const index = recorder.open(0)
-            recorder.ofClass(index, of)
+            recorder.setClass(index, of)
             const lastTokenMs = ttft + tpot
             if (fails) recorder.failed(index, 'timeout')
             else

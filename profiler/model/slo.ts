@@ -1,6 +1,6 @@
 /**
- * SLOs: which latency they count, when a window meets them, and how they are written. The only
- * module that knows.
+ * SLOs: which latency of a request they count, when a window meets them, and how they are written.
+ * No other module interprets an SLO.
  */
 
 import { binomialCdf } from '../statistics/percentile.ts'
@@ -94,12 +94,12 @@ export function splitByClass(
   { sentMs, latencyMs, stream }: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream'>,
   { classes = [] }: Pick<Slo, 'classes'>,
 ): RequestGroup[] {
-  const of = stream?.classes
-  const found = classes.filter((name) => of?.includes(name))
-  if (of === undefined || found.length === 0) return [{ sentMs, latencyMs }]
+  const requestClasses = stream?.classes
+  const found = classes.filter((name) => requestClasses?.includes(name))
+  if (requestClasses === undefined || found.length === 0) return [{ sentMs, latencyMs }]
   return found.map((requestClass) => {
     const own = (ms: Float64Array) =>
-      ms.filter((_, i) => of[i] === undefined || of[i] === requestClass)
+      ms.filter((_, i) => requestClasses[i] === undefined || requestClasses[i] === requestClass)
     return { requestClass, sentMs: own(sentMs), latencyMs: own(latencyMs) }
   })
 }
@@ -117,7 +117,7 @@ export function selectSloLatencies<
   const { stream } = run
   if (stream === undefined) return run
   const { latenciesMs, classes } = stream
-  // For a request that was cut, only its age is known.
+  // A request without an end-to-end latency failed (NaN), or was cut off and counts with its age.
   const latencyMs = run.latencyMs.map((ms, i) =>
     Number.isNaN(latenciesMs.e2e[i]!)
       ? ms
@@ -127,13 +127,13 @@ export function selectSloLatencies<
           classes?.[i],
         ),
   )
-  const silent = latencyMs.filter(
+  const unobservable = latencyMs.filter(
     (ms, i) => Number.isNaN(ms) && !Number.isNaN(latenciesMs.e2e[i]!),
   ).length
   return {
     ...run,
     latencyMs,
-    ...(silent > 0 && { errorKinds: { ...run.errorKinds, [notObservable]: silent } }),
+    ...(unobservable > 0 && { errorKinds: { ...run.errorKinds, [notObservable]: unobservable } }),
   }
 }
 

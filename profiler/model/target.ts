@@ -13,13 +13,13 @@ export type Target =
       readonly bodies: readonly RequestBody[]
       readonly timeoutMs: number
       /**
-       * Time without a byte on any stream, ms, and three times the longest wait so far, after which
-       * all streams time out. Only once streams have been received.
+       * All streams time out after this time without a byte on any of them, ms, and after at least
+       * three times the longest gap so far. Applies once a stream has been received.
        */
       readonly silentMs?: number
       /**
-       * Largest number of connections of an open loop, default 512. Further requests wait for one,
-       * and their wait counts.
+       * Limit on the connections of an open loop, default 512. Further requests wait for one, and
+       * that wait counts as latency.
        */
       readonly connections?: number
       /**
@@ -27,7 +27,7 @@ export type Target =
        * 'no HTTP/2'.
        */
       readonly http2?: boolean
-      /** String that a good answer contains: a cheap test of its shape, beyond the 2xx status. */
+      /** String that every good answer contains: a cheap check of each answer under load. */
       readonly expect?: string
       /**
        * 'grpc': bodies are serialized messages of one unary call, `path` its method. 'sse': answers
@@ -39,8 +39,8 @@ export type Target =
       /** Several equal servers, `url` the first of them, which share the requests by weight. */
       readonly spread?: readonly SpreadServer[]
       /**
-       * Sampled answers of open loads, a few for each of these bodies; `take` is called in the
-       * process that requests the load.
+       * Requests samples of the answers to these bodies. `take` receives them after the load, in
+       * the process that requested it.
        */
       readonly sample?: {
         readonly bodies: readonly number[]
@@ -50,7 +50,7 @@ export type Target =
        * Describes what is wrong with an answer to a body, to follow 'answered, but'; undefined for
        * a good one. Not passed to other processes.
        */
-      readonly meaning?: (asked: RequestBody, answer: Uint8Array) => string | undefined
+      readonly meaning?: (request: RequestBody, answer: Uint8Array) => string | undefined
       /** Remarks on these requests for the reader of the results, a sentence each. */
       readonly remarks?: readonly string[]
       /**

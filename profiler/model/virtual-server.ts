@@ -7,20 +7,19 @@ export interface VirtualServer {
   /** Plays a load from the current virtual time to its last answer. */
   play(load: Load): VirtualRun
   /**
-   * Expectation of the server's own model, if it has one: where a search for the capacity may
-   * start.
+   * Capacity predicted by the server's own model, if it has one, at which a search may start.
    */
   expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
   /**
-   * Plays a load only to count the requests that fail or exceed the limit. It may end once there
-   * are more than `most`.
+   * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It
+   * may stop after more than `most` of them.
    */
   countOver?(load: Load, limitMs: number, most: number): OverCount
 }
 
 export interface VirtualExpectation {
   readonly capacityRps: number
-  /** Rate that keeps the busiest stage always busy. */
+  /** Rate at which the bottleneck stage is always busy. */
   readonly saturationRps: number
   /** Unloaded SLO percentile, ms. */
   readonly idleMs: number

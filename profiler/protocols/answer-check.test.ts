@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { AnswerCheck, type AnswerSpec } from './answer-check.ts'
-import { bitsOf, goldenOf } from './golden-answers.ts'
+import { buildGoldenAnswers, detectBits } from './golden-answers.ts'
 import type { Answered, AnswerReading } from './protocol.ts'
 
 const of = (document: unknown): Answered => ({ document, result: document })
@@ -22,7 +22,11 @@ interface Case {
 
 async function faultOf({ first, later, rest, tensors = false }: Case): Promise<string | undefined> {
   const bodies = first[0]!.map((_, i) => i)
-  const golden = goldenOf({ of: 'trial 1', bits: 32, configuration: { batch: 1 } }, bodies, first)
+  const golden = buildGoldenAnswers(
+    { of: 'trial 1', bits: 32, configuration: { batch: 1 } },
+    bodies,
+    first,
+  )
   const check = new AnswerCheck(
     {
       expect: [],
@@ -109,7 +113,11 @@ describe('numbers', () => {
     expect(await found(0.5, 198.4)).toMatch(/^request 1/)
   })
   test('are held against the lesser precision of the two', async () => {
-    const golden = goldenOf({ of: 'trial 1', bits: 8, configuration: {} }, [0], [scores(1.5)])
+    const golden = buildGoldenAnswers(
+      { of: 'trial 1', bits: 8, configuration: {} },
+      [0],
+      [scores(1.5)],
+    )
     const check = (bits: 4 | 16, score: number) => {
       const one = new AnswerCheck({ expect: [], golden, bits, configuration: {} }, reading(false))
       one.add(0, of({ score }))
@@ -295,4 +303,4 @@ test.each([
   [['awq', 'half'], 4],
   [['model-Q4_K_M.gguf'], 4],
   [['T4', 'A10G', 'none'], 32],
-] as const)('%j is of %i bits', (values, bits) => expect(bitsOf(values)).toBe(bits))
+] as const)('%j is of %i bits', (values, bits) => expect(detectBits(values)).toBe(bits))

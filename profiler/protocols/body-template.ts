@@ -34,13 +34,13 @@ function lastNeeded(message: string, text: string): number {
   let [fine, faulty] = [0, text.length]
   while (faulty - fine > 1) {
     const middle = Math.floor((fine + faulty) / 2)
-    if (faultOf(text.slice(0, middle))?.startsWith(token)) faulty = middle
+    if (findJsonFault(text.slice(0, middle))?.startsWith(token)) faulty = middle
     else fine = middle
   }
   return fine
 }
 
-function faultOf(text: string): string | undefined {
+function findJsonFault(text: string): string | undefined {
   try {
     JSON.parse(text)
     return undefined

@@ -1,4 +1,7 @@
-/** Items of requests: generated, or taken from the user's texts and images in order. */
+/**
+ * Content of requests, item by item: generated, or taken in order from the user's texts and images.
+ * Image files also fill numeric tensors that have the layout of an image.
+ */
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
@@ -12,10 +15,11 @@ import {
   numericValues,
   type TensorInput,
 } from './payload-pool.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
+/** Endless supply of items; each call takes the next one. */
 export interface Content {
-  /** Items until they repeat; Infinity for generated ones. */
+  /** Number of items before they repeat; Infinity for generated ones. */
   readonly available: number
   text(): string
   /** An image as the bytes of a file, JPEG or PNG. */
@@ -24,10 +28,15 @@ export interface Content {
   numbers(input: TensorInput): Promise<(number | boolean)[]>
 }
 
-/** Throws a PayloadError that names every unusable file. */
-export function contentOf(source: ItemSource): Promise<Content> {
-  if (source.kind === 'texts') return textsOf(source)
-  return source.kind === 'images' ? imagesOf(source) : Promise.resolve(madeUp(source.seed))
+/**
+ * Opens a source.
+ * @throws PayloadError that names every unusable file
+ */
+export function openContent(source: ItemSource): Promise<Content> {
+  if (source.kind === 'texts') return openTexts(source)
+  return source.kind === 'images'
+    ? openImages(source)
+    : Promise.resolve(generateContent(source.seed))
 }
 
 /**
@@ -36,10 +45,10 @@ export function contentOf(source: ItemSource): Promise<Content> {
  */
 export async function checkPayload(source: PayloadSource): Promise<void> {
   if (source.kind === 'file') await bodiesFromFile(source)
-  else await contentOf(source)
+  else await openContent(source)
 }
 
-function madeUp(seed: number): Content {
+function generateContent(seed: number): Content {
   const uniform = seeded(seed)
   return {
     available: Number.POSITIVE_INFINITY,
@@ -49,7 +58,7 @@ function madeUp(seed: number): Content {
   }
 }
 
-async function textsOf({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): Promise<Content> {
+async function openTexts({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): Promise<Content> {
   const hint = 'one text a line, UTF-8'
   let lines: string[]
   try {
@@ -63,16 +72,21 @@ async function textsOf({ path, seed }: Extract<ItemSource, { kind: 'texts' }>): 
   const texts = lines.filter((line) => line.trim() !== '')
   if (texts.length === 0) throw new PayloadError(`${path}:1: no text`, hint)
   let next = 0
-  return { ...madeUp(seed), available: texts.length, text: () => texts[next++ % texts.length]! }
+  return {
+    ...generateContent(seed),
+    available: texts.length,
+    text: () => texts[next++ % texts.length]!,
+  }
 }
 
-const pictures: Readonly<Record<string, readonly number[]>> = {
+/** First bytes of the image files that are accepted, by file name extension. */
+const magicBytes: Readonly<Record<string, readonly number[]>> = {
   '.jpg': [0xff, 0xd8, 0xff],
   '.jpeg': [0xff, 0xd8, 0xff],
   '.png': [0x89, 0x50, 0x4e, 0x47],
 }
 
-async function imagesOf({
+async function openImages({
   path,
   seed,
   count,
@@ -81,7 +95,7 @@ async function imagesOf({
   let names: string[]
   try {
     names = (await readdir(path))
-      .filter((name) => pictures[extname(name).toLowerCase()] !== undefined)
+      .filter((name) => magicBytes[extname(name).toLowerCase()] !== undefined)
       .sort()
   } catch (error) {
     throw new PayloadError(
@@ -99,20 +113,20 @@ async function imagesOf({
       `no picture, whatever its name says: ${wrong.sort().join(', ')}`,
       'remove or convert it',
     )
-  const other = madeUp(seed)
+  const generated = generateContent(seed)
   let next = 0
   const nextFile = () => files[next++ % files.length]!
   return {
-    ...other,
+    ...generated,
     available: files.length,
     image: async () => readBytes(nextFile(), 'data'),
     numbers: (input) =>
-      layoutOf(input) === undefined ? other.numbers(input) : pixels(nextFile(), input),
+      detectLayout(input) === undefined ? generated.numbers(input) : pixels(nextFile(), input),
   }
 }
 
 async function isPicture(file: string): Promise<boolean> {
-  const magic = pictures[extname(file).toLowerCase()]!
+  const magic = magicBytes[extname(file).toLowerCase()]!
   const handle = await open(file)
   try {
     const { buffer, bytesRead } = await handle.read(Buffer.alloc(magic.length), 0, magic.length, 0)
@@ -122,7 +136,7 @@ async function isPicture(file: string): Promise<boolean> {
   }
 }
 
-/** Fisher-Yates shuffle with a seed, so that a part of a folder is not its first names. */
+/** Fisher-Yates shuffle with a seed. A sample of the first names would not represent a folder. */
 function shuffled(names: readonly string[], seed: number): string[] {
   const uniform = seeded(seed)
   const out = [...names]
@@ -137,7 +151,7 @@ function shuffled(names: readonly string[], seed: number): string[] {
  * Layout of an image in a numeric tensor: its last three dimensions, channels first or last.
  * Undefined for other tensors.
  */
-function layoutOf({
+function detectLayout({
   shape,
   kind,
 }: TensorInput): { height: number; width: number; channels: 1 | 3; first: boolean } | undefined {
@@ -159,7 +173,7 @@ function layoutOf({
  * to 1.
  */
 async function pixels(file: string, input: TensorInput): Promise<number[]> {
-  const { height, width, channels, first } = layoutOf(input)!
+  const { height, width, channels, first } = detectLayout(input)!
   const { default: sharp } = await import('sharp')
   let bytes: Buffer
   try {
@@ -199,7 +213,7 @@ export function fitted<Input extends TensorInput>(
 ): readonly Input[] {
   const all = `the model takes ${inputs.map(({ name, kind, shape }) => `${name} (${kind}, [${shape.join(', ')}])`).join(', ')}`
   const named = all.length > 400 ? `${all.slice(0, 400)}…` : all
-  const values = inputs.reduce((sum, { shape }) => sum + sizeOf(shape), 0)
+  const values = inputs.reduce((sum, { shape }) => sum + countElements(shape), 0)
   if (
     !(values <= maxValues) ||
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
@@ -215,7 +229,7 @@ export function fitted<Input extends TensorInput>(
     )
   if (
     source.kind !== 'images' ||
-    inputs.some((input) => input.kind === 'image' || layoutOf(input) !== undefined)
+    inputs.some((input) => input.kind === 'image' || detectLayout(input) !== undefined)
   )
     return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))

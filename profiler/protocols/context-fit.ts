@@ -1,11 +1,13 @@
 /**
- * Lengths that fit the context of a model, which prompt and answer share, in tokens of the server.
+ * Fits the lengths of prompt and answer to the context of a model, which they share. The server
+ * counts more tokens than we do, so its count is estimated by a calibration (fitted-prompts.ts).
  */
 
+/** Context of a model and the calibration of its server's token count. */
 export interface ContextFit {
-  /** Tokens of a prompt and its answer together. */
+  /** Limit on the tokens of a prompt and its answer together, as the server counts them. */
   readonly context: number
-  /** Tokens of the server per token of ours. */
+  /** Tokens that the server counts per token that we count. */
   readonly perToken: number
   /** Standard deviation of `perToken`; 0 where both counts agree. */
   readonly perTokenError: number
@@ -14,33 +16,36 @@ export interface ContextFit {
 }
 
 /**
- * Tokens of a prompt as the server counts them, an upper bound with rare exceptions (one in some
- * hundreds).
+ * Upper bound of the server's count of a prompt, at three standard deviations: about one prompt in
+ * several hundred exceeds it.
  */
-function served(
+function boundServerTokens(
   { perToken, perTokenError, perMessage }: ContextFit,
   inputTokens: number,
   messages: number,
 ): number {
-  // Additional tokens per word occur at random, like rare events.
-  const chance = Math.sqrt(
+  // Words split into additional tokens independently, so their number is about Poisson: its
+  // variance equals its mean. The error of the calibration adds to it.
+  const deviation = Math.sqrt(
     Math.max(0, perToken - 1) * inputTokens + (perTokenError * inputTokens) ** 2,
   )
-  return Math.ceil(messages * perMessage + perToken * inputTokens + 3 * chance)
+  return Math.ceil(messages * perMessage + perToken * inputTokens + 3 * deviation)
 }
 
+/** Whether prompt and answer fit the context. */
 export const fits = (
   fit: ContextFit,
   inputTokens: number,
   outputTokens: number,
   messages = 1,
-): boolean => served(fit, inputTokens, messages) + outputTokens <= fit.context
+): boolean => boundServerTokens(fit, inputTokens, messages) + outputTokens <= fit.context
 
 /** Longest prompt that leaves half of the context to the answer, at least one token. */
 export const maxPromptTokens = (fit: ContextFit): number =>
-  maxTemplateTokens(fit, Math.floor(fit.context / 2))
+  maxInputTokens(fit, Math.floor(fit.context / 2))
 
-function maxTemplateTokens(fit: ContextFit, outputTokens: number): number {
+/** Longest prompt that fits beside an answer of this length, at least one token; by bisection. */
+function maxInputTokens(fit: ContextFit, outputTokens: number): number {
   let [low, high] = [1, fit.context]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
@@ -51,8 +56,8 @@ function maxTemplateTokens(fit: ContextFit, outputTokens: number): number {
 }
 
 /**
- * Fits prompt and answer to the context. The prompt is shortened until the answer is half of the
- * context, then the answer too.
+ * Shortens prompt and answer to the context. The answer gets what the prompt leaves, or at least
+ * half of the context if it is that long; the prompt is cut to the rest.
  */
 export function lengthsWithin(
   fit: ContextFit | undefined,
@@ -61,10 +66,10 @@ export function lengthsWithin(
 ): { readonly inputTokens: number; readonly outputTokens: number; readonly fitted?: 'cut' } {
   if (fit === undefined || fits(fit, inputTokens, outputTokens))
     return { inputTokens, outputTokens }
-  const room = fit.context - served(fit, inputTokens, 1)
-  const answer = Math.min(outputTokens, Math.max(1, room, Math.floor(fit.context / 2)))
+  const tokensLeft = fit.context - boundServerTokens(fit, inputTokens, 1)
+  const answer = Math.min(outputTokens, Math.max(1, tokensLeft, Math.floor(fit.context / 2)))
   return {
-    inputTokens: Math.min(inputTokens, maxTemplateTokens(fit, answer)),
+    inputTokens: Math.min(inputTokens, maxInputTokens(fit, answer)),
     outputTokens: answer,
     fitted: 'cut',
   }

@@ -8,12 +8,13 @@ import { hintOf, readObjects } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { PayloadError } from '../profiler-errors.ts'
 
-/** A message of the user and the answer of the model. */
+/** A message of the user (`asked`) and the answer of the model (`answered`). */
 export interface Exchange {
   readonly asked: string
   readonly answered: string
 }
 
+/** Names of the speakers in different data sets. */
 const users = ['human', 'user']
 const models = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude']
 const hint =
@@ -23,7 +24,7 @@ const hint =
 export function isConversations(path: string): boolean {
   try {
     const [first] = readObjects(path)
-    return first !== undefined && messagesOf(first) !== undefined
+    return first !== undefined && findMessages(first) !== undefined
   } catch {
     return false
   }
@@ -38,7 +39,7 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
   let found = 0
   try {
     for (const object of readObjects(path)) {
-      const exchanges = exchangesOf(messagesOf(object) ?? [])
+      const exchanges = pairMessages(findMessages(object) ?? [])
       if (exchanges.length === 0) continue
       found++
       yield exchanges
@@ -56,24 +57,27 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
     )
 }
 
-function messagesOf(object: unknown): readonly unknown[] | undefined {
+function findMessages(object: unknown): readonly unknown[] | undefined {
   if (!isRecord(object)) return undefined
   const messages = object.conversations ?? object.conversation
   return Array.isArray(messages) ? messages : undefined
 }
 
-function exchangesOf(messages: readonly unknown[]): Exchange[] {
+function pairMessages(messages: readonly unknown[]): Exchange[] {
   const exchanges: Exchange[] = []
   for (let i = 0; i + 1 < messages.length; i += 2) {
-    const [asked, answered] = [saidBy(users, messages[i]), saidBy(models, messages[i + 1])]
+    const [asked, answered] = [
+      readMessage(users, messages[i]),
+      readMessage(models, messages[i + 1]),
+    ]
     if (asked === undefined || answered === undefined) break
     exchanges.push({ asked, answered })
   }
   return exchanges
 }
 
-/** Message of one of these speakers; undefined for another speaker or an empty message. */
-function saidBy(speakers: readonly string[], message: unknown): string | undefined {
+/** Text of a message by one of these speakers; undefined for another speaker or an empty text. */
+function readMessage(speakers: readonly string[], message: unknown): string | undefined {
   if (!isRecord(message)) return undefined
   const [speaker, text] = [message.from ?? message.role, message.value ?? message.content]
   return speakers.includes(String(speaker)) && typeof text === 'string' && text.trim() !== ''

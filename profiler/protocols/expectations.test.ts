@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { covers, stepsOf, unexpected } from './expectations.ts'
+import { covers, parsePath, unexpected } from './expectations.ts'
 
 const document = {
   model_name: 'm',
@@ -19,7 +19,7 @@ describe('paths', () => {
     ['a[', undefined],
     ['a..b', undefined],
     ['a]b', undefined],
-  ])('%s', (path, steps) => expect(stepsOf(path)).toEqual(steps))
+  ])('%s', (path, steps) => expect(parsePath(path)).toEqual(steps))
 })
 
 describe('what stands there', () => {

@@ -1,7 +1,9 @@
-/** User expectations of every answer: values at paths of its document. */
+/**
+ * Checks answers against the user's expectations: values at paths of the answer's JSON document.
+ */
 import { isRecord } from '../plain-record.ts'
 
-/** JSON-safe. */
+/** An expectation of every answer. It is JSON-safe, to be sent to another process. */
 export interface Expectation {
   /**
    * 'outputs[0].data[1]', 'predictions[0].label'; a name within a list selects the item of that
@@ -15,7 +17,7 @@ export interface Expectation {
 }
 
 /** Parses a path into keys and positions. Undefined for an invalid path. */
-export function stepsOf(path: string): (string | number)[] | undefined {
+export function parsePath(path: string): (string | number)[] | undefined {
   const text = path.replace(/^\$\.?/, '')
   const steps: (string | number)[] = []
   const step = /\.?([^.[\]"']+)|\[(\d+)\]|\[(?:"([^"]*)"|'([^']*)')\]/y
@@ -29,30 +31,33 @@ export function stepsOf(path: string): (string | number)[] | undefined {
   return steps
 }
 
-function at(document: unknown, steps: readonly (string | number)[]): unknown {
-  let here = document
+/** Value at a path of a document; undefined where there is none. */
+function selectPath(document: unknown, steps: readonly (string | number)[]): unknown {
+  let value = document
   for (const step of steps) {
-    if (Array.isArray(here))
-      here =
+    if (Array.isArray(value))
+      value =
         typeof step === 'number'
-          ? here[step]
-          : here.find((one) => isRecord(one) && one.name === step)
-    else here = isRecord(here) && Object.hasOwn(here, String(step)) ? here[String(step)] : undefined
-    if (here === undefined) return undefined
+          ? value[step]
+          : value.find((item) => isRecord(item) && item.name === step)
+    else
+      value =
+        isRecord(value) && Object.hasOwn(value, String(step)) ? value[String(step)] : undefined
+    if (value === undefined) return undefined
   }
-  return here
+  return value
 }
 
 /**
- * Describes what of an answer is not as expected, to follow 'answered 200, but'; undefined where
- * all is.
+ * Describes the first expectation that an answer violates, to follow 'answered 200, but'; undefined
+ * where it meets all.
  */
 export function unexpected(
   document: unknown,
   expectations: readonly Expectation[],
 ): string | undefined {
   for (const { path, value, tolerance = 0 } of expectations) {
-    const found = at(document, stepsOf(path) ?? [])
+    const found = selectPath(document, parsePath(path) ?? [])
     if (found === undefined) return `nothing stands at ${path}`
     if (value !== undefined && !matches(found, value, tolerance))
       return `${path} is ${brief(found)}, and ${brief(value)}${tolerance > 0 ? ` within ${tolerance}` : ''} is expected`
@@ -60,6 +65,7 @@ export function unexpected(
   return undefined
 }
 
+/** Whether a value is as expected. Extra fields of records are allowed, and lists are flattened. */
 function matches(found: unknown, value: unknown, tolerance: number): boolean {
   if (typeof found === 'number' && typeof value === 'number')
     return Math.abs(found - value) <= tolerance
@@ -78,14 +84,15 @@ const brief = (value: unknown): string => {
 }
 
 /**
- * Whether a path leads to, or above, a leaf of golden answers ('outputs.logits.data[]'); a position
- * matches any item of its list.
+ * Whether an expectation's path contains a path of golden answers ('outputs.logits.data[]'): it is
+ * the same or above it. A position matches any item of its list, as golden answers do not have
+ * positions.
  */
 export function covers(path: string, leaf: string): boolean {
-  const left = leaf.split(/\.|(?=\[\])/)
-  for (const step of stepsOf(path) ?? []) {
-    if (typeof step === 'string') while (left[0] === '[]') left.shift()
-    const segment = left.shift()
+  const segments = leaf.split(/\.|(?=\[\])/)
+  for (const step of parsePath(path) ?? []) {
+    if (typeof step === 'string') while (segments[0] === '[]') segments.shift()
+    const segment = segments.shift()
     if (segment === undefined || (typeof step === 'string' && segment !== step)) return false
   }
   return true

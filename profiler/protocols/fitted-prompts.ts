@@ -3,20 +3,27 @@ import type { PayloadSource } from '../payload-source.ts'
 import type { PromptSpec } from '../prompt-spec.ts'
 import { type ContextFit, fits } from './context-fit.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
-import { counterOf } from './tokenizer.ts'
+import { createTokenCounter } from './tokenizer.ts'
 
-/** Limits on the tokens of a common word, and on those that a template adds to a message. */
+/**
+ * Limits on the tokens of a common word, and on those that a chat template adds to a message.
+ * Prompts that fit even with these need no calibration.
+ */
 const maxPerWord = 8
 const maxPerMessage = 256
 /** Words of the longer of two prompts that calibrate the server's count. */
 const maxCalibrationWords = 512
-/** Prompts of a file that are counted, as far as this many letters per word suffice. */
-const triedSaid = 8
+/**
+ * Number of prompts of a file that calibrate the count, each shortened to this many letters per
+ * word.
+ */
+const maxCalibrationPrompts = 8
 const lettersPerWord = 4
 
 type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
 
 /**
+ * Makes prompts that fit the context of the server, and a remark where they had to be cut.
  * @param context tokens of prompt and answer together; undefined: unlimited
  * @param count the server's count of a prompt's tokens, where it reports one; its errors are passed
  * on
@@ -29,14 +36,14 @@ export async function promptsWithin(
 ): Promise<{ readonly prompts: readonly Prompt[]; readonly remarks: readonly string[] }> {
   const drawn = makePrompts(spec, seed, many)
   if (context === undefined) return { prompts: drawn, remarks: [] }
-  const worst: ContextFit = {
+  const worstCase: ContextFit = {
     context,
     perToken: maxPerWord,
     perTokenError: 0,
     perMessage: maxPerMessage,
   }
-  if (within(drawn, worst)) return { prompts: drawn, remarks: [] }
-  const fit = { context, ...(await countingOf(context, spec, drawn, seed, count)) }
+  if (within(drawn, worstCase)) return { prompts: drawn, remarks: [] }
+  const fit = { context, ...(await calibrateCount(context, spec, drawn, seed, count)) }
   if (within(drawn, fit)) return { prompts: drawn, remarks: [] }
   const prompts = makePrompts(spec, seed, many, fit)
   return { prompts, remarks: [remark(prompts, context)] }
@@ -48,10 +55,10 @@ const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
   )
 
 /**
- * Calibrates the count from two prompts, one twice as long: what grows with length are tokens, the
- * rest is the template.
+ * Calibrates the server's token count with two prompts, one twice as long: the slope is the tokens
+ * per token that we count, the intercept is the chat template.
  */
-async function countingOf(
+async function calibrateCount(
   context: number,
   spec: PromptSpec,
   drawn: readonly Prompt[],
@@ -59,8 +66,8 @@ async function countingOf(
   count: (prompt: Prompt) => Promise<number | undefined>,
 ): Promise<Omit<ContextFit, 'context'>> {
   const half = Math.max(1, Math.min(maxCalibrationWords, Math.floor(context / maxPerWord)) >> 1)
-  const own = counterOf(spec.tokenizer)
-  const of = (tokens: number): Prompt => {
+  const countOwn = createTokenCounter(spec.tokenizer)
+  const makePrompt = (tokens: number): Prompt => {
     const lengths = {
       inputTokens: { kind: 'fixed', tokens },
       outputTokens: { kind: 'fixed', tokens: 1 },
@@ -71,60 +78,61 @@ async function countingOf(
       1,
     )[0]!
   }
-  /** Tokens of the server per token of ours, and tokens added to a message. */
-  const counted = async (short: Prompt, long: Prompt) => {
+  const calibrate = async (short: Prompt, long: Prompt) => {
     const [a, b] = [await count(short), await count(long)]
     if (a === undefined || b === undefined) return { perToken: 1, perMessage: 0 }
-    const perToken = Math.max(1, (b - a) / Math.max(1, own(long.text) - own(short.text)))
-    return { perToken, perMessage: Math.max(0, a - perToken * own(short.text)) }
+    const perToken = Math.max(1, (b - a) / Math.max(1, countOwn(long.text) - countOwn(short.text)))
+    return { perToken, perMessage: Math.max(0, a - perToken * countOwn(short.text)) }
   }
   if (spec.file !== undefined) {
-    // Written texts vary, so the most expensive of some longer ones counts.
+    // Texts of a file vary, so the largest count among some of the longer ones is used.
     const longer = drawn
       .toSorted((a, b) => b.inputTokens - a.inputTokens)
       .slice(0, Math.ceil(drawn.length / 2))
-    const tries: Awaited<ReturnType<typeof counted>>[] = []
-    for (let i = 0; i < Math.min(triedSaid, longer.length); i++) {
-      const prompt = longer[Math.floor((i * longer.length) / triedSaid)]!
+    const tries: Awaited<ReturnType<typeof calibrate>>[] = []
+    for (let i = 0; i < Math.min(maxCalibrationPrompts, longer.length); i++) {
+      const prompt = longer[Math.floor((i * longer.length) / maxCalibrationPrompts)]!
       const said = prompt.text.slice(0, lettersPerWord * 2 * half)
       tries.push(
-        await counted(
-          saying(prompt, said.slice(0, Math.ceil(said.length / 2))),
-          saying(prompt, said),
+        await calibrate(
+          replaceText(prompt, said.slice(0, Math.ceil(said.length / 2))),
+          replaceText(prompt, said),
         ),
       )
     }
-    const most = (what: 'perToken' | 'perMessage') => Math.max(...tries.map((tried) => tried[what]))
-    return { perToken: most('perToken'), perTokenError: 0, perMessage: most('perMessage') }
+    const max = (what: 'perToken' | 'perMessage') => Math.max(...tries.map((tried) => tried[what]))
+    return { perToken: max('perToken'), perTokenError: 0, perMessage: max('perMessage') }
   }
-  const short = of(half)
+  const short = makePrompt(half)
   const twice = `${short.text} ${short.text}`
-  const { perToken, perMessage } = await counted(
+  const { perToken, perMessage } = await calibrate(
     short,
-    spec.tokenizer === undefined ? saying(short, twice) : of(2 * half),
+    spec.tokenizer === undefined ? replaceText(short, twice) : makePrompt(2 * half),
   )
   return { perToken, perTokenError: Math.sqrt((perToken - 1) / half), perMessage }
 }
 
-const saying = (prompt: Prompt, text: string): Prompt => ({
+/** A prompt with another text, that asks for an answer of one token. */
+const replaceText = (prompt: Prompt, text: string): Prompt => ({
   ...prompt,
   text,
   said: [text],
   outputTokens: 1,
 })
 
+/** Tells the user how prompts were changed to fit the context. */
 function remark(prompts: readonly Prompt[], context: number): string {
   const cut = prompts.filter(({ fitted }) => fitted === 'cut').length
-  const begun = prompts.reduce((sum, { ended = 0 }) => sum + ended, 0)
-  const told = [
+  const ended = prompts.reduce((sum, prompt) => sum + (prompt.ended ?? 0), 0)
+  const changes = [
     ...(cut > 0 ? [`${cut} of ${prompts.length} requests were cut`] : []),
-    ...(begun > 0 ? [`${begun} conversations ended early`] : []),
+    ...(ended > 0 ? [`${ended} conversations ended early`] : []),
   ]
   return (
-    `the server takes ${context} tokens of prompt and answer together: ${told.join(' and ')} to fit ` +
+    `the server takes ${context} tokens of prompt and answer together: ${changes.join(' and ')} to fit ` +
     `(longest prompt ${longest(prompts, 'inputTokens')}, longest answer ${longest(prompts, 'outputTokens')} tokens now)`
   )
 }
 
 const longest = (prompts: readonly Prompt[], what: 'inputTokens' | 'outputTokens'): number =>
-  prompts.reduce((most, prompt) => Math.max(most, prompt[what]), 0)
+  prompts.reduce((max, prompt) => Math.max(max, prompt[what]), 0)

@@ -1,27 +1,29 @@
 /**
- * Golden answers: those of the first configuration, with which the answers of every other one are
- * compared. A server with a batching bug or badly quantised weights is as fast as a correct one,
- * and would win.
+ * Golden answers: the answers of the first configuration. Those of every other configuration are
+ * compared with them, because a server with a batching bug or badly quantised weights is as fast as
+ * a correct one, and would win.
  *
- * Parts that differ between repetitions of a request (sampled texts, ids, times) are detected by
- * repeating it, and left out. So are parts about the server rather than the request (its port,
- * process, settings).
+ * Some parts of an answer may differ and are not compared: those that differ when one server
+ * repeats a request (sampled texts, ids, times), and those about the server (its port, process,
+ * settings).
  */
 import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
 import type { Answered } from './protocol.ts'
 
-/** Scalars of a document by path, those of a list in order: 'outputs[].data[]' → [0.1, 0.9]. */
+/**
+ * All scalars of a document by path, in order. A list is one path: 'outputs[].data[]' → [0.1, 0.9].
+ */
 type Leaves = Readonly<Record<string, readonly unknown[]>>
 
 type Values = Readonly<Record<string, number | string>>
 
 /** JSON-safe. */
 export interface GoldenAnswers {
-  /** Origin in words: 'trial 1'. */
+  /** Where they come from, for messages: 'trial 1'. */
   readonly of: string
   readonly bits: Bits
-  /** Their configuration. */
+  /** Configuration of the server that gave them. */
   readonly configuration: Values
   readonly answers: readonly { readonly body: number; readonly leaves: Leaves }[]
   /** Paths whose values differed between repetitions of a request. */
@@ -49,24 +51,30 @@ const tolerances: Readonly<Record<Bits, Tolerance>> = {
   4: { number: 0.3, requests: 0.5 },
 }
 
-/** Values stored of a longer list, evenly from start to end. */
+/** Longer lists are sampled evenly to this many values. */
 const maxStoredValues = 2_048
 const maxPaths = 1_000
-/** Characters stored of a longer text, with a hash of the rest. */
+/** Longer texts are stored as their beginning and a hash. */
 const maxStoredCharacters = 2_048
-const digestOf = (text: string): string =>
+const digestText = (text: string): string =>
   `${text.slice(0, 80)}... (${text.length} characters, sha256 ${createHash('sha256').update(text).digest('hex').slice(0, 16)})`
 
-function leavesOf({ result, generated }: Pick<Answered, 'result' | 'generated'>): Leaves {
+/**
+ * Extracts the comparable values of an answer. Of generated text only the first word is compared,
+ * because rounding makes correct servers diverge after some words.
+ */
+function extractLeaves({ result, generated }: Pick<Answered, 'result' | 'generated'>): Leaves {
   if (generated) return { text: [firstWord(String(result))] }
   const leaves: Record<string, unknown[]> = {}
   gather(result, '', leaves)
-  return Object.fromEntries(Object.entries(leaves).map(([path, values]) => [path, thinned(values)]))
+  return Object.fromEntries(
+    Object.entries(leaves).map(([path, values]) => [path, sampleValues(values)]),
+  )
 }
 
 /** All scalars of an answer, in order. */
-export const valuesOf = (answer: Pick<Answered, 'result'>): readonly unknown[] =>
-  Object.values(leavesOf(answer)).flat()
+export const extractValues = (answer: Pick<Answered, 'result'>): readonly unknown[] =>
+  Object.values(extractLeaves(answer)).flat()
 
 const firstWord = (text: string): string => text.trim().split(/\s+/, 1)[0]!.slice(0, 40)
 
@@ -87,10 +95,13 @@ function gather(value: unknown, path: string, leaves: Record<string, unknown[]>)
   leaves[path].push(value)
 }
 
-/** The length comes first, as a longer list is another answer. */
-function thinned(all: readonly unknown[]): readonly unknown[] {
+/**
+ * Shortens long texts and lists. The first value is then the length, so that lengths are compared
+ * too.
+ */
+function sampleValues(all: readonly unknown[]): readonly unknown[] {
   const values = all.map((value) =>
-    typeof value === 'string' && value.length > maxStoredCharacters ? digestOf(value) : value,
+    typeof value === 'string' && value.length > maxStoredCharacters ? digestText(value) : value,
   )
   if (values.length <= maxStoredValues) return values
   const step = values.length / maxStoredValues
@@ -101,31 +112,32 @@ function thinned(all: readonly unknown[]): readonly unknown[] {
 }
 
 /**
- * @param rounds answers of one server to the same requests, round after round; undefined for a bad
- * answer
+ * Builds golden answers from several rounds of the same requests to one server. The first round is
+ * stored; paths that differ in another round are random.
+ * @param rounds answers by round and request; undefined for a bad answer
  * @param bodies indices of the requests
  */
-export function goldenOf(
+export function buildGoldenAnswers(
   giver: Pick<GoldenAnswers, 'of' | 'bits' | 'configuration'>,
   bodies: readonly number[],
   rounds: readonly (readonly (Answered | undefined)[])[],
 ): GoldenAnswers {
   const [first = [], ...others] = rounds.map((round) =>
-    round.map((answer) => answer && leavesOf(answer)),
+    round.map((answer) => answer && extractLeaves(answer)),
   )
   const random = new Set<string>()
-  const same = (a: readonly unknown[], b: readonly unknown[], most: number) =>
-    near(a, b, areNames(a, b) ? 0 : most)
+  const areSame = (a: readonly unknown[], b: readonly unknown[], maxDifference: number) =>
+    near(a, b, areNames(a, b) ? 0 : maxDifference)
   for (const other of others)
     for (const [i, leaves] of other.entries()) {
-      const known = first[i]
-      if (known === undefined || leaves === undefined) continue
-      for (const path of pathsOf(known, leaves))
+      const golden = first[i]
+      if (golden === undefined || leaves === undefined) continue
+      for (const path of unionPaths(golden, leaves))
         if (
-          !same(
-            known[path] ?? [],
+          !areSame(
+            golden[path] ?? [],
             leaves[path] ?? [],
-            tolerances[giver.bits].number * scaleOf(first, path),
+            tolerances[giver.bits].number * findMaxMagnitude(first, path),
           )
         )
           random.add(path)
@@ -136,46 +148,53 @@ export function goldenOf(
   return { ...giver, answers, random: [...random] }
 }
 
-const pathsOf = (a: Leaves, b: Leaves): Set<string> =>
+const unionPaths = (a: Leaves, b: Leaves): Set<string> =>
   new Set([...Object.keys(a), ...Object.keys(b)])
 
-/** Largest number at a path over all answers. */
-function scaleOf(answers: readonly (Leaves | undefined)[], path: string): number {
-  let most = 0
+/** Largest absolute number at a path over all answers: the scale of a relative tolerance. */
+function findMaxMagnitude(answers: readonly (Leaves | undefined)[], path: string): number {
+  let max = 0
   for (const leaves of answers)
     for (const value of leaves?.[path] ?? [])
-      if (typeof value === 'number') most = Math.max(most, Math.abs(value))
-  return most
+      if (typeof value === 'number') max = Math.max(max, Math.abs(value))
+  return max
 }
 
-/** Integers on both sides are names (labels, tokens, counts), unless the user gives a tolerance. */
+/**
+ * Whether two lists hold names, which must be equal: texts, or integers (labels, tokens, counts). A
+ * tolerance of the user turns integers into quantities.
+ */
 const areNames = (a: readonly unknown[], b: readonly unknown[]): boolean =>
   [...a, ...b].every((value) => typeof value !== 'number' || Number.isInteger(value))
 
 /** Field names that describe the server rather than the request. */
-const ofTheServer =
+const serverFields =
   /^(id|uid|uuid|pid|port|host(name)?|node|pod|server|worker|thread|process|replica|instance|device|gpus?|cores?|cpus?|threads?|batch(_?size|es)?|max_?batch.*|arg(ument|v|)s?|env|config|settings|version|build|commit|precision|dtype|quanti[sz]ation|trial|model(_?(name|version|path))?|created(_?at)?|time(stamp)?|uptime|now|latency|duration|elapsed|took|counter|request_?id|headers?|.*_(ms|us|ns|at|time|seconds))$/i
 
-const saysOfServer = (path: string): boolean =>
-  path.split('.').some((name) => ofTheServer.test(name.replace(/(\[\])+$/, '')))
+/** Whether a path describes the server. */
+const describesServer = (path: string): boolean =>
+  path.split('.').some((name) => serverFields.test(name.replace(/(\[\])+$/, '')))
 
-/** Whether both answers repeat the same parameter of their configurations. */
+/**
+ * Whether both values are the same parameter of their servers' configurations, such as a batch size
+ * that each server reports.
+ */
 const repeatsParameter = (
   a: readonly unknown[],
   b: readonly unknown[],
-  mine: Values,
-  theirs: Values,
+  configuration: Values,
+  goldenConfiguration: Values,
 ): boolean =>
-  Object.entries(mine).some(
+  Object.entries(configuration).some(
     ([name, value]) =>
       a.length === 1 &&
       b.length === 1 &&
       String(b[0]) === String(value) &&
-      theirs[name] !== undefined &&
-      String(a[0]) === String(theirs[name]),
+      goldenConfiguration[name] !== undefined &&
+      String(a[0]) === String(goldenConfiguration[name]),
   )
 
-/** The server that answers, and its tolerances. */
+/** How answers of a server are compared with the golden ones. */
 export interface Comparison {
   readonly bits: Bits
   readonly configuration: Values
@@ -192,15 +211,19 @@ export interface Comparison {
 
 /** A path at which an answer differs from the golden one. */
 interface Difference {
+  /** Description with both values. */
   readonly shown: string
-  /** Numbers differ beyond the tolerance. */
+  /**
+   * Numbers differ beyond the tolerance, which is a fault even once. Otherwise a label, text or
+   * integer differs, which rounding may cause in a few answers.
+   */
   readonly far: boolean
 }
 
 const fewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
-/** Number of these answers that may have another label, text or integer. */
+/** Number of these answers that may have another label, text or integer: see `Tolerance`. */
 export function maxDifferentRequests(
   golden: GoldenAnswers,
   comparison: Comparison,
@@ -212,7 +235,10 @@ export function maxDifferentRequests(
   return bits < 16 ? answers - 1 : Math.floor(answers / 2)
 }
 
-/** Undefined: the answer matches the golden one for that request, or there is none. */
+/**
+ * Compares an answer with the golden one for the same request. Undefined where they match, or where
+ * there is no golden answer.
+ */
 export function differenceFrom(
   golden: GoldenAnswers,
   body: number,
@@ -220,10 +246,10 @@ export function differenceFrom(
   comparison: Comparison,
 ): Difference | undefined {
   const leaves = golden.answers.find((one) => one.body === body)?.leaves
-  return leaves && differenceOf(golden, leaves, answer, body, comparison)
+  return leaves && compareLeaves(golden, leaves, answer, body, comparison)
 }
 
-function differenceOf(
+function compareLeaves(
   golden: GoldenAnswers,
   leaves: Leaves,
   answer: Answered,
@@ -231,32 +257,33 @@ function differenceOf(
   comparison: Comparison,
 ): Difference | undefined {
   const { configuration, tensors, tolerance, toleranceAt } = comparison
-  const got = leavesOf(answer)
-  for (const path of pathsOf(leaves, got)) {
-    const [a = [], b = []] = [leaves[path], got[path]]
+  const actual = extractLeaves(answer)
+  for (const path of unionPaths(leaves, actual)) {
+    const [a = [], b = []] = [leaves[path], actual[path]]
     if (golden.random.includes(path)) continue
     if (
       !tensors &&
-      (saysOfServer(path) || repeatsParameter(a, b, configuration, golden.configuration))
+      (describesServer(path) || repeatsParameter(a, b, configuration, golden.configuration))
     )
       continue
-    const own = toleranceAt?.(path) ?? tolerance
-    const scale = scaleOf(
+    const userTolerance = toleranceAt?.(path) ?? tolerance
+    const scale = findMaxMagnitude(
       golden.answers.map((one) => one.leaves),
       path,
     )
-    const names = own === undefined && areNames(a, b)
-    if (!near(a, b, names ? 0 : (own ?? tolerances[fewerBits(golden, comparison)].number) * scale))
+    const names = userTolerance === undefined && areNames(a, b)
+    const relative = userTolerance ?? tolerances[fewerBits(golden, comparison)].number
+    if (!near(a, b, names ? 0 : relative * scale))
       return { shown: shown(body, path, a, b), far: !names }
   }
   return undefined
 }
 
-/** @param most largest difference of two numbers */
-function near(a: readonly unknown[], b: readonly unknown[], most: number): boolean {
+/** Whether two lists have equal texts, and numbers that differ by at most `maxDifference`. */
+function near(a: readonly unknown[], b: readonly unknown[], maxDifference: number): boolean {
   const alike = (x: unknown, y: unknown) =>
     typeof x === 'number' && typeof y === 'number'
-      ? Math.abs(x - y) <= most
+      ? Math.abs(x - y) <= maxDifference
       : String(x) === String(y)
   return a.length === b.length && a.every((value, i) => alike(value, b[i]))
 }
@@ -288,18 +315,20 @@ function brief(values: readonly unknown[], from: number): string {
 /**
  * Fewest bits named by any of values such as 'fp16', 'int8', 'awq', 'Q4_K_M'; 32 where none does.
  */
-export function bitsOf(values: readonly (string | number | undefined)[]): Bits {
+export function detectBits(values: readonly (string | number | undefined)[]): Bits {
   const texts = values.filter((value) => typeof value === 'string')
-  const says = (pattern: RegExp) => texts.some((text) => pattern.test(text))
+  const matchesAny = (pattern: RegExp) => texts.some((text) => pattern.test(text))
   if (
-    says(/(^|[^a-z\d])(u?int4|fp4|nf4|mxfp4|w4a\d+|awq|gptq|4-?bit|i?q[2-5](_\w+)?)($|[^a-z\d])/i)
+    matchesAny(
+      /(^|[^a-z\d])(u?int4|fp4|nf4|mxfp4|w4a\d+|awq|gptq|4-?bit|i?q[2-5](_\w+)?)($|[^a-z\d])/i,
+    )
   )
     return 4
   if (
-    says(
+    matchesAny(
       /(^|[^a-z\d])(u?int8|fp8(_\w+)?|float8(_\w+)?|w8a\d+|8-?bit|bitsandbytes|q[68](_\w+)?)($|[^a-z\d])/i,
     )
   )
     return 8
-  return says(/(^|[^a-z\d])(t?fp16|float16|half|bf16|bfloat16|f16)($|[^a-z\d])/i) ? 16 : 32
+  return matchesAny(/(^|[^a-z\d])(t?fp16|float16|half|bf16|bfloat16|f16)($|[^a-z\d])/i) ? 16 : 32
 }

@@ -1,3 +1,7 @@
+/**
+ * Builds a Protocol from a dialect. All HTTP protocols share readiness checks, the payload pool and
+ * the check of the first answer; a dialect adds paths, bodies and the meaning of answers.
+ */
 import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
 import type { RequestBody, Target } from '../model/target.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
@@ -11,7 +15,7 @@ import {
   serverAddress,
   socketHint,
 } from '../server-address.ts'
-import { valuesOf } from './golden-answers.ts'
+import { extractValues } from './golden-answers.ts'
 import { deniesReadiness, firstAnswer, postOnce, readinessAt } from './http.ts'
 import type { DeclaredTensor } from './meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
@@ -21,42 +25,42 @@ import type { Answered, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { excerpt, noJsonHint } from './refusals.ts'
 
-/** What one protocol adds to the HTTP that all share. */
+/** The parts of an HTTP protocol that differ from the others. */
 export interface Dialect {
   readonly name: string
-  /** All must answer 200, with a body that does not say otherwise. */
+  /** Paths that must all answer 200, with a body that does not report "not ready". */
   readyPaths(model: string): readonly string[]
-  /** Those that not every server has: only one that says "not ready" is believed. */
+  /** Paths that some servers lack: only an answer that reports "not ready" counts. */
   readyPathsOfSome?(model: string): readonly string[]
   /**
-   * Another sign that it is ready, where no health path was given. @param call URL of the inference
-   * call
+   * Whether a server without these paths is ready, where the user gave no health path.
+   * @param call URL of the inference call
    */
   readyToo?(call: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
-  /** Its answers may be several documents, one a line. */
+  /** Answers may be JSON Lines. */
   readonly lines?: true
-  /** Its answers may be of another type than JSON: texts, audio, pictures. */
+  /** Answers may have another type than JSON: text, audio, images. */
   readonly anyType?: true
-  /** A path in the server's URL is that of the inference call. */
+  /** A path in the server's URL is the path of the inference call. */
   readonly pathOfUrl?: true
-  /** Bodies made of the source's items, from what the server says of the model. */
+  /** Builds bodies from the source's items, as the server's metadata of the model requires. */
   generate(at: OwnPath, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
-  /** Undefined when the answer is one to what was asked, else what is wrong with it. */
-  fault(answer: unknown, asked: Asked): string | undefined
+  /** Describes why an answer does not fit its request; undefined where it does. */
+  fault(answer: unknown, context: AnswerContext): string | undefined
   /**
-   * What of a good answer is the model's, by name; absent: all of it may be, and its server may
-   * tell of itself in it.
+   * Extracts the output of the model from a good answer, by name. Absent: the whole answer is
+   * compared, and may contain facts about the server.
    */
   result?(answer: unknown): unknown
   /**
-   * A string that every good answer contains. @param requests the documents that are sent; those of
-   * a generated payload are alike
+   * A string that every good answer contains.
+   * @param requests the documents that are sent; only the first of a generated payload
    */
   expect(requests: readonly unknown[]): string | undefined
 }
 
-/** The URL of a path of the server's own. */
+/** URL of one of the server's own paths, such as that of its health endpoint. */
 type OwnPath = (path: string) => string
 
 interface Generated {
@@ -65,23 +69,23 @@ interface Generated {
   readonly outputs?: readonly DeclaredTensor[]
 }
 
-/** What an answer is held against. */
-interface Asked {
+/** What an answer is checked against. */
+interface AnswerContext {
   readonly model: string
-  /** The request's own document; undefined where it is none. */
+  /** Document of the request; undefined for a body that is not JSON. */
   readonly request: unknown
   readonly outputs?: readonly DeclaredTensor[]
-  /** Of the server's first answer, where it may be another one than JSON. */
+  /** Type of the server's first answer, where it may be another one than JSON. */
   readonly answerType?: AnswerType
 }
 
 interface AnswerType {
   readonly contentType: string
-  /** Its bytes are no text. */
+  /** The body is not UTF-8 text. */
   readonly isBinary: boolean
 }
 
-/** A Protocol from a dialect: readiness, payload pool, one good answer. */
+/** Builds the Protocol of a dialect. */
 export function httpProtocol(
   dialect: Dialect,
   options: Parameters<ProtocolModule['create']>[0],
@@ -90,19 +94,19 @@ export function httpProtocol(
   return {
     name,
     async ready(url, model, signal, onReason) {
-      const { at, call } = placed(dialect, options, url, model)
-      const look = (path: string) => readinessAt(name, at(path), options, signal, onReason)
-      if (options.healthPath !== undefined) return (await look(options.healthPath)).ok
+      const { at, call } = resolvePaths(dialect, options, url, model)
+      const check = (path: string) => readinessAt(name, at(path), options, signal, onReason)
+      if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
       for (const path of dialect.readyPaths(model)) {
-        const { ok, status, loading } = await look(path)
+        const { ok, status, loading } = await check(path)
         if (ok) continue
-        // One that says that it is not ready yet has the path. Where nobody listened yet it is
-        // asked again once the call has answered.
+        // `loading`: the server has the path and reports that it is not ready. Without a `status`
+        // nothing listened yet, so the path is checked again once the call has answered.
         if (loading || dialect.readyToo === undefined) return false
         if (!(await dialect.readyToo(at(call), signal))) return false
         if (status !== undefined) continue
-        const again = await look(path)
-        if (again.loading || (again.status === undefined && (await look(path)).loading))
+        const second = await check(path)
+        if (second.loading || (second.status === undefined && (await check(path)).loading))
           return false
       }
       for (const path of dialect.readyPathsOfSome?.(model) ?? [])
@@ -114,8 +118,8 @@ export function httpProtocol(
       ask: async (target, body, signal) =>
         Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
       read: async (answer) =>
-        answeredOf(dialect, readDocument(dialect, Buffer.from(answer).toString())),
-      of: async (document) => answeredOf(dialect, document),
+        interpretAnswer(dialect, readDocument(dialect, Buffer.from(answer).toString())),
+      of: async (document) => interpretAnswer(dialect, document),
     },
     async prepare(
       url: string,
@@ -123,19 +127,26 @@ export function httpProtocol(
       payload: PayloadSource,
       signal: AbortSignal,
     ): Promise<Extract<Target, { kind: 'http' }>> {
-      const { origin, path, at } = placed(dialect, options, url, model)
-      const made =
+      const { origin, path, at } = resolvePaths(dialect, options, url, model)
+      const generated: Generated =
         payload.kind === 'file'
           ? { bodies: await bodiesFromFile(payload) }
           : await dialect.generate(at, model, payload, signal)
-      const { bodies, outputs } = made as Generated
+      const { bodies, outputs } = generated
       const expect =
         options.expect ??
-        dialect.expect((payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(documentOf))
-      // Known with the first answer: until then it is JSON.
+        dialect.expect(
+          (payload.kind === 'file' ? bodies : bodies.slice(0, 1)).map(parseRequestDocument),
+        )
+      // Set by the first answer; until then answers must be JSON.
       let answerType: AnswerType | undefined
-      const wrongWith = (asked: RequestBody, text: string) =>
-        faultOf(dialect, text, { model, request: documentOf(asked), outputs, answerType }, expect)
+      const findFault = (body: RequestBody, text: string) =>
+        findAnswerFault(
+          dialect,
+          text,
+          { model, request: parseRequestDocument(body), outputs, answerType },
+          expect,
+        )
       const target: Extract<Target, { kind: 'http' }> = {
         kind: 'http',
         url: origin,
@@ -144,7 +155,7 @@ export function httpProtocol(
         bodies,
         timeoutMs: options.timeoutMs,
         expect,
-        meaning: (asked, answer) => wrongWith(asked, Buffer.from(answer).toString()),
+        meaning: (body, answer) => findFault(body, Buffer.from(answer).toString()),
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
@@ -153,15 +164,15 @@ export function httpProtocol(
       const { text } = first
       if (dialect.anyType && first.contentType !== undefined)
         answerType = { contentType: first.contentType, isBinary: isBinary(text) }
-      const wrong = wrongWith(bodies[0]!, text)
-      if (wrong !== undefined)
+      const fault = findFault(bodies[0]!, text)
+      if (fault !== undefined)
         throw new ProtocolError(
           name,
-          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${wrong}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
+          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${fault}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
           noJsonHint(text),
           notReadyReason(text) === undefined ? undefined : 'not-ready',
         )
-      await checkTogether(
+      await checkConcurrentAnswers(
         dialect,
         target,
         differentOnes(bodies).slice(0, answersHeld(text.length)),
@@ -172,12 +183,18 @@ export function httpProtocol(
   }
 }
 
-const answeredOf = (dialect: Dialect, document: unknown): Answered => ({
+/** Selects the comparable part of an answer. */
+const interpretAnswer = (dialect: Dialect, document: unknown): Answered => ({
   document,
   result: dialect.result ? dialect.result(document) : document,
 })
 
-async function checkTogether(
+/**
+ * Sends different requests at the same time, and fails where a server with a batching bug mixes up
+ * their answers (mixed-answers.ts).
+ * @throws ProtocolError
+ */
+async function checkConcurrentAnswers(
   dialect: Dialect,
   target: Extract<Target, { kind: 'http' }>,
   bodies: readonly RequestBody[],
@@ -185,40 +202,46 @@ async function checkTogether(
 ): Promise<void> {
   const { result } = dialect
   if (result === undefined) return
-  const wrong = await mixedUp(bodies.length, async (i) => {
+  const fault = await mixedUp(bodies.length, async (i) => {
     try {
-      return valuesOf({
+      return extractValues({
         result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))),
       })
     } catch {
       signal.throwIfAborted()
-      return undefined // Full, say: load tells how often it is.
+      return undefined // An overloaded server, for example. The load measures how often.
     }
   })
-  if (wrong !== undefined)
+  if (fault !== undefined)
     throw new ProtocolError(
       dialect.name,
-      `${hrefOf(parseUrl(dialect.name, target.url), target.path)} answers, but ${wrong}`,
+      `${hrefOf(parseUrl(dialect.name, target.url), target.path)} answers, but ${fault}`,
       mixedHint,
       'answers-differ',
     )
 }
 
-/** Where the server of a URL is asked. Throws a ProtocolError that says what a URL lacks. */
-function placed(
+/**
+ * Resolves the paths of the inference call and of the server's own endpoints, below the URL.
+ * @throws ProtocolError for an unusable URL
+ */
+function resolvePaths(
   { name, pathOfUrl, inferPath }: Dialect,
   options: ProtocolOptions,
   url: string,
   model: string,
 ) {
   const address = parseUrl(name, url)
-  const ofUrl = pathOfUrl && options.path === undefined && address.path !== '/'
-  const call = ofUrl ? address.path : (options.path ?? inferPath(model))
+  const isCallUrl = pathOfUrl && options.path === undefined && address.path !== '/'
+  const call = isCallUrl ? address.path : (options.path ?? inferPath(model))
   const at: OwnPath = (own) => hrefOf(address, pathBelow(address, call, own))
   return { origin: address.origin, call, path: pathBelow(address, call, call), at }
 }
 
-/** Throws a ProtocolError that says what a URL lacks. */
+/**
+ * Parses the URL of an HTTP server.
+ * @throws ProtocolError that says what is wrong with the URL
+ */
 export function parseUrl(name: string, url: string): ServerAddress {
   if (namesGrpc(url))
     throw new ProtocolError(
@@ -235,64 +258,69 @@ export function parseUrl(name: string, url: string): ServerAddress {
 }
 
 /**
- * A document, or where the dialect has them several, one a line, as a list. @throws what JSON.parse
- * and the bounded reader throw
+ * Parses an answer: a JSON document, or JSON Lines as a list where the dialect has them.
+ * @throws SyntaxError and BoundError
  */
-function answerFrom({ lines }: Dialect, text: string): unknown {
+function parseAnswer({ lines }: Dialect, text: string): unknown {
   try {
     return jsonFrom(text)
   } catch (error) {
-    const each = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-    if (!lines || each.length < 2) throw error
-    return each.map((line) => jsonFrom(line))
+    const documents = text.split(/\r?\n/).filter((line) => line.trim() !== '')
+    if (!lines || documents.length < 2) throw error
+    return documents.map((line) => jsonFrom(line))
   }
 }
 
 /**
- * An answer as it is compared: a document, a text, or null for what is neither. @throws what
- * JSON.parse and the bounded reader throw, where answers are JSON
+ * Parses an answer for comparison: a document, a text, or null for binary data.
+ * @throws SyntaxError where answers must be JSON, and BoundError
  */
 function readDocument(dialect: Dialect, text: string): unknown {
   try {
-    return answerFrom(dialect, text)
+    return parseAnswer(dialect, text)
   } catch (error) {
     if (!dialect.anyType || error instanceof BoundError) throw error
     return isBinary(text) ? null : text
   }
 }
 
-/** Whether bytes that were read as UTF-8 were none. */
+/** Whether a text was decoded from bytes that are no UTF-8 text. */
 const isBinary = (text: string): boolean => /[\0\uFFFD]/.test(text)
 
-/** Whether an answer that is no JSON is a good one by its content type; a page never is. */
+/** Whether the content type allows an answer that is not JSON. An HTML page never counts. */
 const isOtherType = (type: AnswerType | undefined, text: string): boolean =>
   type !== undefined && !/json/i.test(type.contentType) && !isPage(type, text)
 
+/** Whether an answer is an HTML page, as gateways and login forms send. */
 const isPage = ({ contentType }: AnswerType, text: string): boolean =>
   /html/i.test(contentType) && noJsonHint(text) !== undefined
 
-function documentOf({ body }: RequestBody): unknown {
+function parseRequestDocument({ body }: RequestBody): unknown {
   try {
     return JSON.parse(Buffer.from(body as Uint8Array).toString())
   } catch {
-    return undefined // A body of a file may be anything.
+    return undefined // Bodies from a file may have any type.
   }
 }
 
-function faultOf(
+/**
+ * Describes what is wrong with an answer, to follow 'answered 200, but'; undefined where nothing
+ * is.
+ */
+function findAnswerFault(
   dialect: Dialect,
   text: string,
-  asked: Asked,
+  context: AnswerContext,
   expect: string | undefined,
 ): string | undefined {
   if (text.trim() === '') return 'with an empty body'
-  const { answerType } = asked
+  const { answerType } = context
   if (answerType?.isBinary && !isBinary(text))
     return `with a text, and with ${answerType.contentType} at first`
   const lacksExpected = expect !== undefined && !text.includes(expect)
   let answer: unknown
   try {
-    answer = answerFrom(dialect, text)
+    answer = parseAnswer(dialect, text)
   } catch (error) {
     if (error instanceof BoundError) return error.message
     if (isOtherType(answerType, text)) return lacksExpected ? `without '${expect}'` : undefined
@@ -300,7 +328,7 @@ function faultOf(
       ? 'with a number that is none, which JSON has not'
       : 'not with JSON'
   }
-  const wrong = dialect.fault(answer, asked)
-  if (wrong !== undefined) return excerpt(wrong)
+  const fault = dialect.fault(answer, context)
+  if (fault !== undefined) return excerpt(fault)
   return lacksExpected ? `without '${expect}'` : undefined
 }

@@ -1,3 +1,7 @@
+/**
+ * Single requests to an HTTP server outside any load: readiness checks, metadata, and the first
+ * request. Errors say what is wrong and what to do.
+ */
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, errors, request } from 'undici'
@@ -13,8 +17,8 @@ import { notReadyReason } from './not-ready.ts'
 import type { OnReason } from './protocol.ts'
 import { excerpt, refusal } from './refusals.ts'
 
-/** How a server is queried: in the same way as under load. */
-interface Asking {
+/** Options of a request: those of the load. */
+interface RequestOptions {
   readonly headers?: Readonly<Record<string, string>>
   readonly http2?: boolean
   readonly tls?: TlsOptions
@@ -33,7 +37,7 @@ interface Answer {
 const probeTimeoutMs = 5000
 
 /** Errors that waiting does not fix: an untrusted certificate, no TLS, no HTTP/2. */
-const lasting = (error: unknown): boolean =>
+const isPermanent = (error: unknown): boolean =>
   (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
   (error instanceof Error &&
     (asksForCertificate(error.message) ||
@@ -43,49 +47,49 @@ const lasting = (error: unknown): boolean =>
 interface Readiness {
   /** 200, with a body that does not deny readiness. */
   readonly ok: boolean
-  /** Undefined for a server that is not up. */
+  /** Undefined where nothing answered. */
   readonly status?: number
   /** The body or the status 503 reports that it is not ready. */
   readonly loading: boolean
 }
 
 /**
- * Queries a readiness path by GET. Throws a ProtocolError for a server that can never be reached
- * like that, and the signal's reason.
- * @param onReason receives the answer in words where the server is not ready
+ * Queries a readiness path by GET.
+ * @throws ProtocolError for an error that waiting does not fix, and the signal's reason
+ * @param onReason receives a description of the answer where the server is not ready
  */
 export async function readinessAt(
   protocol: string,
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<Readiness> {
   try {
-    const { status, text } = await asked(url, asking, signal)
+    const { status, text } = await probe(url, options, signal)
     const reason = notReadyReason(text)
     const ok = status === 200 && reason === undefined
     if (!ok) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
     return { ok, status, loading: status === 503 || reason !== undefined }
   } catch (error) {
     signal.throwIfAborted()
-    if (lasting(error)) throw unreachable(protocol, url, error)
-    return { ok: false, loading: false } // The server is not up yet, which is an answer.
+    if (isPermanent(error)) throw unreachable(protocol, url, error)
+    return { ok: false, loading: false } // The server is not up yet.
   }
 }
 
 /**
- * Whether a path that not every server has reports that it is not ready: by 503, by its words, or
- * as Triton does, by 400 without any.
+ * Whether an optional readiness path reports "not ready": by the status 503, by its text, or by 400
+ * with an empty body, as Triton does. A missing path does not.
  */
 export async function deniesReadiness(
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<boolean> {
   try {
-    const { status, text } = await asked(url, asking, signal)
+    const { status, text } = await probe(url, options, signal)
     const reason = notReadyReason(text)
     const denies = status === 503 || reason !== undefined || (status === 400 && text === '')
     if (denies) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
@@ -100,33 +104,34 @@ export async function deniesReadiness(
 export const answersOk = async (...at: Parameters<typeof readinessAt>): Promise<boolean> =>
   (await readinessAt(...at)).ok
 
-/** Answer to a GET; undefined for a server that is not up. Rejects only when the signal aborts. */
-export async function statusOf(
+/** Status of a GET; undefined for a server that is not up. Rejects only when the signal aborts. */
+export async function fetchStatus(
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
 ): Promise<number | undefined> {
   try {
-    return (await asked(url, asking, signal)).status
+    return (await probe(url, options, signal)).status
   } catch {
     signal.throwIfAborted()
     return undefined // The server is not up yet.
   }
 }
 
-const asked = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
+/** Sends a GET whose status and first bytes suffice. */
+const probe = (url: string, options: RequestOptions, signal: AbortSignal): Promise<Answer> =>
   ask(
     url,
-    asking,
-    { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs, beginning: true },
+    options,
+    { method: 'GET', headers: options.headers ?? {}, timeoutMs: probeTimeoutMs, beginning: true },
     signal,
   )
 
-export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<Answer> =>
+export const get = (url: string, options: RequestOptions, signal: AbortSignal): Promise<Answer> =>
   ask(
     url,
-    asking,
-    { method: 'GET', headers: asking.headers ?? {}, timeoutMs: probeTimeoutMs },
+    options,
+    { method: 'GET', headers: options.headers ?? {}, timeoutMs: probeTimeoutMs },
     signal,
   )
 
@@ -134,7 +139,7 @@ export const get = (url: string, asking: Asking, signal: AbortSignal): Promise<A
  * Statuses of a server, or a gateway, that does not know the path, takes no POST there, or has
  * nothing behind it.
  */
-const noCall = [404, 405, 501, 502, 503, 504]
+const noCallStatuses = [404, 405, 501, 502, 503, 504]
 
 /**
  * Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a path (Express,
@@ -142,27 +147,27 @@ const noCall = [404, 405, 501, 502, 503, 504]
  */
 export async function takesPost(
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
-  const headers = { ...asking.headers, 'content-type': 'application/json' }
+  const headers = { ...options.headers, 'content-type': 'application/json' }
   const { status } = await ask(
     url,
-    asking,
+    options,
     { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs },
     signal,
   )
-  return status < 300 || (status >= 400 && !noCall.includes(status))
+  return status < 300 || (status >= 400 && !noCallStatuses.includes(status))
 }
 
 /** Reads a JSON document; a ProtocolError shows what came instead. */
 export async function getJson(
   protocol: string,
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const answer = await reach(protocol, url, signal, () => get(url, asking, signal))
+  const answer = await reach(protocol, url, signal, () => get(url, options, signal))
   if (answer.status !== 200) throw refusal(protocol, url, answer)
   try {
     return jsonFrom(answer.text)
@@ -187,7 +192,7 @@ export const postOnce = async (
   signal: AbortSignal,
 ): Promise<string> => (await post(protocol, target, body, signal)).text
 
-interface PostTarget extends Asking {
+interface PostTarget extends RequestOptions {
   readonly url: string
   readonly path: string
   readonly timeoutMs: number
@@ -199,8 +204,8 @@ async function post(
   { body, contentType }: RequestBody,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const url = hrefOf(addressOf(target.url), target.path)
-  const question: Question = {
+  const url = hrefOf(parseTargetAddress(target.url), target.path)
+  const question: HttpRequest = {
     method: 'POST',
     headers: { ...target.headers, 'content-type': contentType },
     body: typeof body === 'string' ? Buffer.from(body) : body,
@@ -232,36 +237,36 @@ export async function firstAnswer(
     if (!(error instanceof ProtocolError) || error.hint !== lateHint) throw error
     throw new ProtocolError(
       protocol,
-      `${hrefOf(addressOf(target.url), target.path)} did not answer its first request within ${Number((timeoutMs / 1000).toFixed(1))} s`,
+      `${hrefOf(parseTargetAddress(target.url), target.path)} did not answer its first request within ${Number((timeoutMs / 1000).toFixed(1))} s`,
       'a server that loads its model with the first request may take longer: --ready-timeout 5m (readyTimeout in an experiment file)',
       'no-answer',
     )
   }
 }
 
-/** The URL was made from a valid address. */
-function addressOf(url: string): ServerAddress {
+/** Parses the URL of a target, which was built from a valid address. */
+function parseTargetAddress(url: string): ServerAddress {
   const address = serverAddress(url)
   if (address === undefined) throw new TypeError(`'${url}' is not an http or https URL`)
   return address
 }
 
-interface Question {
+interface HttpRequest {
   readonly method: 'GET' | 'POST'
   readonly headers: Readonly<Record<string, string>>
   readonly body?: Uint8Array
-  /** Until the headers of the answer; its end may come that much later. */
+  /** Limit on the time to the headers of the answer; the whole answer may take twice as long. */
   readonly timeoutMs: number
-  /** The status and first bytes suffice; the rest is not read. */
+  /** Only the status and the first bytes are read. */
   readonly beginning?: boolean
 }
 
-/** Bytes read of an answer whose beginning suffices. */
+/** Limits on the beginning of an answer, in bytes and in time. */
 const beginningBytes = 4096
 const beginningMs = 500
 
 /** Beginning of a body within the limits; for a broken body, what arrived of it. */
-async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
+async function readBeginning(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = []
   const read = async () => {
     let bytes = 0
@@ -283,13 +288,13 @@ async function beginningOf(body: AsyncIterable<Uint8Array>): Promise<string> {
 /** Sends one request on its own connection. Rejects with what broke it. */
 async function ask(
   url: string,
-  { http2, tls }: Asking,
-  question: Question,
+  { http2, tls }: RequestOptions,
+  question: HttpRequest,
   signal: AbortSignal,
 ): Promise<Answer> {
   if (http2) return askHttp2(url, tls, question, signal)
   const { timeoutMs, beginning, ...rest } = question
-  const address = addressOf(url)
+  const address = parseTargetAddress(url)
   const { socketPath } = address
   const dispatcher = new Agent({
     connect: { ...tlsChecks(tls), ...(socketPath !== undefined && { socketPath }) },
@@ -297,17 +302,17 @@ async function ask(
     bodyTimeout: timeoutMs,
   })
   try {
-    const late = deadline(signal, 2 * timeoutMs)
+    const deadline = createDeadline(signal, 2 * timeoutMs)
     const { statusCode, headers, body } = await request(httpUrlOf(address), {
       ...rest,
-      signal: late,
+      signal: deadline,
       dispatcher,
     })
     // Unread data is dropped with its connection.
     body.on('error', () => {})
     return {
       status: statusCode,
-      text: await (beginning ? beginningOf : readAnswer)(
+      text: await (beginning ? readBeginning : readAnswer)(
         decoded(body, headers['content-encoding']?.toString()),
       ),
       location: headers.location?.toString(),
@@ -319,44 +324,44 @@ async function ask(
   }
 }
 
-/** Aborts with the signal, or as a timeout. */
-const deadline = (signal: AbortSignal, ms: number): AbortSignal =>
+/** A signal that aborts with the given one, or with a TimeoutError. */
+const createDeadline = (signal: AbortSignal, ms: number): AbortSignal =>
   AbortSignal.any([signal, AbortSignal.timeout(ms)])
 
 async function askHttp2(
   url: string,
   tls: TlsOptions | undefined,
-  question: Question,
+  question: HttpRequest,
   signal: AbortSignal,
 ): Promise<Answer> {
   signal.throwIfAborted()
   const { method, headers, body, timeoutMs, beginning } = question
-  const address = addressOf(url)
+  const address = parseTargetAddress(url)
   const connection = new Http2Connection(address.origin, tlsChecks(tls))
   const abort = () => connection.session.destroy()
   signal.addEventListener('abort', abort, { once: true })
-  let late: NodeJS.Timeout | undefined
-  let enough: NodeJS.Timeout | undefined
+  let deadline: NodeJS.Timeout | undefined
+  let beginningTimer: NodeJS.Timeout | undefined
   try {
     const { bytes, encoding, ...answer } = await new Promise<
       Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
     >((resolve, reject) => {
       const text: Buffer[] = []
-      const most = beginning ? beginningBytes : answerBytes()
+      const maxBytes = beginning ? beginningBytes : answerBytes()
       let read = 0
-      // Ends the request with the beginning of its body.
+      // Resolves with the beginning of the body, once its headers are known.
       let stop: (() => void) | undefined
-      const asked = {
+      const http2Request = {
         headers: { ...headers, ':method': method, ':path': address.path + address.query },
         body,
       }
       const stream = connection.send(
-        asked,
+        http2Request,
         (chunk) => {
           read += chunk.length
-          if (read <= most) text.push(chunk)
+          if (read <= maxBytes) text.push(chunk)
           else if (stop) stop()
-          else stream.destroy(answerTooLong(most))
+          else stream.destroy(answerTooLong(maxBytes))
         },
         (end) => {
           if ('failure' in end && stop) stop()
@@ -383,22 +388,24 @@ async function askHttp2(
       const tooLate = () =>
         stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
       stream.setTimeout(timeoutMs, tooLate)
-      late = setTimeout(tooLate, 2 * timeoutMs)
+      deadline = setTimeout(tooLate, 2 * timeoutMs)
       if (beginning)
         stream.once('response', (answer) => {
           const status = Number(answer[':status'])
           stop = () => resolve({ status, bytes: Buffer.concat(text) })
-          enough = setTimeout(stop, beginningMs)
+          beginningTimer = setTimeout(stop, beginningMs)
         })
     })
     return {
       ...answer,
-      text: await (beginning ? beginningOf : readAnswer)(decoded(Readable.from([bytes]), encoding)),
+      text: await (beginning ? readBeginning : readAnswer)(
+        decoded(Readable.from([bytes]), encoding),
+      ),
     }
   } finally {
     signal.removeEventListener('abort', abort)
-    clearTimeout(late)
-    clearTimeout(enough)
+    clearTimeout(deadline)
+    clearTimeout(beginningTimer)
     connection.session.destroy()
   }
 }
@@ -416,6 +423,7 @@ class Http2Error extends Error {
   }
 }
 
+/** Converts the errors of a request that got no answer to a ProtocolError. */
 async function reach<T>(
   protocol: string,
   url: string,
@@ -437,10 +445,10 @@ async function reach<T>(
 export const checkAnswers = async (
   protocol: string,
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
 ): Promise<void> => {
-  await reach(protocol, url, signal, () => asked(url, asking, signal))
+  await reach(protocol, url, signal, () => probe(url, options, signal))
 }
 
 /**
@@ -450,11 +458,11 @@ export const checkAnswers = async (
 export async function someoneListens(
   protocol: string,
   url: string,
-  asking: Asking,
+  options: RequestOptions,
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await get(url, asking, signal)
+    await get(url, options, signal)
   } catch (error) {
     const { code } = error as { code?: unknown }
     if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES')

@@ -1,3 +1,7 @@
+/**
+ * Entry to the protocols: the client of a protocol by name, and the detection of a server's
+ * protocol.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
@@ -8,17 +12,22 @@ import { byNumber } from './items.ts'
 import { otherScheme } from './other-scheme.ts'
 import type { AnswerReading, OnReason, Protocol } from './protocol.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
-import { type ProtocolName, protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
+import {
+  fallbackProtocol,
+  type ProtocolName,
+  protocolNames,
+  protocolTable,
+} from './protocol-table.ts'
 import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
 import { formatSeconds, Reasons } from './until-serving.ts'
 
-/** Client of a protocol. */
+/** Creates the client of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
-  return withRecognition(inOrder(lazily(name, options), name), name, options)
+  return withRecognition(orderByTrace(loadLazily(name, options), name), name, options)
 }
 
-/** Loaded on first use. */
-function lazily(name: ProtocolName, options: ProtocolOptions): Protocol {
+/** A protocol whose module is loaded on first use. */
+function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
   const given = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
   const reading = async (): Promise<AnswerReading> => (await load()).create(given).answers!
@@ -35,8 +44,8 @@ function lazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   }
 }
 
-/** The protocol with bodies in the order of the payload's trace. */
-function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
+/** Wraps a protocol so that its bodies have the order of the payload's trace. */
+function orderByTrace(protocol: Protocol, name: ProtocolName): Protocol {
   return {
     ...protocol,
     async prepare(url, model, payload, signal) {
@@ -49,7 +58,7 @@ function inOrder(protocol: Protocol, name: ProtocolName): Protocol {
   }
 }
 
-/** Throws a PayloadError for a source that the protocol cannot make requests of. */
+/** @throws PayloadError for a source from which the protocol cannot build requests */
 function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
   const sized =
     payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
@@ -74,7 +83,7 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
     )
 }
 
-const askAgainMs = 500
+const pollMs = 500
 
 /**
  * Detects the protocol of a server; plain JSON where none is recognised. A server that is still
@@ -90,32 +99,32 @@ export async function detectProtocol(
   onReason?: OnReason,
 ): Promise<ProtocolName> {
   const saysGrpc = namesGrpc(url)
-  if (!saysGrpc) parseUrl(unrecognised, url)
+  if (!saysGrpc) parseUrl(fallbackProtocol, url)
   const timeoutMs = options.firstAnswerMs ?? usualFirstAnswerMs
   const startedMs = performance.now()
   const reasons = new Reasons(onReason)
-  const look = () => recognise(url, model, options, signal)
-  let found = await look()
+  const detect = () => recognise(url, model, options, signal)
+  let found = await detect()
   if (found === undefined && !saysGrpc) await checkScheme(url, options, signal)
   let wasLoading = false
   while (found === undefined && !saysGrpc) {
-    const isLoading = await saysLoading(url, model, options, signal, reasons)
+    const isLoading = await reportsLoading(url, model, options, signal, reasons)
     // It may have become ready in between.
-    if (!isLoading && wasLoading) found = await look()
+    if (!isLoading && wasLoading) found = await detect()
     if (!isLoading) break
     wasLoading = true
     if (performance.now() - startedMs > timeoutMs)
       throw new ProtocolError(
-        unrecognised,
+        fallbackProtocol,
         `${url} is still loading after ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
         undefined,
         'not-ready',
       )
-    await sleep(askAgainMs, undefined, { signal })
-    found = await look()
+    await sleep(pollMs, undefined, { signal })
+    found = await detect()
   }
   if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
-  return found ?? unrecognised
+  return found ?? fallbackProtocol
 }
 
 /** @throws ProtocolError that names the right scheme, where no GET is answered */
@@ -125,47 +134,47 @@ async function checkScheme(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await checkAnswers(unrecognised, url, options, signal)
+    await checkAnswers(fallbackProtocol, url, options, signal)
   } catch (error) {
     signal.throwIfAborted()
     const other = await otherScheme(url, signal)
     throw other === undefined
       ? error
-      : new ProtocolError(unrecognised, other.what, other.hint, 'other-protocol')
+      : new ProtocolError(fallbackProtocol, other.what, other.hint, 'other-protocol')
   }
 }
 
 /** Whether the readiness path of any protocol reports that it is not ready. */
-async function saysLoading(
+async function reportsLoading(
   url: string,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
   reasons: Reasons,
 ): Promise<boolean> {
-  const address = parseUrl(unrecognised, url)
+  const address = parseUrl(fallbackProtocol, url)
   const paths = [
     options.healthPath,
     ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
   ].filter((path) => path !== undefined)
   // The path of the URL may be that of the call, or a prefix of the server's paths.
-  const places = paths.flatMap((own) => [
+  const candidates = paths.flatMap((own) => [
     pathBelow(address, own, own),
     pathBelow(address, address.path, own),
   ])
-  for (const place of new Set(places)) {
-    let said = ''
+  for (const candidate of new Set(candidates)) {
+    let lastReason = ''
     const { loading } = await readinessAt(
-      unrecognised,
-      hrefOf(address, place),
+      fallbackProtocol,
+      hrefOf(address, candidate),
       options,
       signal,
       (reason) => {
-        said = reason
+        lastReason = reason
       },
     )
     if (!loading) continue
-    reasons.add(said)
+    reasons.add(lastReason)
     return true
   }
   return false

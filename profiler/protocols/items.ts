@@ -1,3 +1,4 @@
+/** Sizes of request bodies in items, and the order in which requests take the bodies of a pool. */
 import {
   type ItemCounts,
   type ItemSource,
@@ -7,7 +8,7 @@ import {
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
 
-/** Limit on items per request, for distributions with a tail: more is a job, not a request. */
+/** Limit on items per request, for distributions with a long tail: more is a batch job. */
 const maxItems = 4096
 /** Default limit on bodies made from a file of texts. */
 const maxBodies = 10_000
@@ -19,19 +20,19 @@ const sizeStream = 0x5123e5
 
 /** Draws a number of items, at least 1. */
 export function drawItems(counts: ItemCounts, uniform: Uniform): number {
-  const within = (value: number) => Math.min(maxItems, Math.max(1, Math.round(value)))
+  const clamp = (value: number) => Math.min(maxItems, Math.max(1, Math.round(value)))
   switch (counts.kind) {
     case 'fixed':
       return counts.items
     case 'uniform':
       return counts.from + Math.floor(uniform() * (counts.to - counts.from + 1))
     case 'lognormal':
-      return within(counts.median * Math.exp(counts.sigma * normal(uniform)))
+      return clamp(counts.median * Math.exp(counts.sigma * normal(uniform)))
     case 'weighted': {
-      let left = uniform() * counts.weights.reduce((sum, weight) => sum + weight, 0)
+      let remaining = uniform() * counts.weights.reduce((sum, weight) => sum + weight, 0)
       const chosen = counts.weights.findIndex((weight) => {
-        left -= weight
-        return left < 0
+        remaining -= weight
+        return remaining < 0
       })
       return counts.items[chosen] ?? counts.items.at(-1)!
     }
@@ -50,8 +51,8 @@ export function poolSizes(
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
   if (order?.items !== undefined) {
     const sizes = [...new Set(order.items)].sort((a, b) => a - b)
-    const each = Math.max(1, Math.round((count ?? usualCount.bodies) / sizes.length))
-    return sizes.flatMap((size) => Array<number>(each).fill(size))
+    const bodiesPerSize = Math.max(1, Math.round((count ?? usualCount.bodies) / sizes.length))
+    return sizes.flatMap((size) => Array<number>(bodiesPerSize).fill(size))
   }
   const uniform = seeded(seed ^ sizeStream)
   const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
@@ -64,23 +65,25 @@ export function poolSizes(
 }
 
 /**
- * Orders a pool by the sizes of a trace: each request takes the next body of its size. Bodies are
- * repeated by reference.
+ * Orders a pool by the item counts of a trace: each request takes the next body of its size, round
+ * robin. Bodies are repeated by reference.
+ * @param sizes items of each body of the pool
+ * @param wanted items of each request of the trace; every one occurs in `sizes`
  */
-export function bySize<T>(
+export function orderBySize<T>(
   pool: readonly T[],
   sizes: readonly number[],
   wanted: readonly number[],
 ): T[] {
-  const bodies = new Map<number, { readonly of: T[]; next: number }>()
+  const bodies = new Map<number, { readonly sameSize: T[]; next: number }>()
   for (const [i, size] of sizes.entries()) {
-    const same = bodies.get(size) ?? { of: [], next: 0 }
-    same.of.push(pool[i]!)
-    bodies.set(size, same)
+    const group = bodies.get(size) ?? { sameSize: [], next: 0 }
+    group.sameSize.push(pool[i]!)
+    bodies.set(size, group)
   }
   return wanted.map((size) => {
-    const same = bodies.get(size)!
-    return same.of[same.next++ % same.of.length]!
+    const group = bodies.get(size)!
+    return group.sameSize[group.next++ % group.sameSize.length]!
   })
 }
 

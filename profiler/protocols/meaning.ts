@@ -1,21 +1,21 @@
 /**
- * Checks that an answer matches its request: a status of 200 only shows that a server answered, not
- * that it served this model. Faults are worded to follow 'answered 200, but'; undefined where
- * nothing is wrong.
+ * Checks that an answer fits its request. The status 200 only shows that something answered, not
+ * that it was this model. The functions describe a fault, to follow 'answered 200, but', or return
+ * undefined.
  */
 import { isRecord } from '../plain-record.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
 /** A tensor of an answer. */
 export interface AnsweredTensor {
   readonly name: string
   readonly datatype: string
   readonly shape: readonly number[]
-  /** Row-major. Undefined: in a form that is not read here. */
+  /** Row-major. Undefined: in an encoding that is not decoded here. */
   readonly data?: ArrayLike<unknown>
 }
 
-/** A tensor as declared by the model's metadata; sizes below 1 are free. */
+/** A tensor as declared by the model's metadata. A size below 1 means any size. */
 export interface DeclaredTensor {
   readonly name: string
   readonly datatype: string
@@ -32,7 +32,7 @@ export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
   ),
 })
 
-const shown = (shape: readonly number[]): string => `[${shape.join(', ')}]`
+const formatShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
 /**
  * @param items items of the request: an output with a free first dimension has several rows for
@@ -54,25 +54,25 @@ export function tensorsFault(
 
 function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
   if (!shape.every((size) => Number.isInteger(size) && size >= 0))
-    return `has the shape ${shown(shape)}`
-  if (data !== undefined && data.length !== sizeOf(shape))
-    return `has the shape ${shown(shape)} and ${data.length} values`
+    return `has the shape ${formatShape(shape)}`
+  if (data !== undefined && data.length !== countElements(shape))
+    return `has the shape ${formatShape(shape)} and ${data.length} values`
   return undefined
 }
 
 function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefined {
-  const right = typeOf(datatype)
+  const hasType = selectTypeCheck(datatype)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]
     if (typeof value === 'number' && !Number.isFinite(value)) return `holds ${value} at ${i}`
-    if (right !== undefined && !right(value))
+    if (hasType !== undefined && !hasType(value))
       return `is ${datatype} and holds ${JSON.stringify(value)} at ${i}`
   }
   return undefined
 }
 
-/** JSON type of a datatype; undefined: any. */
-function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
+/** Returns a check of the JSON values of a datatype; undefined where any value is allowed. */
+function selectTypeCheck(datatype: string): ((value: unknown) => boolean) | undefined {
   if (datatype === 'BOOL')
     return (value) => typeof value === 'boolean' || value === 0 || value === 1
   if (/^U?INT\d+$/.test(datatype)) return (value) => Number.isInteger(value)
@@ -82,8 +82,9 @@ function typeOf(datatype: string): ((value: unknown) => boolean) | undefined {
   return undefined
 }
 
-const fits = (meant: readonly number[], shape: readonly number[]): boolean =>
-  meant.length === shape.length && meant.every((size, i) => size < 1 || size === shape[i])
+/** Whether a shape is a declared one, in which sizes below 1 are free. */
+const fits = (declared: readonly number[], shape: readonly number[]): boolean =>
+  declared.length === shape.length && declared.every((size, i) => size < 1 || size === shape[i])
 /** Without dimensions of one after the first. */
 const squeezed = (shape: readonly number[]): number[] =>
   shape.filter((size, i) => i === 0 || size !== 1)
@@ -94,42 +95,45 @@ function declaredFault(
   items = 1,
 ): string | undefined {
   if (declared.length === 0) return undefined
-  const meant = declared.find((one) => one.name === name)
-  if (!meant)
+  const output = declared.find((one) => one.name === name)
+  if (!output)
     return `is none of the model's, which are ${declared.map((one) => one.name).join(', ')}`
-  if (meant.datatype !== datatype) return `is ${datatype}, and the model's is ${meant.datatype}`
+  if (output.datatype !== datatype) return `is ${datatype}, and the model's is ${output.datatype}`
   // No dimensions where the server does not know them; MLServer answers [n, 1] where [-1] is
   // declared.
-  if (meant.shape.length === 0) return undefined
+  if (output.shape.length === 0) return undefined
   // A single item may be answered without the batch dimension.
-  const alone = items === 1 && meant.shape[0]! < 1 && fits(meant.shape.slice(1), shape)
-  if (alone) return undefined
-  if (!fits(meant.shape, shape) && !fits(squeezed(meant.shape), squeezed(shape)))
-    return `has the shape ${shown(shape)}, and the model's is ${shown(meant.shape)}`
+  const lacksBatch = items === 1 && output.shape[0]! < 1 && fits(output.shape.slice(1), shape)
+  if (lacksBatch) return undefined
+  if (!fits(output.shape, shape) && !fits(squeezed(output.shape), squeezed(shape)))
+    return `has the shape ${formatShape(shape)}, and the model's is ${formatShape(output.shape)}`
   // Detectors answer with as many rows as they find; one row for several items belongs to the first
   // item.
-  if (meant.shape[0]! < 1 && shape[0] === 1 && items > 1)
+  if (output.shape[0]! < 1 && shape[0] === 1 && items > 1)
     return `has ${shape[0]} items, and the request ${items}`
   return undefined
 }
 
-/** @param said absent where the server names no model */
-export const modelFault = (said: unknown, asked: string): string | undefined =>
-  typeof said === 'string' && said !== '' && said !== asked
-    ? `from the model '${said}', not '${asked}'`
+/**
+ * Checks the model named by an answer.
+ * @param named not a text where the server names none
+ */
+export const modelFault = (named: unknown, requested: string): string | undefined =>
+  typeof named === 'string' && named !== '' && named !== requested
+    ? `from the model '${named}', not '${requested}'`
     : undefined
 
 const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
 
 /** Servers may omit the id of a request, or (TorchServe) number requests themselves. */
-export const idFault = (said: unknown, asked: unknown): string | undefined =>
-  typeof said === 'string' &&
-  said !== '' &&
-  typeof asked === 'string' &&
-  asked !== '' &&
-  said !== asked &&
-  !uuid.test(said)
-    ? `to the request '${said}', not '${asked}'`
+export const idFault = (id: unknown, requestId: unknown): string | undefined =>
+  typeof id === 'string' &&
+  id !== '' &&
+  typeof requestId === 'string' &&
+  requestId !== '' &&
+  id !== requestId &&
+  !uuid.test(id)
+    ? `to the request '${id}', not '${requestId}'`
     : undefined
 
 /** Depth to which lists of results are checked. */

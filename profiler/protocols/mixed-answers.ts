@@ -7,15 +7,19 @@
 type Values = readonly unknown[] | undefined
 
 const maxRequests = 4
-/** Slow servers get fewer requests. */
-const longEnoughMs = 2_000
-/** Larger batches add in another order, with less precision on some devices. */
+/** Time for the single requests: slow servers get fewer of them. */
+const maxSingleMs = 2_000
+/**
+ * Relative to the largest number. Larger batches sum in another order, less precisely on some
+ * devices.
+ */
 const tolerance = 0.05
 
 /**
- * Sends up to four requests one after another, then concurrently. A server whose answers to one
- * request vary shows nothing. A single difference may be a tie that was broken otherwise.
- * @param ask sends request `index`
+ * Sends up to four requests one after another, then concurrently, and compares the answers. Servers
+ * whose answers to a repeated request vary cannot be judged. A single difference is ignored,
+ * because rounding may break a tie between two labels.
+ * @param ask sends the request with this index
  * @returns what is wrong, to follow 'the server answers, but'
  */
 export async function mixedUp(
@@ -23,36 +27,37 @@ export async function mixedUp(
   ask: (index: number) => Promise<Values>,
 ): Promise<string | undefined> {
   const startedMs = performance.now()
-  const alone: Values[] = []
+  const singly: Values[] = []
   while (
-    alone.length < Math.min(requests, maxRequests) &&
-    performance.now() - startedMs < longEnoughMs
+    singly.length < Math.min(requests, maxRequests) &&
+    performance.now() - startedMs < maxSingleMs
   )
-    alone.push(await ask(alone.length))
-  const differing = async () => {
-    const together = await Promise.all(alone.map((_, i) => ask(i)))
-    return alone.flatMap((values, i) =>
-      alike(values, together[i]) ? [] : [{ i, values, got: together[i] }],
+    singly.push(await ask(singly.length))
+  const findDifferences = async () => {
+    const concurrently = await Promise.all(singly.map((_, i) => ask(i)))
+    return singly.flatMap((expected, i) =>
+      alike(expected, concurrently[i]) ? [] : [{ expected, actual: concurrently[i] }],
     )
   }
-  if (alone.length < 2 || (await differing()).length < 2) return undefined
-  for (const [i, values] of alone.entries()) if (!alike(values, await ask(i))) return undefined
-  const [first, second] = await differing()
+  if (singly.length < 2 || (await findDifferences()).length < 2) return undefined
+  for (const [i, values] of singly.entries()) if (!alike(values, await ask(i))) return undefined
+  const [first, second] = await findDifferences()
   if (first === undefined || second === undefined) return undefined
-  return `requests that come together get other answers than alone: ${brief(first.got)} in place of ${brief(first.values)}`
+  return `requests that come together get other answers than alone: ${brief(first.actual)} in place of ${brief(first.expected)}`
 }
 
+/** Whether two answers agree; a bad answer agrees with any. */
 function alike(a: Values, b: Values): boolean {
   if (a === undefined || b === undefined) return true
   const scale = a.reduce<number>(
-    (most, value) => (typeof value === 'number' ? Math.max(most, Math.abs(value)) : most),
+    (max, value) => (typeof value === 'number' ? Math.max(max, Math.abs(value)) : max),
     0,
   )
-  const same = (x: unknown, y: unknown) =>
+  const areSame = (x: unknown, y: unknown) =>
     typeof x === 'number' && typeof y === 'number'
       ? Math.abs(x - y) <= tolerance * scale
       : String(x) === String(y)
-  return a.length === b.length && a.every((value, i) => same(value, b[i]))
+  return a.length === b.length && a.every((value, i) => areSame(value, b[i]))
 }
 
 function brief(values: Values): string {

@@ -1,7 +1,7 @@
 /** Recognises messages of servers that are still loading a model, whatever their status. */
 import { isRecord } from '../plain-record.ts'
 
-/** Longer texts are pages and documents, which may mention anything. */
+/** Longer texts are no status messages, and may contain these words by chance. */
 const maxStatementChars = 400
 
 /**
@@ -27,6 +27,7 @@ export function notReadyReason(text: string): string | undefined {
   return isStatement(words) && saysLoading(words) ? words : undefined
 }
 
+/** Reason in a JSON document: a version that is not available, a flag, or a message. */
 function reasonIn(document: Record<string, unknown>): string | undefined {
   const versions = document.model_version_status
   if (Array.isArray(versions)) return versionsReason(versions)

@@ -1,3 +1,4 @@
+/** The Open Inference Protocol v2 over REST, and what its gRPC form shares with it. */
 import { isRecord, textsAt, textsIn } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
 import { type Content, fitted } from './content.ts'
@@ -14,7 +15,7 @@ import {
 import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
 /** An input as declared by the metadata, over REST or gRPC. */
 interface OipInput extends TensorInput {
@@ -72,7 +73,7 @@ function dialect(options: ProtocolOptions): Dialect {
       return (
         modelFault(answer.model_name, model) ??
         idFault(answer.id, asked.id) ??
-        tensorsFault(answer.outputs.map(answeredTensor), outputs, itemsOf(asked))
+        tensorsFault(answer.outputs.map(answeredTensor), outputs, countItems(asked))
       )
     },
     result: oipResult,
@@ -84,8 +85,8 @@ function dialect(options: ProtocolOptions): Dialect {
       const bodies = await jsonPool(source, async (content, items) => {
         const made = []
         for (const input of inputs) {
-          const shape = shapeOf(input, items)
-          const values = await valuesOf(input, content, items)
+          const shape = resolveShape(input, items)
+          const values = await drawValues(input, content, items)
           const data = values.map((value) =>
             Buffer.isBuffer(value) ? value.toString('base64') : value,
           )
@@ -116,13 +117,13 @@ function answeredTensor(output: unknown): AnsweredTensor {
 }
 
 /** Items of a request: the first dimension of its first input. */
-function itemsOf({ inputs }: Record<string, unknown>): number | undefined {
+function countItems({ inputs }: Record<string, unknown>): number | undefined {
   const [first] = Array.isArray(inputs) ? (inputs as unknown[]) : []
   const shape = isRecord(first) ? first.shape : undefined
   return Array.isArray(shape) && typeof shape[0] === 'number' ? shape[0] : undefined
 }
 
-/** Declared outputs; empty where the metadata is incomplete. */
+/** Parses the declared outputs; empty where the metadata is incomplete. */
 export function oipOutputs(metadata: unknown): DeclaredTensor[] {
   const outputs: unknown[] =
     isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
@@ -139,7 +140,7 @@ export function oipOutputs(metadata: unknown): DeclaredTensor[] {
 /**
  * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
  */
-export function shapeOf({ name, shape, batched }: OipInput, items: number): number[] {
+export function resolveShape({ name, shape, batched }: OipInput, items: number): number[] {
   if (items === 1) return [...shape]
   if (!batched)
     throw new PayloadError(
@@ -149,14 +150,14 @@ export function shapeOf({ name, shape, batched }: OipInput, items: number): numb
   return [items, ...shape.slice(1)]
 }
 
-/** Row-major values for a number of items: texts, image bytes, numbers. */
-export async function valuesOf(
+/** Takes row-major values for a number of items from the content: texts, image bytes, numbers. */
+export async function drawValues(
   input: OipInput,
   content: Content,
   items: number,
 ): Promise<(string | Buffer | number | boolean)[]> {
   const values: (string | Buffer | number | boolean)[] = []
-  const length = sizeOf(input.shape)
+  const length = countElements(input.shape)
   for (let item = 0; item < items; item++) {
     if (input.kind === 'text') for (let i = 0; i < length; i++) values.push(content.text())
     else if (input.kind === 'image')
@@ -166,7 +167,10 @@ export async function valuesOf(
   return values
 }
 
-/** Declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without any. */
+/**
+ * Parses the declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without
+ * any.
+ */
 export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)

@@ -1,3 +1,7 @@
+/**
+ * The OpenAI protocol: streamed completions of language models, whose tokens are timed one by one
+ * (load/token-stream.ts).
+ */
 import { TokenStream } from '../load/token-stream.ts'
 import type { RequestBody, Target } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
@@ -11,7 +15,7 @@ import { jsonLines } from './payload-pool.ts'
 import type { Prompt } from './prompts.ts'
 import type { Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { excerpt, refusal, wordsOf } from './refusals.ts'
+import { excerpt, extractMessage, refusal } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
@@ -37,7 +41,7 @@ export const openai: ProtocolModule = {
 
 function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   const ownPath = options.path ?? chatPath
-  const call = callOf(ownPath)
+  const call = resolveCall(ownPath)
   return {
     name: 'openai',
     async ready(url, _model, signal, onReason) {
@@ -59,7 +63,7 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         stream.push(Buffer.from(answer), 0)
         if (stream.fault !== undefined) throw new Error(faults[stream.fault] ?? stream.fault)
         return {
-          document: { text: stream.text, model: modelOf(Buffer.from(answer).toString()) },
+          document: { text: stream.text, model: extractModel(Buffer.from(answer).toString()) },
           result: stream.text,
           generated: true,
         }
@@ -80,12 +84,12 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       if (elsewhere !== undefined)
         throw new ProtocolError('openai', `${ownPath} ${elsewhere.what}`, elsewhere.hint)
       const address = parseUrl('openai', url)
-      const at = (its: string) => hrefOf(address, pathBelow(address, ownPath, its))
+      const at = (serverPath: string) => hrefOf(address, pathBelow(address, ownPath, serverPath))
       const path = pathBelow(address, ownPath, ownPath)
       const called = hrefOf(address, path)
-      // Name under which the server lists the requested model.
+      // Name in the answers of a server that lists the requested model under another one.
       let alias: string | undefined
-      const place: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
+      const endpoint: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
         kind: 'http',
         transport: 'sse',
         url: address.origin,
@@ -95,33 +99,33 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
-        meaning: (asked, answer) => streamFault(asked, Buffer.from(answer).toString(), alias)?.what,
+        meaning: (body, answer) => streamFault(body, Buffer.from(answer).toString(), alias)?.what,
       }
       const ask = async (body: RequestBody) =>
-        (await firstAnswer('openai', place, body, options.firstAnswerMs, signal)).text
-      const requests = async () => {
+        (await firstAnswer('openai', endpoint, body, options.firstAnswerMs, signal)).text
+      const buildRequests = async () => {
         if (payload.kind !== 'generated')
           return { bodies: await fromFile(payload.path, model, call) }
-        const of = { model, call, ignoreEos: payload.prompts?.ignoreEos }
-        const context = payload.asDrawn ? undefined : await contextTold(at, model, options, signal)
+        const completions = { model, call, ignoreEos: payload.prompts?.ignoreEos }
+        const context = payload.asDrawn ? undefined : await fetchContext(at, model, options, signal)
         const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
           const stream = new TokenStream()
-          stream.push(Buffer.from(await ask(bodyOf(prompt, of))), 0)
+          stream.push(Buffer.from(await ask(buildBody(prompt, completions))), 0)
           return stream.times?.inputTokens
         })
         return {
-          bodies: prompts.map((prompt) => bodyOf(prompt, of)),
+          bodies: prompts.map((prompt) => buildBody(prompt, completions)),
           ...(remarks.length > 0 && { remarks }),
         }
       }
-      const target: Extract<Target, { kind: 'http' }> = { ...place, ...(await requests()) }
+      const target: Extract<Target, { kind: 'http' }> = { ...endpoint, ...(await buildRequests()) }
       const { bodies } = target
       const answer = await ask(bodies[0]!)
-      const asked = askedOf(bodies[0]!).model
-      const other = otherModel(answer, asked)
+      const requested = parseRequestBody(bodies[0]!).model
+      const other = otherModel(answer, requested)
       if (
         other !== undefined &&
-        (await modelsListed(at, options, signal)).some(({ id }) => id === asked)
+        (await fetchModels(at, options, signal)).some(({ id }) => id === requested)
       )
         alias = other
       const fault = streamFault(bodies[0]!, answer, alias)
@@ -137,14 +141,14 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         ...target,
         remarks: [
           ...(target.remarks ?? []),
-          `the server lists '${asked}', and answers as '${alias}'`,
+          `the server lists '${requested}', and answers as '${alias}'`,
         ],
       }
     },
   }
 }
 
-/** Paths of these servers that are not streams of completions. */
+/** Other calls of these servers, whose answers are no streams. */
 const otherCalls = [
   {
     path: /\/(embeddings|rerank|score|classify|pooling|moderations)$/,
@@ -155,51 +159,58 @@ const otherCalls = [
 
 type ModelListed = Readonly<Record<string, unknown>>
 
-/** Listed models; undefined where the server answers without a list. */
-async function modelsListed(
+/** Fetches the models that the server lists; empty without a list. */
+async function fetchModels(
   at: (path: string) => string,
   asking: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<ModelListed[]> {
-  const list = await toldAt(at(modelsPath), asking, signal)
+  const list = await fetchDocument(at(modelsPath), asking, signal)
   return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
 
-/** JSON document at a URL; undefined for anything else. */
-async function toldAt(url: string, asking: ProtocolOptions, signal: AbortSignal): Promise<unknown> {
+/** Fetches a JSON document; undefined for anything else. */
+async function fetchDocument(
+  url: string,
+  asking: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<unknown> {
   const document = await getJson('openai', url, asking, signal).catch(() => undefined)
   signal.throwIfAborted()
   return document
 }
 
 /**
- * Context for prompt and answer, where the server reports it: `max_model_len` in the list of models
- * (vLLM, where an adapter has that of its base model; SGLang; the built-in server),
- * `max_total_tokens` of /info (TGI), the context per slot of /props (llama.cpp).
+ * Fetches the limit on the tokens of prompt and answer together, where the server reports it:
+ * `max_model_len` in the list of models (vLLM, where an adapter has that of its base model; SGLang;
+ * the built-in server), `max_total_tokens` of /info (TGI), the context per slot of /props
+ * (llama.cpp).
  */
-async function contextTold(
+async function fetchContext(
   at: (path: string) => string,
   model: string,
   asking: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const models = await modelsListed(at, asking, signal)
+  const models = await fetchModels(at, asking, signal)
   const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
-  const below = models.find(({ id }) => own?.parent !== undefined && id === own.parent)
-  const listed = tokensIn(own?.max_model_len) ?? tokensIn(below?.max_model_len)
+  const base = models.find(({ id }) => own?.parent !== undefined && id === own.parent)
+  const listed = tokensIn(own?.max_model_len) ?? tokensIn(base?.max_model_len)
   if (listed !== undefined) return listed
-  const info = await toldAt(at('/info'), asking, signal)
+  const info = await fetchDocument(at('/info'), asking, signal)
   const ofTgi = tokensIn(isRecord(info) ? info.max_total_tokens : undefined)
   if (ofTgi !== undefined) return ofTgi
-  const props = await toldAt(at('/props'), asking, signal)
+  const props = await fetchDocument(at('/props'), asking, signal)
   const settings = isRecord(props) ? props.default_generation_settings : undefined
   return tokensIn(isRecord(settings) ? settings.n_ctx : undefined)
 }
 
-const tokensIn = (told: unknown): number | undefined =>
-  Number.isSafeInteger(told) && (told as number) > 0 ? (told as number) : undefined
+/** A reported number of tokens; undefined for another value. */
+const tokensIn = (value: unknown): number | undefined =>
+  Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
 
-const modelOf = (answer: string): string | undefined =>
+/** Name of the model in the first chunk of a stream that has one. */
+const extractModel = (answer: string): string | undefined =>
   /^data:.*?"model"\s*:\s*"([^"\\]+)"/m.exec(answer)?.[1]
 
 interface Fault {
@@ -219,7 +230,7 @@ function serverFault(error: unknown): Fault {
         ? 404
         : 500
   const { hint, why } = refusal('openai', '', { status, text }, true)
-  return { what: `with an error in its stream: ${excerpt(wordsOf(text))}`, hint, why }
+  return { what: `with an error in its stream: ${excerpt(extractMessage(text))}`, hint, why }
 }
 
 /**
@@ -232,44 +243,44 @@ function streamFault(body: RequestBody, answer: string, alias?: string): Fault |
   if (stream.fault === 'error in stream') return serverFault(stream.error)
   if (stream.fault !== undefined)
     return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
-  const asked = askedOf(body)
-  const other = otherModel(answer, asked.model, alias)
+  const request = parseRequestBody(body)
+  const other = otherModel(answer, request.model, alias)
   if (other !== undefined)
     return {
-      what: `from the model '${other}', not '${asked.model}'`,
+      what: `from the model '${other}', not '${request.model}'`,
       hint: `is --model ${other} meant?`,
     }
   const { tokens } = stream.times!
-  const limit = asked.max_tokens ?? asked.max_output_tokens
-  const most = typeof limit === 'number' ? limit : Number.POSITIVE_INFINITY
+  const limit = request.max_tokens ?? request.max_output_tokens
+  const maxTokens = typeof limit === 'number' ? limit : Number.POSITIVE_INFINITY
   const bytes = Buffer.byteLength(stream.text)
-  if (tokens > most && tokens > bytes + unseen)
+  if (tokens > maxTokens && tokens > bytes + hiddenTokens)
     return {
-      what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${most} were asked for at most`,
+      what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${maxTokens} were asked for at most`,
     }
   return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
 }
 
-interface Asked {
+interface CompletionRequest {
   readonly model: string
   readonly max_tokens?: unknown
   readonly max_output_tokens?: unknown
 }
-const askedOf = ({ body }: RequestBody) => JSON.parse(String(body)) as Asked
+const parseRequestBody = ({ body }: RequestBody) => JSON.parse(String(body)) as CompletionRequest
 
-/** Servers may count the tokens that begin and end a text. */
-const unseen = 2
+/** Tokens without text that servers may count: those that begin and end a text. */
+const hiddenTokens = 2
 
 /**
- * Model named by the stream, where it is another one. Servers may add a folder or a tag to the
- * requested name. Gateways list the name and answer with that of the server behind them. TGI serves
- * any model as `tgi`.
+ * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag
+ * to the requested name. Gateways answer with the name on the server behind them (`alias`). TGI
+ * accepts the name `tgi` for any model.
  */
-function otherModel(answer: string, asked: string, alias?: string): string | undefined {
-  const said = modelOf(answer)
-  if (said === undefined || said === alias || asked === 'tgi') return undefined
-  const [a, b] = [said.toLowerCase(), asked.toLowerCase()]
-  return a.includes(b) || b.includes(a) ? undefined : said
+function otherModel(answer: string, requested: string, alias?: string): string | undefined {
+  const named = extractModel(answer)
+  if (named === undefined || named === alias || requested === 'tgi') return undefined
+  const [a, b] = [named.toLowerCase(), requested.toLowerCase()]
+  return a.includes(b) || b.includes(a) ? undefined : named
 }
 
 const faults: Readonly<Record<string, string>> = {
@@ -284,10 +295,10 @@ const faults: Readonly<Record<string, string>> = {
  * Type of request; each has its own names for the prompt and the largest number of output tokens.
  */
 type Call = 'chat' | 'completions' | 'responses'
-const callOf = (path: string): Call =>
+const resolveCall = (path: string): Call =>
   path.endsWith('/responses') ? 'responses' : path.includes('chat') ? 'chat' : 'completions'
 
-function bodyOf(
+function buildBody(
   { text, said, inputTokens, outputTokens, requestClass }: Prompt,
   { model, call, ignoreEos = true }: Completions,
 ): RequestBody {

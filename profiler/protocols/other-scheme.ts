@@ -10,12 +10,12 @@ import { get } from './http.ts'
 
 const patienceMs = 2000
 
-/** 'a certificate': it speaks TLS and requires a client certificate. */
+/** Result of a TLS handshake. 'a certificate': the server requires a client certificate. */
 type Handshake = 'TLS' | 'no TLS' | 'a certificate'
 
 /**
- * What the server speaks and the scheme to use; undefined where the scheme is right or unknown.
- * Rejects only when the signal aborts.
+ * Describes what the server speaks, and which scheme to use. Undefined where the scheme is right,
+ * or where that is unknown. Rejects only when the signal aborts.
  */
 export async function otherScheme(
   url: string,

@@ -1,8 +1,9 @@
+/** Generated content (texts, images, tensor values), and request bodies from a file. */
 import { hintOf, readBytes, readText } from '../bounded-reader.ts'
 import type { RequestBody } from '../model/target.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
-import { sizeOf } from './tensor-bytes.ts'
+import { countElements } from './tensor-bytes.ts'
 
 const words =
   `the of and to in is that for it was on are as with they be at one have this from by had not but what all were when we there can an your which their if will each about how up out
@@ -15,7 +16,9 @@ const words =
   near sentence better best across during today others however sure means knew try told young miles sun ways thing whole hear example heard several change answer room sea against top
   turned learn point city play toward five using himself usually`.split(/\s+/)
 
-/** Zipf-like: the list is ordered by frequency, and u³ favours its head. */
+/**
+ * Draws a common word, with Zipf-like frequencies: the list is ordered, and u³ favours its head.
+ */
 export const commonWord = (uniform: Uniform): string =>
   words[Math.floor(words.length * uniform() ** 3)]!
 
@@ -23,14 +26,14 @@ export const commonWord = (uniform: Uniform): string =>
 export function englishText(uniform: Uniform): string {
   const length = 20 + Math.floor(uniform() * 41)
   const text: string[] = []
-  let toGo = 0
+  let wordsLeft = 0
   for (let i = 0; i < length; i++) {
     let word = commonWord(uniform)
-    if (toGo === 0) {
-      toGo = 6 + Math.floor(uniform() * 12)
+    if (wordsLeft === 0) {
+      wordsLeft = 6 + Math.floor(uniform() * 12)
       word = word[0]!.toUpperCase() + word.slice(1)
     }
-    if (--toGo === 0 || i === length - 1) word += '.'
+    if (--wordsLeft === 0 || i === length - 1) word += '.'
     text.push(word)
   }
   return text.join(' ')
@@ -62,7 +65,7 @@ export interface TensorInput {
   readonly kind: 'text' | 'image' | 'integer' | 'float' | 'boolean'
   /** Shape for one request of one item; every dimension known. */
   readonly shape: readonly number[]
-  /** Largest integer that fits. Absent: larger than any generated here. */
+  /** Largest integer of the datatype. Absent: larger than all generated values. */
   readonly most?: number
 }
 
@@ -100,7 +103,7 @@ export function numericValues(
   { name, kind, shape, most }: TensorInput,
   uniform: Uniform,
 ): (number | boolean)[] {
-  const length = sizeOf(shape)
+  const length = countElements(shape)
   const value = (): number | boolean => {
     if (kind === 'boolean') return uniform() < 0.5
     if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4
@@ -124,7 +127,7 @@ export async function bodiesFromFile({
   contentType?: string
 }): Promise<RequestBody[]> {
   if (contentType !== undefined) return [{ contentType, body: readWhole(path, readBytes) }]
-  return (await linesOf(path)).map(({ line }) => ({
+  return (await parseLines(path)).map(({ line }) => ({
     contentType: 'application/json',
     body: Buffer.from(line),
   }))
@@ -132,7 +135,7 @@ export async function bodiesFromFile({
 
 /** Values of a JSON Lines file. Throws a PayloadError that names every bad line. */
 export const jsonLines = async (path: string): Promise<unknown[]> =>
-  (await linesOf(path)).map(({ value }) => value)
+  (await parseLines(path)).map(({ value }) => value)
 
 function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T {
   try {
@@ -157,7 +160,8 @@ function isDocument(text: string): boolean {
   }
 }
 
-async function linesOf(path: string): Promise<{ line: string; value: unknown }[]> {
+/** Parses JSON Lines, or a file with a single document over several lines. */
+async function parseLines(path: string): Promise<{ line: string; value: unknown }[]> {
   const text = readWhole(path, readText)
   if (isDocument(text)) return [{ line: text.trim(), value: JSON.parse(text) }]
   const lines: { line: string; value: unknown }[] = []

@@ -2,12 +2,12 @@ import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
 import { placeholder } from './body-template.ts'
-import { statusOf, takesPost } from './http.ts'
+import { fetchStatus, takesPost } from './http.ts'
 import { type Dialect, httpProtocol } from './http-protocol.ts'
 import { documentFault } from './meaning.ts'
-import { poolOf, requestBodies } from './pool.ts'
+import { buildPool, requestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { filledRequest, isConstant, templatesOf, typeOf } from './request-forms.ts'
+import { filledRequest, isConstant, listTemplates, resolveContentType } from './request-forms.ts'
 
 /** Seed of a separate stream for {{int}}, independent of the items. */
 const numberStream = 0x1417
@@ -18,7 +18,7 @@ const callPath = () => '/predict'
  * Statuses of a GET of the call's path from a server that has it: an answer, another method, or a
  * missing body.
  */
-const handled = [200, 400, 405, 411, 415, 422]
+const knownPathStatuses = [200, 400, 405, 411, 415, 422]
 
 /** A custom server: POST a body made from a template, get 200 and an answer. */
 export const json: ProtocolModule = {
@@ -36,34 +36,34 @@ function dialect(options: ProtocolOptions): Dialect {
     expect: () => expect,
     readyPaths: () => ['/healthz'],
     readyPathsOfSome: () => ['/readyz'],
-    // The server has the path, but takes no GET there or needs a body; many have no other path that
-    // shows readiness.
+    // A server that rejects a GET of the call's path still has the path, so it is up. Many custom
+    // servers have no other sign of readiness.
     readyToo: async (call, signal) => {
-      const status = await statusOf(call, options, signal)
+      const status = await fetchStatus(call, options, signal)
       return (
-        handled.includes(status ?? 0) ||
+        knownPathStatuses.includes(status ?? 0) ||
         (status === 404 && (await answersPost(call, options, signal)))
       )
     },
     inferPath: callPath,
     fault: (answer) => documentFault(answer),
     async generate(_at, _model, source) {
-      checkPlaces(options, source)
+      checkPlaceholders(options, source)
       const uniform = seeded(source.seed ^ numberStream)
-      const whole = () => Math.floor(uniform() * 1_000_000)
+      const nextInt = () => Math.floor(uniform() * 1_000_000)
       const constant = isConstant(options)
-      let only: Promise<Buffer> | undefined
-      const bodies = await poolOf(source, (content, items) => {
-        const made = only ?? filledRequest(options, { content, items, whole })
-        if (constant) only = made
-        return made
+      let constantBody: Promise<Buffer> | undefined
+      const bodies = await buildPool(source, (content, items) => {
+        const body = constantBody ?? filledRequest(options, { content, items, nextInt })
+        if (constant) constantBody = body
+        return body
       })
-      return { bodies: requestBodies(bodies, typeOf(options)) }
+      return { bodies: requestBodies(bodies, resolveContentType(options)) }
     },
   }
 }
 
-/** False too where the server went away meanwhile. */
+/** Whether the call takes a POST; false also where the server went away meanwhile. */
 async function answersPost(
   call: string,
   options: ProtocolOptions,
@@ -78,9 +78,9 @@ async function answersPost(
 }
 
 /** Throws a PayloadError for a request without placeholders for the source's items. */
-function checkPlaces(options: ProtocolOptions, source: ItemSource): void {
+function checkPlaceholders(options: ProtocolOptions, source: ItemSource): void {
   const names = new Set(
-    templatesOf(options).flatMap((template) =>
+    listTemplates(options).flatMap((template) =>
       [...template.matchAll(placeholder)].map(([, name]) => name!),
     ),
   )

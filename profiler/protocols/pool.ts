@@ -1,56 +1,68 @@
+/**
+ * Builds payload pools. A source describes the content of requests (payload-source.ts); an item is
+ * one text, image or row of it. A pool is the list of bodies that a load sends, round robin. Each
+ * body carries one or more items.
+ */
 import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { type Content, contentOf } from './content.ts'
-import { bySize, poolSizes } from './items.ts'
-
-/** Limit on all bodies together, which are held here and in the load generator. */
-const maxBytes = 2 ** 30
+import { type Content, openContent } from './content.ts'
+import { orderBySize, poolSizes } from './items.ts'
 
 /**
- * Makes the bodies of a source, in the order in which requests take them. `make` makes a body of a
- * number of items.
+ * Limit on the distinct bodies of a pool, which this process and the load generator keep in memory.
  */
-export async function poolOf<T extends { readonly byteLength: number }>(
+const maxPoolBytes = 2 ** 30
+
+/**
+ * Builds the bodies of a source, in the order in which requests take them: as drawn, or in the
+ * order of a trace that records the number of items of each request.
+ * @param make builds one body with this number of items
+ * @throws PayloadError for an unusable source, and for more than 1 GiB
+ */
+export async function buildPool<T extends { readonly byteLength: number }>(
   source: ItemSource,
   make: (content: Content, items: number) => Promise<T>,
 ): Promise<T[]> {
-  const content = await contentOf(source)
+  const content = await openContent(source)
   const sizes = poolSizes(source, content.available)
   const pool: T[] = []
-  const held = new Set<T>()
+  const distinct = new Set<T>()
   let bytes = 0
   for (const size of sizes) {
     const body = await make(content, size)
     pool.push(body)
-    if (!held.has(body)) bytes += body.byteLength
-    held.add(body)
-    if (bytes > maxBytes)
+    if (!distinct.has(body)) bytes += body.byteLength
+    distinct.add(body)
+    if (bytes > maxPoolBytes)
       throw new PayloadError(
         `${pool.length} of ${sizes.length} request bodies take more than 1 GiB`,
         'ask for fewer: payload: {count: 16}',
       )
   }
-  return source.order?.items === undefined ? pool : bySize(pool, sizes, source.order.items)
+  return source.order?.items === undefined ? pool : orderBySize(pool, sizes, source.order.items)
 }
 
-/** Bodies of JSON documents. */
+/** Builds a pool of JSON documents. */
 export async function jsonPool(
   source: ItemSource,
   make: (content: Content, items: number) => Promise<unknown>,
 ): Promise<RequestBody[]> {
-  const bodies = await poolOf(source, async (content, items) =>
+  const bodies = await buildPool(source, async (content, items) =>
     Buffer.from(JSON.stringify(await make(content, items))),
   )
   return requestBodies(bodies, 'application/json')
 }
 
-/** One request body for each; equal bytes share one body, so repetitions cost nothing. */
+/**
+ * One request body for each buffer; a buffer that occurs several times has one body, so repetitions
+ * cost no memory.
+ */
 export function requestBodies(bodies: readonly Buffer[], contentType: string): RequestBody[] {
-  const made = new Map<Buffer, RequestBody>()
+  const byBuffer = new Map<Buffer, RequestBody>()
   return bodies.map((body) => {
-    const known = made.get(body) ?? { contentType, body }
-    made.set(body, known)
-    return known
+    const requestBody = byBuffer.get(body) ?? { contentType, body }
+    byBuffer.set(body, requestBody)
+    return requestBody
   })
 }

@@ -1,3 +1,7 @@
+/**
+ * Generates prompts for language models: random lengths, mixes of classes, recorded requests, and
+ * conversations, generated or recorded.
+ */
 import { usualCount } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import {
@@ -11,7 +15,7 @@ import { type ContextFit, fits, lengthsWithin, maxPromptTokens } from './context
 import { type Exchange, readConversations } from './conversations.ts'
 import { commonWord } from './payload-pool.ts'
 import { drawClasses } from './request-classes.ts'
-import { type CountTokens, counterOf, tokenCounter } from './tokenizer.ts'
+import { type CountTokens, createTokenCounter, tokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
   /** The whole text. */
@@ -28,7 +32,9 @@ export interface Prompt {
   readonly requestClass?: string
   /** Its lengths were cut to fit the context. */
   readonly fitted?: 'cut'
-  /** Conversations before this one that the context ended or left out. */
+  /**
+   * Conversations since the previous prompt that were ended early or skipped to fit the context.
+   */
   readonly ended?: number
 }
 
@@ -41,10 +47,10 @@ export const defaultPrompts: PromptSpec = {
 }
 
 /**
- * Generates prompts of random lengths from common English words. With a tokenizer each prompt has
- * exactly its number of tokens. Without one a token is a word, which most tokenizers keep whole, so
- * the server's own count (`usage`) may differ by some per cent. The server's chat template adds
- * more. Recorded conversations are used as they are, fewer than `count` where the file has fewer.
+ * Generates prompts from common English words. With a tokenizer, each prompt has exactly its number
+ * of tokens. Without one a word counts as a token, which most tokenizers keep whole, so the
+ * server's own count (`usage`) may differ by a few per cent. The server's chat template adds more.
+ * Recorded conversations are used verbatim, fewer than `count` where the file has fewer.
  * @param fit context that prompt and answer must fit; absent: lengths stay as drawn
  * @throws PayloadError for an unreadable tokenizer or file, and where no text has the length
  */
@@ -57,7 +63,7 @@ export function makePrompts(
   if (!Number.isInteger(count) || count < 1)
     throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
-  if (spec.file !== undefined) return asSaid(spec, spec.file, { count, uniform, fit })
+  if (spec.file !== undefined) return replayConversations(spec, spec.file, { count, uniform, fit })
   const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
   const shared = Math.min(
     spec.sharedPrefixTokens ?? 0,
@@ -71,20 +77,21 @@ export function makePrompts(
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
     tokens: prefixes.length > 0 ? shared : 0,
   })
-  const make: Making = { beginning, count, uniform, text, fit }
-  if (spec.recorded !== undefined) return asRecorded(spec.recorded, blocksBefore(seed, text), make)
+  const context: PoolContext = { beginning, count, uniform, text, fit }
+  if (spec.recorded !== undefined)
+    return replayRecorded(spec.recorded, createBlocks(seed, text), context)
   if (spec.classes !== undefined)
     return drawClasses(spec.classes, count, uniform).map((of, i) => ({
-      ...firstPrompt(of, beginning(i), make),
+      ...drawPrompt(of, beginning(i), context),
       requestClass: of.name,
     }))
   return spec.turns === undefined
-    ? Array.from({ length: count }, (_, i) => firstPrompt(spec, beginning(i), make))
-    : inTurns(spec, spec.turns, make)
+    ? Array.from({ length: count }, (_, i) => drawPrompt(spec, beginning(i), context))
+    : drawConversations(spec, spec.turns, context)
 }
 
 /** What all prompts of a pool share. */
-interface Making {
+interface PoolContext {
   readonly beginning: (i: number) => Beginning
   readonly count: number
   readonly uniform: Uniform
@@ -99,18 +106,22 @@ interface Beginning {
   readonly tokens: number
 }
 
-/** Shared prefixes count as input tokens. */
-function firstPrompt(
+/** Draws a prompt that starts a conversation. A shared prefix counts as input tokens. */
+function drawPrompt(
   drawn: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>,
   beginning: Beginning,
-  { uniform, text, fit }: Making,
+  { uniform, text, fit }: PoolContext,
 ): Prompt {
   const asked = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
   const lengths = lengthsWithin(fit, asked, drawLength(drawn.outputTokens, uniform))
-  return { ...lengths, ...prompt(beginning, lengths.inputTokens - beginning.tokens, uniform, text) }
+  return {
+    ...lengths,
+    ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, text),
+  }
 }
 
-function prompt(
+/** Appends a message of `own` tokens to the conversation so far. */
+function appendMessage(
   { said, text: before, tokens }: Beginning,
   own: number,
   uniform: Uniform,
@@ -122,65 +133,69 @@ function prompt(
 }
 
 /**
- * Interleaves conversations, each with a random number of turns, or as many as fit into the longest
- * sequence. A new one starts where one ends.
+ * Generates interleaved conversations: one turn of each, round robin. Each has a random number of
+ * turns, fewer where the context is full. A new conversation replaces one that ends.
  */
-function inTurns(
+function drawConversations(
   spec: PromptSpec,
   turns: LengthDistribution,
-  { beginning, count, uniform, text, fit }: Making,
+  { beginning, count, uniform, text, fit }: PoolContext,
 ): Prompt[] {
-  const side = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({
-    left: 0,
+  const conversations = Array.from({ length: spec.conversations ?? defaultConversations }, () => ({
+    turnsLeft: 0,
     before: beginning(0),
   }))
-  let begun = 0
+  let started = 0
   return Array.from({ length: count }, (_, i) => {
-    const one = side[i % side.length]!
+    const conversation = conversations[i % conversations.length]!
     const [own, outputTokens] = [
       drawLength(spec.inputTokens, uniform),
       drawLength(spec.outputTokens, uniform),
     ]
-    const asks = one.before.tokens + own
+    const inputTokens = conversation.before.tokens + own
     const ends =
       fit !== undefined &&
-      one.left > 0 &&
-      !fits(fit, asks, outputTokens, one.before.said.length + 1)
-    if (one.left === 0 || ends || asks + outputTokens > maxDrawnTokens) {
-      one.left = drawLength(turns, uniform)
-      one.before = beginning(begun++)
+      conversation.turnsLeft > 0 &&
+      !fits(fit, inputTokens, outputTokens, conversation.before.said.length + 1)
+    if (conversation.turnsLeft === 0 || ends || inputTokens + outputTokens > maxDrawnTokens) {
+      conversation.turnsLeft = drawLength(turns, uniform)
+      conversation.before = beginning(started++)
     }
-    const first = one.before.said.length === 0
-    const lengths = first
-      ? lengthsWithin(fit, Math.max(one.before.tokens + 1, own), outputTokens)
-      : { inputTokens: one.before.tokens + own, outputTokens }
-    const asked = prompt(one.before, lengths.inputTokens - one.before.tokens, uniform, text)
-    const answered = prompt(
-      { said: asked.said, text: asked.text, tokens: asked.inputTokens },
+    const { before } = conversation
+    const isFirst = before.said.length === 0
+    const lengths = isFirst
+      ? lengthsWithin(fit, Math.max(before.tokens + 1, own), outputTokens)
+      : { inputTokens: before.tokens + own, outputTokens }
+    const request = appendMessage(before, lengths.inputTokens - before.tokens, uniform, text)
+    // The answer of the model is unknown in advance, so a generated one of its length stands for
+    // it.
+    const answer = appendMessage(
+      { said: request.said, text: request.text, tokens: request.inputTokens },
       lengths.outputTokens,
       uniform,
       text,
     )
-    one.left--
-    one.before = { said: answered.said, text: answered.text, tokens: answered.inputTokens }
-    return { ...asked, ...(ends && { ended: 1 }), ...lengths }
+    conversation.turnsLeft--
+    conversation.before = { said: answer.said, text: answer.text, tokens: answer.inputTokens }
+    return { ...request, ...(ends && { ended: 1 }), ...lengths }
   })
 }
 
 const defaultConversations = 32
 
 /**
- * Interleaves recorded conversations in the order of their file, each with its own number of turns
- * or a random one. The context ends a conversation: messages are not cut.
+ * Replays recorded conversations, interleaved, in the order of their file. Each has its recorded
+ * number of turns, or at most a random one. A conversation ends where the context is full, because
+ * its messages are not cut.
  */
-function asSaid(
+function replayConversations(
   spec: PromptSpec,
   file: string,
-  { count, uniform, fit }: Pick<Making, 'count' | 'uniform' | 'fit'>,
+  { count, uniform, fit }: Pick<PoolContext, 'count' | 'uniform' | 'fit'>,
 ): Prompt[] {
-  const tokensIn = counterOf(spec.tokenizer)
+  const countTokens = createTokenCounter(spec.tokenizer)
   const conversations = readConversations(file)
-  const isOver = ({ inputTokens, outputTokens, said }: Prompt) =>
+  const exceedsContext = ({ inputTokens, outputTokens, said }: Prompt) =>
     inputTokens + outputTokens > maxDrawnTokens ||
     (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
   let ended = 0
@@ -189,31 +204,32 @@ function asSaid(
     for (;;) {
       const { value } = conversations.next()
       if (value === undefined) return undefined
-      const [first, ...others] = saidIn(
+      const [first, ...others] = convertExchanges(
         value.slice(0, spec.turns && drawLength(spec.turns, uniform)),
-        tokensIn,
+        countTokens,
       )
       const before = ended
-      const over = [first!, ...others].findIndex(isOver)
-      ended = over < 0 ? 0 : over === 0 ? ended + 1 : 1
-      if (over !== 0)
+      const end = [first!, ...others].findIndex(exceedsContext)
+      ended = end < 0 ? 0 : end === 0 ? ended + 1 : 1
+      if (end !== 0)
         return [
           { ...first!, ...(before > 0 && { ended: before }) },
-          ...(over < 0 ? others : others.slice(0, over - 1)),
+          ...(end < 0 ? others : others.slice(0, end - 1)),
         ]
     }
   }
-  const side: Prompt[][] = Array.from(
+  /** Remaining prompts of each interleaved conversation. */
+  const interleaved: Prompt[][] = Array.from(
     { length: spec.conversations ?? defaultConversations },
     () => [],
   )
   const prompts: Prompt[] = []
-  while (side.length > 0 && prompts.length < count) {
-    const one = side.shift()!
-    const [prompt, ...left] = one.length > 0 ? one : (next() ?? [])
+  while (interleaved.length > 0 && prompts.length < count) {
+    const remaining = interleaved.shift()!
+    const [prompt, ...left] = remaining.length > 0 ? remaining : (next() ?? [])
     if (prompt === undefined) continue
     prompts.push(prompt)
-    side.push(left)
+    interleaved.push(left)
   }
   conversations.return(undefined)
   if (prompts.length === 0)
@@ -225,18 +241,18 @@ function asSaid(
 }
 
 /**
- * A prompt for each exchange: the conversation so far and the next message; its answer has the
- * recorded length.
+ * Converts a conversation to prompts, one for each exchange: the conversation so far and the next
+ * message. The requested answer has the length of the recorded one.
  */
-function saidIn(exchanges: readonly Exchange[], tokensIn: CountTokens): Prompt[] {
+function convertExchanges(exchanges: readonly Exchange[], countTokens: CountTokens): Prompt[] {
   let before: Beginning = { said: [], text: '', tokens: 0 }
   return exchanges.map(({ asked, answered }) => {
     const said = [...before.said, asked]
     const prompt = {
       said,
       text: said.join(' '),
-      inputTokens: before.tokens + tokensIn(asked),
-      outputTokens: tokensIn(answered),
+      inputTokens: before.tokens + countTokens(asked),
+      outputTokens: countTokens(answered),
     }
     before = {
       said: [...said, answered],
@@ -247,72 +263,76 @@ function saidIn(exchanges: readonly Exchange[], tokensIn: CountTokens): Prompt[]
   })
 }
 
-function asRecorded(
+/** Generates prompts with the lengths and the shared blocks of recorded requests. */
+function replayRecorded(
   recorded: readonly RecordedPrompt[],
-  before: ReturnType<typeof blocksBefore>,
-  { beginning, count, uniform, text, fit }: Making,
+  beginWithBlocks: ReturnType<typeof createBlocks>,
+  { beginning, count, uniform, text, fit }: PoolContext,
 ): Prompt[] {
   return Array.from({ length: count }, (_, i) => {
     const [input, output, blocks, blockTokens] = recorded[i % recorded.length]!
     const shared = blocks === undefined ? beginning(i) : undefined
     const lengths = lengthsWithin(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
-    const from = shared ?? before(lengths.inputTokens, blocks!, blockTokens)
-    return { ...lengths, ...prompt(from, lengths.inputTokens - from.tokens, uniform, text) }
+    const from = shared ?? beginWithBlocks(lengths.inputTokens, blocks!, blockTokens)
+    return { ...lengths, ...appendMessage(from, lengths.inputTokens - from.tokens, uniform, text) }
   })
 }
 
 /**
- * Blocks at the start of a recorded prompt. Blocks of the same number have the same text
- * everywhere. The last block, which is seldom full, belongs to the request.
+ * Returns a function that builds the beginning of a recorded prompt from its blocks. A block id has
+ * the same text in all prompts, so that prefix caches hit as recorded. The last block is seldom
+ * full, so its text is unique to the request.
  */
-function blocksBefore(
+function createBlocks(
   seed: number,
   text: MakeText,
 ): (inputTokens: number, blocks: readonly number[], blockTokens?: number) => Beginning {
-  const known = new Map<number, string>()
+  const texts = new Map<number, string>()
   const block = (id: number, blockTokens: number): string => {
-    const found = known.get(id) ?? text(seeded(seed + 1 + id), blockTokens, '')
-    known.set(id, found)
+    const found = texts.get(id) ?? text(seeded(seed + 1 + id), blockTokens, '')
+    texts.set(id, found)
     return found
   }
   return (inputTokens, blocks, blockTokens = recordedBlockTokens) => {
-    const whole = blocks.slice(
+    const fullBlocks = blocks.slice(
       0,
       Math.max(0, Math.floor((inputTokens - minOwnTokens) / blockTokens)),
     )
     return {
       said: [],
-      text: whole.map((id) => block(id, blockTokens)).join(' '),
-      tokens: whole.length * blockTokens,
+      text: fullBlocks.map((id) => block(id, blockTokens)).join(' '),
+      tokens: fullBlocks.length * blockTokens,
     }
   }
 }
 
 /**
- * Where blocks meet, a tokenizer may count some tokens more or fewer, which the following text
- * makes up for.
+ * Tokens after the blocks, at least. A tokenizer may merge or split tokens where blocks meet, and
+ * this text compensates for the difference.
  */
 const minOwnTokens = 32
 
-/** Makes a text of a number of tokens, `own` of them after the prefix. */
+/** Makes a text of `tokens` tokens that starts with `beginning`, `own` of them after it. */
 type MakeText = (uniform: Uniform, tokens: number, beginning: string, own?: number) => string
 
+/** Counts a word as a token. */
 const words: MakeText = (uniform, tokens, beginning, own = tokens) => {
   const drawn = Array.from({ length: own }, () => commonWord(uniform)).join(' ')
   return beginning === '' ? drawn : `${beginning} ${drawn}`
 }
 
-/** Attempts to reach a length; the last token is tried letter by letter. */
+/** Attempts to reach an exact length; near the end, one letter is added or removed at a time. */
 const maxTries = 200
-/** Letters that seldom stand together, so tokenizers have few pairs of them. */
-const odd = 'qxzj'
+/** Letters that are rarely adjacent, so that tokenizers do not merge them: each adds a token. */
+const rareLetters = 'qxzj'
 
+/** Makes texts with exactly the requested number of tokens, by trial and correction. */
 const exactText =
   (count: CountTokens): MakeText =>
   (uniform, tokens, beginning, own = tokens) => {
     const before = beginning === '' ? 0 : count(beginning)
     let text = words(uniform, tokens, beginning, own)
-    for (let tried = 0; tried < maxTries; tried++) {
+    for (let attempt = 0; attempt < maxTries; attempt++) {
       const counted = count(text)
       const missing = tokens - counted
       if (missing === 0) return text
@@ -323,7 +343,7 @@ const exactText =
         text = cut(text, beginning, drawn.slice(0, drawn.length + whole))
       else if (missing < 0) text = text.slice(0, Math.max(beginning.length + 1, text.length - 1))
       else if (whole > 1) text += ` ${words(uniform, whole - 1, '')}`
-      else text += `${missing > 1 ? ' ' : ''}${odd[tried % odd.length]}`
+      else text += `${missing > 1 ? ' ' : ''}${rareLetters[attempt % rareLetters.length]}`
     }
     throw new PayloadError(
       `no text has exactly ${tokens} tokens by this tokenizer`,

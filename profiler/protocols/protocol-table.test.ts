@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { protocolFor } from './index.ts'
-import { protocolNames, protocolTable, unrecognised } from './protocol-table.ts'
+import { fallbackProtocol, protocolNames, protocolTable } from './protocol-table.ts'
 
 const known = { kind: 'generated', seed: 1, count: 1 } as const
 const { signal } = new AbortController()
@@ -14,7 +14,7 @@ describe.each(protocolNames)('%s', (name) => {
     expect(create({ timeoutMs: traits.timeoutMs }).name).toBe(name)
     expect(methods !== undefined).toBe(traits.transport === 'grpc')
     // What nothing tells from others is what stays when all have been asked.
-    expect(signs === undefined && methods === undefined).toBe(name === unrecognised)
+    expect(signs === undefined && methods === undefined).toBe(name === fallbackProtocol)
   })
 
   test('what streams takes prompts alone', async () => {

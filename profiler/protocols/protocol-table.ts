@@ -7,9 +7,9 @@ import type { ProtocolModule } from './protocol-module.ts'
 
 /** Capabilities and descriptions of a protocol. */
 interface ProtocolTraits {
-  /** Its name in a sentence: "this looks like TensorFlow Serving". */
+  /** Name within a sentence: "this looks like TensorFlow Serving". */
   readonly title: string
-  /** As docs/reference/protocols.md has it. */
+  // The next three are cells of the table in docs/reference/protocols.md.
   readonly spokenBy: string
   readonly readyWhen: string
   readonly goodAnswer: string
@@ -19,13 +19,13 @@ interface ProtocolTraits {
    * first token, time per token.
    */
   readonly streams: boolean
-  /** The server reports the inputs of its model, and its readiness in its own way. */
+  /** The server reports the inputs of its model, and has its own readiness endpoint. */
   readonly metadata: boolean
-  /** Its paths are unknown: an experiment has to name the path of the inference call. */
+  /** The path of the inference call has no default: the user must give it. */
   readonly needsPath: boolean
   /**
-   * Path of its HTTP port that answers 200 when the model is ready; for a gRPC protocol that of the
-   * related REST protocol.
+   * Path on the HTTP port that answers 200 when the model is ready. A gRPC protocol uses the path
+   * of the related REST protocol.
    */
   readyPath(model: string): string
   /** Default deadline of a request. */
@@ -113,5 +113,5 @@ export type ProtocolName = keyof typeof table
 export const protocolTable: Readonly<Record<ProtocolName, ProtocolTraits>> = table
 export const protocolNames = Object.keys(table) as [ProtocolName, ...ProtocolName[]]
 
-/** Protocol of a server that matches no other. */
-export const unrecognised: ProtocolName = 'json'
+/** Protocol assumed for a server that shows the signs of no other one. */
+export const fallbackProtocol: ProtocolName = 'json'

@@ -1,3 +1,7 @@
+/**
+ * Recognises the protocol of a server: by signs over HTTP, which are harmless requests with telling
+ * answers, and by methods over gRPC (protocol-module.ts).
+ */
 import { jsonFrom } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import {
@@ -17,7 +21,7 @@ import { madeUpPath, whyNever } from './unknown-path.ts'
 
 const probeMs = 1000
 
-const modules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
+const loadModules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
   Promise.all(protocolNames.map(async (name) => [name, await protocolTable[name].load()] as const))
 
 /**
@@ -32,21 +36,27 @@ export async function recognise(
 ): Promise<ProtocolName | undefined> {
   const address = serverAddress(url)
   if (address === undefined) return undefined
-  const known = await modules()
+  const modules = await loadModules()
   const grpc = async () =>
     (await import('./grpc/recognise-grpc.ts')).recogniseGrpc(
       address.origin,
-      grpcMethods(known),
+      grpcMethods(modules),
       options,
       signal,
     ) as Promise<ProtocolName | undefined>
   const saysGrpc = namesGrpc(url)
-  const spoken = saysGrpc ? await grpc() : undefined
-  if (spoken !== undefined) return spoken
-  const { found, refused, heard } = await byHttpSigns(known, address, model, options, signal)
+  const overGrpc = saysGrpc ? await grpc() : undefined
+  if (overGrpc !== undefined) return overGrpc
+  const { found, refused, answered } = await checkHttpSigns(
+    modules,
+    address,
+    model,
+    options,
+    signal,
+  )
   if (found !== undefined || refused) return found
   // A gRPC server answers over HTTP/2, even if with an error.
-  return (heard && !options.http2) || saysGrpc ? undefined : grpc()
+  return (answered && !options.http2) || saysGrpc ? undefined : grpc()
 }
 
 /** Why a gRPC server matches none of the protocols. */
@@ -57,20 +67,24 @@ export async function whyNotRecognised(
 ): Promise<unknown> {
   const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
   const { origin } = serverAddress(url)!
-  return whyNoGrpc(origin, grpcMethods(await modules()), options, signal)
+  return whyNoGrpc(origin, grpcMethods(await loadModules()), options, signal)
 }
 
-const grpcMethods = (known: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
-  known.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
+const grpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
+  modules.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
 
-async function byHttpSigns(
-  known: readonly (readonly [ProtocolName, ProtocolModule])[],
+/**
+ * Checks the signs of all protocols over HTTP, the first of each before any second.
+ * @returns `refused`: nothing listens; `answered`: something answered over HTTP
+ */
+async function checkHttpSigns(
+  modules: readonly (readonly [ProtocolName, ProtocolModule])[],
   address: ServerAddress,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
-): Promise<{ found?: ProtocolName; refused: boolean; heard: boolean }> {
-  let heard = false
+): Promise<{ found?: ProtocolName; refused: boolean; answered: boolean }> {
+  let answered = false
   let refused = false
   const ask = async (own: string, callPath: string): Promise<Heard> => {
     try {
@@ -79,7 +93,7 @@ async function byHttpSigns(
         options,
         AbortSignal.any([signal, AbortSignal.timeout(probeMs)]),
       )
-      heard = true
+      answered = true
       return { status, text, json: text.startsWith('{') ? jsonFrom(text) : undefined }
     } catch (error) {
       signal.throwIfAborted()
@@ -88,20 +102,22 @@ async function byHttpSigns(
     }
   }
   const madeUp = await ask(madeUpPath, madeUpPath)
-  if (refused) return { refused, heard }
-  const isSaidToAll = ({ status, text }: Heard) =>
+  if (refused) return { refused, answered }
+  // Servers that answer any path with 200 show nothing.
+  const isAnswerToAll = ({ status, text }: Heard) =>
     status === 200 && madeUp.status === 200 && text === madeUp.text
-  const rounds = Math.max(...known.map(([, { signs = [] }]) => signs.length))
+  const rounds = Math.max(...modules.map(([, { signs = [] }]) => signs.length))
   for (let round = 0; round < rounds; round++) {
-    for (const [name, { signs = [], callPath }] of known) {
+    for (const [name, { signs = [], callPath }] of modules) {
       const sign = signs[round]
       if (sign === undefined) continue
       const answer = await ask(sign.path(model), callPath?.(model) ?? sign.path(model))
-      if (!isSaidToAll(answer) && sign.shows(answer, madeUp)) return { found: name, refused, heard }
-      if (refused) return { refused, heard }
+      if (!isAnswerToAll(answer) && sign.shows(answer, madeUp))
+        return { found: name, refused, answered }
+      if (refused) return { refused, answered }
     }
   }
-  return { refused, heard }
+  return { refused, answered }
 }
 
 /** Wraps a protocol so that its errors report a server that speaks another one. */
@@ -133,14 +149,14 @@ export function withRecognition(
         return await protocol.prepare(url, model, payload, signal)
       } catch (error) {
         if (!(error instanceof ProtocolError)) throw error
-        // The protocol was understood.
+        // The server understood the request, so it speaks the protocol.
         if (error.why === 'refused' || error.why === 'not-ready') throw error
         const other = await looksLike(url, model, signal)
         if (other !== undefined)
           throw new ProtocolError(name, error.message, other, 'other-protocol')
         // A broken connection does not show why.
-        const broke = error.hint === undefined && /cannot be reached/.test(error.message)
-        const scheme = broke ? await otherScheme(url, signal) : undefined
+        const isBroken = error.hint === undefined && /cannot be reached/.test(error.message)
+        const scheme = isBroken ? await otherScheme(url, signal) : undefined
         throw scheme === undefined
           ? error
           : new ProtocolError(name, scheme.what, scheme.hint, 'other-protocol')

@@ -1,4 +1,4 @@
-/** Explains a bad answer, and what to do about it, by its status and words. */
+/** Converts a bad answer to an error with a cause and a hint, by its status and its text. */
 import { jsonFrom } from '../bounded-reader.ts'
 import { clientCertificateHint } from '../load/tls.ts'
 import { isRecord } from '../plain-record.ts'
@@ -29,7 +29,10 @@ const csrfHint =
   "its CSRF check refuses calls without a token: exempt the path of the call (csrf_exempt in Django), or give the token by --header 'Name: value'"
 const formHint = `a form is sent by --form 'file=@FILE' or 'file={{image}}' (form in an experiment file), anything else by --content-type TYPE with --body`
 
-/** @param asked whether an inference request was refused, not a query about the server */
+/**
+ * Builds the error for an answer with a bad status.
+ * @param asked whether it answers an inference request, rather than a query about the server
+ */
 export function refusal(
   protocol: string,
   url: string,
@@ -58,7 +61,7 @@ export function refusal(
             : undefined
   return new ProtocolError(
     protocol,
-    `${url} answered ${status}: ${excerpt(wordsOf(text))}`,
+    `${url} answered ${status}: ${excerpt(extractMessage(text))}`,
     hintFor(status, text, asked),
     why,
   )
@@ -169,7 +172,7 @@ function fieldHint(text: string): string {
 function details(
   text: string,
 ): { readonly loc: readonly string[]; readonly msg: string; readonly type?: string }[] {
-  const document = documentOf(text)
+  const document = parseDocument(text)
   const list = isRecord(document) && Array.isArray(document.detail) ? document.detail : []
   return list.flatMap((one) => {
     if (!isRecord(one) || !Array.isArray(one.loc) || typeof one.msg !== 'string') return []
@@ -183,11 +186,11 @@ function details(
   })
 }
 
-/** Message of the server: the error of a JSON answer, else the whole text. */
-export function wordsOf(text: string): string {
+/** Extracts the server's message: the error of a JSON answer, else the whole text. */
+export function extractMessage(text: string): string {
   const fields = details(text)
   if (fields.length > 0) return fields.map(({ loc, msg }) => `${loc.join('.')}: ${msg}`).join('; ')
-  const answer = documentOf(text)
+  const answer = parseDocument(text)
   if (!isRecord(answer)) return text
   const { error, message, detail } = answer
   const words = [error, message, detail, isRecord(error) ? error.message : undefined].find(
@@ -196,7 +199,7 @@ export function wordsOf(text: string): string {
   return (words as string | undefined) ?? text
 }
 
-function documentOf(text: string): unknown {
+function parseDocument(text: string): unknown {
   try {
     return jsonFrom(text)
   } catch {

@@ -1,4 +1,7 @@
-/** Forms of custom requests: JSON, a multipart form, or a body of another type. */
+/**
+ * Builds the bodies of custom requests from the user's template or form: JSON, multipart/form-data,
+ * or text of another content type.
+ */
 import { hintOf, readBytes } from '../bounded-reader.ts'
 import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
@@ -10,7 +13,7 @@ import {
   placeholder,
   templateFault,
 } from './body-template.ts'
-import { type Content, contentOf } from './content.ts'
+import { type Content, openContent } from './content.ts'
 import { type FormFields, listFields, parseField } from './form-fields.ts'
 import { poolSizes } from './items.ts'
 
@@ -34,12 +37,12 @@ const boundary = 'tune-8f2c1b7e9d4a4f0c8a6e5d3b1f7c9a2e'
 /** Whether a content type is JSON; a missing one is. */
 const isJsonType = (type = jsonType): boolean => /^application\/(.+\+)?json\b/i.test(type)
 
-/** Content type of requests of a form. */
-export const typeOf = ({ form, contentType }: RequestForm): string =>
+/** Resolves the value of the Content-Type header. */
+export const resolveContentType = ({ form, contentType }: RequestForm): string =>
   form === undefined ? (contentType ?? jsonType) : `multipart/form-data; boundary=${boundary}`
 
-/** All templates of a form. */
-export const templatesOf = ({
+/** Lists all texts that may have placeholders: the template, or the values of the form's fields. */
+export const listTemplates = ({
   form,
   template = defaultTemplate,
 }: RequestForm): readonly string[] =>
@@ -50,60 +53,68 @@ export const templatesOf = ({
         return kind === 'value' ? [content] : []
       })
 
-/** Whether the form has no placeholders, so that all requests are the same. */
-export const isConstant = (asked: RequestForm): boolean =>
-  !templatesOf(asked).some((template) => template.search(placeholder) >= 0)
+/** Whether there are no placeholders, so that all requests are the same. */
+export const isConstant = (requestForm: RequestForm): boolean =>
+  !listTemplates(requestForm).some((template) => template.search(placeholder) >= 0)
 
 /** Describes what is wrong with a form, by filling in an example; undefined where nothing is. */
 export function requestFault(
-  asked: RequestForm,
+  requestForm: RequestForm,
 ): { readonly what: string; readonly hint: string } | undefined {
   try {
-    if (asked.form !== undefined) return formFault(templatesOf(asked))
+    if (requestForm.form !== undefined) return formFault(listTemplates(requestForm))
   } catch (error) {
     if (!(error instanceof PayloadError)) throw error
     return { what: error.message, hint: error.hint! }
   }
-  if (asked.template === undefined) return undefined
-  return isJsonType(asked.contentType) ? templateFault(asked.template) : formFault([asked.template])
+  const { template, contentType } = requestForm
+  if (template === undefined) return undefined
+  return isJsonType(contentType) ? templateFault(template) : formFault([template])
 }
 
 /**
- * First request that a source makes.
+ * Builds the first request of a source, as an example for the user.
  * @throws PayloadError
  */
-export async function exampleRequest(asked: RequestForm, source: ItemSource): Promise<RequestBody> {
-  const content = await contentOf(source)
-  const body = await filledRequest(asked, {
+export async function exampleRequest(
+  requestForm: RequestForm,
+  source: ItemSource,
+): Promise<RequestBody> {
+  const content = await openContent(source)
+  const body = await filledRequest(requestForm, {
     content,
     items: poolSizes(source, content.available)[0]!,
-    whole: () => 1,
+    nextInt: () => 1,
   })
-  return { contentType: typeOf(asked), body }
+  return { contentType: resolveContentType(requestForm), body }
 }
 
-/** Values of placeholders; `list` for {{texts}} and the like, of `items` elements. */
+/**
+ * What fills the placeholders of one request: its content, the length of a list such as {{texts}},
+ * and the next {{int}}.
+ */
 interface Filling {
   readonly content: Content
   readonly items: number
-  readonly whole: () => number
+  readonly nextInt: () => number
 }
 
 /**
- * Bytes of one request.
- * @throws PayloadError for placeholders other than text, image and int, for several items without a
- * list, and for a result that should be JSON and is not
+ * Builds the bytes of one request.
+ * @throws PayloadError for an unknown placeholder, for several items without a list placeholder, and
+ * for a JSON template whose result is not JSON
  */
-export async function filledRequest(asked: RequestForm, filling: Filling): Promise<Buffer> {
-  const { form, template = defaultTemplate, contentType } = asked
-  if (filling.items > 1 && !templatesOf(asked).some((one) => /\{\{\s*\w+s\s*\}\}/.test(one)))
+export async function filledRequest(requestForm: RequestForm, filling: Filling): Promise<Buffer> {
+  const { form, template = defaultTemplate, contentType } = requestForm
+  const hasList = listTemplates(requestForm).some((text) => /\{\{\s*\w+s\s*\}\}/.test(text))
+  if (filling.items > 1 && !hasList)
     throw new PayloadError(
       `the body template has one item, and requests have ${filling.items}`,
       'write a list: {"texts": {{texts}}}',
     )
-  if (form !== undefined) return multipart(form, filling)
-  if (!isJsonType(contentType)) return plainBody(template, contentType!, filling)
-  const text = await filled(template, filling, withinQuotes)
+  if (form !== undefined) return buildMultipart(form, filling)
+  if (!isJsonType(contentType)) return buildPlainBody(template, contentType!, filling)
+  const text = await fillTemplate(template, filling, escapeInQuotes)
   try {
     return Buffer.from(JSON.stringify(JSON.parse(text)))
   } catch (error) {
@@ -114,19 +125,20 @@ export async function filledRequest(asked: RequestForm, filling: Filling): Promi
   }
 }
 
-const withinQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
+/** Escapes a text for a JSON string whose quotes are in the template. */
+const escapeInQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
 const imageAlone = /^\s*\{\{\s*image\s*\}\}\s*$/
 
-async function plainBody(template: string, type: string, filling: Filling): Promise<Buffer> {
+async function buildPlainBody(template: string, type: string, filling: Filling): Promise<Buffer> {
   if (imageAlone.test(template)) return filling.content.image()
-  const encoded = type.startsWith(formUrlencoded)
-  return Buffer.from(await filled(template, filling, encoded ? encodeURIComponent : (text) => text))
+  const escapeText = type.startsWith(formUrlencoded) ? encodeURIComponent : (text: string) => text
+  return Buffer.from(await fillTemplate(template, filling, escapeText))
 }
 
-async function multipart(form: FormFields, filling: Filling): Promise<Buffer> {
+async function buildMultipart(form: FormFields, filling: Filling): Promise<Buffer> {
   const parts: Buffer[] = []
   for (const [name, text] of listFields(form)) {
-    const { bytes, type, filename } = await partOf(text, filling)
+    const { bytes, type, filename } = await buildPart(text, filling)
     const file = filename === undefined ? '' : `; filename="${headerText(filename)}"`
     parts.push(
       Buffer.from(
@@ -140,21 +152,24 @@ async function multipart(form: FormFields, filling: Filling): Promise<Buffer> {
   return Buffer.concat([...parts, Buffer.from(`--${boundary}--\r\n`)])
 }
 
-/** Escaped as browsers do. */
+/** Escapes a name for Content-Disposition, as browsers do. */
 const headerText = (text: string): string =>
   text.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
-async function partOf(
+async function buildPart(
   text: string,
   filling: Filling,
 ): Promise<{ readonly bytes: Buffer; readonly type?: string; readonly filename?: string }> {
-  const { kind, content, ...said } = parseField(text)
-  if (kind !== 'value') return { bytes: readField(content), ...said }
+  const { kind, content, ...attributes } = parseField(text)
+  if (kind !== 'value') return { bytes: readField(content), ...attributes }
   if (!imageAlone.test(content))
-    return { bytes: Buffer.from(await filled(content, filling, (value) => value)), ...said }
+    return {
+      bytes: Buffer.from(await fillTemplate(content, filling, (value) => value)),
+      ...attributes,
+    }
   const bytes = await filling.content.image()
   const type = bytes[0] === 0x89 ? 'image/png' : 'image/jpeg'
-  return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...said }
+  return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...attributes }
 }
 
 /** @throws PayloadError for an unreadable file */
@@ -170,33 +185,34 @@ function readField(path: string): Buffer {
 }
 
 /**
- * Fills the placeholders of a template.
- * @param escaped escapes a text for its position
+ * Fills the placeholders of a template. A plural name, as in {{texts}}, becomes a JSON list.
+ * @param escapeText escapes a text for the format of the template
  */
-async function filled(
+async function fillTemplate(
   template: string,
-  { content, items, whole }: Filling,
-  escaped: (text: string) => string,
+  { content, items, nextInt }: Filling,
+  escapeText: (text: string) => string,
 ): Promise<string> {
-  const value = async (name: string): Promise<string> => {
-    if (name === 'text') return escaped(content.text())
+  const nextValue = async (name: string): Promise<string> => {
+    if (name === 'text') return escapeText(content.text())
     if (name === 'image') return (await content.image()).toString('base64')
-    if (name === 'int') return String(whole())
+    if (name === 'int') return String(nextInt())
     throw new PayloadError(`the body template asks for {{${name}}}`, knownHint)
   }
   let text = ''
   let end = 0
   for (const match of template.matchAll(placeholder)) {
-    const [place, name = ''] = match
-    const one = name.replace(/s$/, '')
+    const [matched, name = ''] = match
+    const singular = name.replace(/s$/, '')
     text += template.slice(end, match.index)
-    if (one === name) text += await value(name)
+    if (singular === name) text += await nextValue(name)
     else {
       const values: string[] = []
-      for (let i = 0; i < items; i++) values.push(await value(one))
-      text += `[${values.map((each) => (one === 'int' ? each : `"${each}"`)).join(', ')}]`
+      for (let i = 0; i < items; i++) values.push(await nextValue(singular))
+      const elements = values.map((value) => (singular === 'int' ? value : `"${value}"`))
+      text += `[${elements.join(', ')}]`
     }
-    end = match.index + place.length
+    end = match.index + matched.length
   }
   return text + template.slice(end)
 }

@@ -6,7 +6,7 @@
 import { PayloadError } from '../profiler-errors.ts'
 
 /** Number of elements of a shape. */
-export const sizeOf = (shape: readonly number[]): number =>
+export const countElements = (shape: readonly number[]): number =>
   shape.reduce((product, size) => product * size, 1)
 
 /** Element types that JavaScript numbers represent directly. */

@@ -226,7 +226,7 @@ export function signatureNamed(
 }
 
 /** DT_FLOAT → FP32, DT_INT64 → INT64. */
-export const datatypeOf = (dtype: string): string =>
+export const toOipDatatype = (dtype: string): string =>
   ({ DT_FLOAT: 'FP32', DT_DOUBLE: 'FP64', DT_HALF: 'FP16', DT_BFLOAT16: 'BF16' })[dtype] ??
   dtype.replace(/^DT_/, '')
 
@@ -237,7 +237,7 @@ function signatureOutputs(signature: unknown): DeclaredTensor[] {
     const dims = within(output, 'tensor_shape', 'dim')
     return {
       name,
-      datatype: datatypeOf(String(within(output, 'dtype'))),
+      datatype: toOipDatatype(String(within(output, 'dtype'))),
       shape: Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [],
     }
   })

@@ -19,24 +19,28 @@ export type CountTokens = (text: string) => number
 export const wordsAndSigns = (text: string): string[] =>
   text.match(/\p{Ideographic}|(?:(?!\p{Ideographic})\p{L})+|\p{N}{1,3}|[^\s\p{L}\p{N}]/gu) ?? []
 
-/** @param tokenizer as for `tokenCounter`; absent: a token is a word or punctuation mark */
-export const counterOf = (tokenizer: string | undefined): CountTokens =>
+/**
+ * Creates a counter of tokens.
+ * @param tokenizer as for `tokenCounter`; absent: a token is a word or punctuation mark
+ */
+export const createTokenCounter = (tokenizer: string | undefined): CountTokens =>
   tokenizer === undefined ? (text) => wordsAndSigns(text).length : tokenCounter(tokenizer)
 
 const hint = 'the tokenizer.json that stands beside the weights of a model on Hugging Face'
 /** Characters of a failing text that an error shows. */
 const shownCharacters = 40
-const known = new Map<string, CountTokens>()
+const counters = new Map<string, CountTokens>()
 
 /**
+ * Creates a counter of the tokens of a tokenizer; memoised by path.
  * @param path path of a `tokenizer.json`, or of its folder
  * @throws PayloadError for an invalid file
  */
 export function tokenCounter(path: string): CountTokens {
-  const before = known.get(path)
-  if (before !== undefined) return before
+  const existing = counters.get(path)
+  if (existing !== undefined) return existing
   const file = path.endsWith('.json') ? path : join(path, 'tokenizer.json')
-  const tokenizer = tokenizerOf(file)
+  const tokenizer = loadTokenizer(file)
   const count: CountTokens = (text) => {
     try {
       return tokenizer.encode(text, { add_special_tokens: false }).ids.length
@@ -50,11 +54,11 @@ export function tokenCounter(path: string): CountTokens {
       )
     }
   }
-  known.set(path, count)
+  counters.set(path, count)
   return count
 }
 
-function tokenizerOf(file: string): Tokenizer {
+function loadTokenizer(file: string): Tokenizer {
   try {
     const document: unknown = JSON.parse(readText(file, 'data'))
     if (!isRecord(document) || !isRecord(document.model)) throw new Error("it has no 'model'")

@@ -15,8 +15,9 @@ import { asksForCertificateIn, headerHint, redirectHint } from './refusals.ts'
 export const madeUpPath = '/tune-asks-for-no-such-path'
 
 /**
- * Its answer and what to do about it; undefined where it may still become ready, or does not answer
- * over HTTP. Rejects only when the signal aborts.
+ * Describes the answer of a server that waiting will not make ready, and what to do. Undefined
+ * where it may still become ready, or does not answer over HTTP. Rejects only when the signal
+ * aborts.
  */
 export async function whyNever(
   name: ProtocolName,
@@ -49,12 +50,12 @@ export async function whyNever(
       return whyNoModel(name, url, model, options, signal)
     if (answer.status !== 404 && answer.status !== 405) return undefined
     const madeUp = await answerTo(madeUpPath)
-    const isUnknown = (given: typeof answer) =>
+    const isLikeMadeUp = (given: typeof answer) =>
       given.status === madeUp.status && given.text === madeUp.text
-    // A router that waits for its applications answers every path like that (Ray Serve).
+    // Ray Serve answers every path like that until its applications are deployed.
     if (/routes/i.test(answer.text)) return undefined
-    if (!isUnknown(answer)) return whyNoModel(name, url, model, options, signal)
-    if (needsPath && isUnknown(await answerTo(callPath)))
+    if (!isLikeMadeUp(answer)) return whyNoModel(name, url, model, options, signal)
+    if (needsPath && isLikeMadeUp(await answerTo(callPath)))
       return {
         what: `${what}, and so does ${at(callPath)}, as to any path that it does not know`,
         hint: 'name the path of the inference call (--path, path in an experiment file); and --health-path, where another says that it is ready',

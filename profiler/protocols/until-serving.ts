@@ -12,39 +12,45 @@ interface Endpoint {
   readonly url: string
   readonly model: string
   readonly payload: PayloadSource
-  /** The server was running before, so one that is not ready is probed for its protocol at once. */
+  /** The server was not started by us: if it is not ready, its protocol is detected at once. */
   readonly runsAlready?: boolean
-  /** Other ports of this machine on which its processes listen while it is not ready. */
+  /**
+   * Other ports on which its processes listen, to detect a server that ignores its configured port.
+   */
   readonly otherPorts?: () => readonly number[]
-  /** Receives why the server is not ready: the first reason, then each other one, seconds apart. */
+  /**
+   * Receives why the server is not ready: the first reason, then changed ones, 2 s apart at least.
+   */
   readonly onReason?: OnReason
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** The deadline passed; the message shows the progress. */
+/** The server was not ready in time. The message has its last reason. */
 export class NeverReadyError extends Error {}
 
 /**
- * After this time, a server that is not ready is probed for its protocol, and one that should be
- * running for whether it listens at all.
+ * After this time without readiness, the cause is examined: another protocol, nothing that listens,
+ * another port. Repeated at this interval.
  */
-const recogniseAfterMs = 3_000
-/** Time between two reasons, as some count down the remaining time. */
+const diagnoseAfterMs = 3_000
+/** Minimum time between two reported reasons, because some servers count down. */
 const reasonsEveryMs = 2_000
 
 /**
- * Time for which a first bad answer is repeated that does not show loading: routes and models may
- * come up after the port.
+ * Time for which the first request is repeated after a bad answer that does not report loading:
+ * routes and models may come up after the port.
  */
 const unknownCallPatienceMs = { started: 15_000, running: 2_000 } as const
 const firstAnswerPatienceMs = 2_000
 
 /**
+ * Waits until the server reports that it is ready and gives a good answer, and resolves with the
+ * target of the load.
  * @param until aborts when waiting has become pointless (the predictor ended, the tuner was
  * interrupted): rejects with its reason
- * @throws NeverReadyError after `timeoutMs`; ProtocolError when the server is ready and answers
- * badly, or should run and nothing listens; the reason of `until`
+ * @throws NeverReadyError after `timeoutMs`; ProtocolError when the server is ready and gives a bad
+ * answer, or nothing listens although it should run; the reason of `until`
  */
 export async function untilServing(
   endpoint: Endpoint,
@@ -71,8 +77,8 @@ export async function untilServing(
 }
 
 /**
- * As `untilServing`, for a server whose readiness path may be unknown: it gets a request at once,
- * and further ones only while it reports loading.
+ * Like `untilServing`, for a server whose readiness path may be unknown: the first request is sent
+ * without a readiness check, and repeated only while the server reports loading.
  */
 export const untilAnswering = (
   endpoint: Endpoint,
@@ -90,7 +96,7 @@ export const untilAnswering = (
 
 const deadlineAfter = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
 
-/** Reasons of a server for not being ready. */
+/** Collects the reasons of a server for not being ready, and reports them at a limited rate. */
 export class Reasons {
   #last: string | undefined
   #shown: string | undefined
@@ -124,17 +130,17 @@ async function untilReady(
 ): Promise<void> {
   const { protocol, url, model, runsAlready = false } = endpoint
   const startedMs = performance.now()
-  let recognised = false
-  let lookedMs = startedMs
-  let listens = !runsAlready
-  let saidNever: string | undefined
+  let isProtocolChecked = false
+  let diagnosedMs = startedMs
+  let isKnownToListen = !runsAlready
+  let lastNever: string | undefined
   for (
     let delayMs = 20;
     !(await protocol.ready(url, model, either, reasons.add));
     delayMs = Math.min(250, delayMs * 1.5)
   ) {
-    if (!recognised && (runsAlready || performance.now() - startedMs >= recogniseAfterMs)) {
-      recognised = true
+    if (!isProtocolChecked && (runsAlready || performance.now() - startedMs >= diagnoseAfterMs)) {
+      isProtocolChecked = true
       const other = await protocol.looksLike?.(url, model, either)
       if (other !== undefined)
         throw new ProtocolError(
@@ -144,21 +150,21 @@ async function untilReady(
           'other-protocol',
         )
     }
-    if (!listens && performance.now() - startedMs >= recogniseAfterMs) {
+    if (!isKnownToListen && performance.now() - startedMs >= diagnoseAfterMs) {
       await someoneListens(protocol.name, url, {}, either)
       const never = await protocol.whyNever?.(url, model, either)
       if (never !== undefined)
         throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
-      listens = true
+      isKnownToListen = true
     }
-    if (performance.now() - lookedMs >= recogniseAfterMs) {
-      lookedMs = performance.now()
-      await servesElsewhere(endpoint, either)
+    if (performance.now() - diagnosedMs >= diagnoseAfterMs) {
+      diagnosedMs = performance.now()
+      await checkOtherPorts(endpoint, either)
       const never = runsAlready ? undefined : await protocol.whyNever?.(url, model, either)
-      // A single occurrence may come from a server that is starting.
-      if (never !== undefined && never.what === saidNever)
+      // A server that is starting may give such an answer once.
+      if (never !== undefined && never.what === lastNever)
         throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
-      saidNever = never?.what
+      lastNever = never?.what
     }
     await sleep(delayMs, undefined, { signal: either })
   }
@@ -166,7 +172,7 @@ async function untilReady(
 
 /**
  * Waits for the first good answer, and repeats a bad one while the server reports loading.
- * @param patient repeats for a short time also a bad answer without a reason
+ * @param patient a bad answer without a reason is repeated too, for a short time
  */
 async function answering(
   endpoint: Endpoint,
@@ -190,7 +196,7 @@ async function answering(
         throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons, patient)
       }
       const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
-      if (!(await mayPass(endpoint, error, waitedMs, until, reasons))) throw error
+      if (!(await mayRecover(endpoint, error, waitedMs, until, reasons))) throw error
       badAnswer = error
     }
     await sleep(200, undefined, { signal: either }).catch(() => undefined)
@@ -200,11 +206,11 @@ async function answering(
 }
 
 /**
- * Whether a bad answer may become a good one: it or the readiness reports loading, or the path is
- * not known yet.
+ * Whether waiting may turn a bad answer into a good one: it or the readiness check reports loading,
+ * or the path may not exist yet.
  * @throws ProtocolError where the server lists its models without the requested one
  */
-async function mayPass(
+async function mayRecover(
   { protocol, url, model, runsAlready = false }: Endpoint,
   error: unknown,
   waitedMs: number,
@@ -218,13 +224,14 @@ async function mayPass(
     return true
   }
   if (why === undefined) return waitedMs <= firstAnswerPatienceMs
-  // Some servers refuse the request because of the model's name.
-  const isOfModel = why === 'refused' && error instanceof Error && /\bmodel\b/i.test(error.message)
-  if (why !== 'unknown-call' && !isOfModel) return false
+  // Some servers reject the request, rather than the path, for an unknown model.
+  const isAboutModel =
+    why === 'refused' && error instanceof Error && /\bmodel\b/i.test(error.message)
+  if (why !== 'unknown-call' && !isAboutModel) return false
   const missing = await protocol.whyNoModel?.(url, model, signal)
   if (missing !== undefined)
     throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
-  if (isOfModel) return false
+  if (isAboutModel) return false
   let reason: string | undefined
   const isReady = await protocol.ready(url, model, signal, (words) => {
     reason = words
@@ -239,7 +246,7 @@ async function mayPass(
 const isNotReady = (error: unknown): error is ProtocolError =>
   error instanceof ProtocolError && error.why === 'not-ready'
 
-/** Whether a reason is more than an unknown path. */
+/** Whether a reason of the readiness check shows loading, rather than an unknown path. */
 const saysLoading = (reason: string): boolean => {
   const [answered, status] = / answers ([45]\d\d): /.exec(reason) ?? []
   if (answered === undefined || status === '503') return true
@@ -261,10 +268,10 @@ function stillLoading(
 }
 
 /**
- * @throws ProtocolError when the server is ready on another port than its own: it reads its port
- * from elsewhere
+ * Checks the other ports of the server.
+ * @throws ProtocolError when the server is ready on one of them: it ignores its configured port
  */
-async function servesElsewhere(
+async function checkOtherPorts(
   { protocol, url, model, otherPorts }: Endpoint,
   signal: AbortSignal,
 ): Promise<void> {

@@ -1,6 +1,6 @@
 /**
- * Warms a server by requests before it is measured: compiling, allocating or filling a cache with
- * the first requests is not part of its capacity.
+ * Warms up a server before it is measured, because the first requests compile kernels, allocate
+ * memory and fill caches, which is not part of its capacity.
  */
 
 import type { Target } from '../model/target.ts'
@@ -13,15 +13,15 @@ export interface WarmUp {
   readonly requests?: number
   /** Concurrent requests, so that larger batches occur too; default 1. */
   readonly atOnce?: number
-  /** Replaces the requests that are measured. */
+  /** Requests of the warm-up. Default: those that are measured. */
   readonly payload?: PayloadSource
 }
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
 /**
- * The protocol with servers that are warm once they are prepared. A bad answer is a ProtocolError
- * with the answer, and final for the configuration.
+ * Wraps a protocol so that `prepare` also warms up the server. A bad answer is a ProtocolError,
+ * which is final for the configuration.
  */
 export function withWarmUp(
   protocol: Protocol,
@@ -59,7 +59,7 @@ async function sendAll(
   signal: AbortSignal,
 ): Promise<void> {
   let next = 0
-  const sendOn = async (): Promise<void> => {
+  const sendRemaining = async (): Promise<void> => {
     while (next < requests) {
       const nth = next++
       try {
@@ -77,7 +77,9 @@ async function sendAll(
       }
     }
   }
-  const sent = await Promise.allSettled(Array.from({ length: Math.min(atOnce, requests) }, sendOn))
+  const sent = await Promise.allSettled(
+    Array.from({ length: Math.min(atOnce, requests) }, sendRemaining),
+  )
   signal.throwIfAborted()
-  for (const one of sent) if (one.status === 'rejected') throw one.reason
+  for (const result of sent) if (result.status === 'rejected') throw result.reason
 }

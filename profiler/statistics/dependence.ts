@@ -1,12 +1,15 @@
-/** Effective sample size of correlated requests: queues make requests slow in clusters. */
+/**
+ * Effective sample size of correlated requests. Queues make consecutive requests slow together, so
+ * n requests carry less information than n independent ones.
+ */
 import { mean, sampleVariance } from 'simple-statistics'
 import { quantileOfSorted } from './percentile.ts'
 
 /**
- * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1.
- * n independent values would give 1; n of this series say as much as n / φ independent ones. The
- * series is cut into `batches` of equal length. Law, Simulation Modeling and Analysis, section
- * 9.5.3. Returns 1 when the series is constant or too short.
+ * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1. The
+ * series is cut into `batches` batches of m values; p is its mean. Independent values have φ = 1,
+ * and n values of this series are worth n / φ independent ones. Law, Simulation Modeling and
+ * Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
  */
 export function dispersion(series: ArrayLike<number>, batches = 20): number {
   const n = series.length
@@ -35,8 +38,8 @@ export interface OverShare {
 
 /**
  * Share of requests over a limit, with its effective sample size. Failed requests (NaN) are over.
- * The dispersion is the larger of theirs and that of the slowest part, by default a tenth, which is
- * a conservative estimate where few are over.
+ * The dispersion is the larger of two: of the requests over the limit, and of the slowest tenth
+ * (`slowest`). The second one is a conservative estimate where few requests are over the limit.
  */
 export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.1): OverShare {
   const n = latencyMs.length

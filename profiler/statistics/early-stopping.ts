@@ -4,10 +4,11 @@
 import { binomialCdf } from './percentile.ts'
 
 /**
- * Whether `over` of n independent requests over the limit prove the percentile at the given
- * confidence. If the true share were 1 − percentile, so few would occur with probability 1 −
- * confidence at most. MLPerf Inference, LoadGen early stopping (Reddi et al. 2020, section IV-D):
- * p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with 2.
+ * Whether only `over` of n independent requests over the limit prove that the percentile is within
+ * it, at the given confidence. If the true share over the limit were 1 − percentile, so few would
+ * occur with a probability of at most 1 − confidence. MLPerf Inference, LoadGen early stopping
+ * (Reddi et al. 2020, section IV-D): p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with
+ * 2.
  */
 export function provesPercentile(
   n: number,

@@ -1,3 +1,5 @@
+/** Histograms and percentiles for tables and charts. */
+
 export interface HistogramBin {
   readonly fromMs: number
   readonly toMs: number
@@ -23,8 +25,8 @@ export function latencyHistogram(latencyMs: Float64Array, bins: number): Histogr
 }
 
 /**
- * Percentiles of tables, with their distribution-free 95 % intervals elsewhere: 0.5, 0.75, 0.9,
- * 0.95, 0.99, 0.999, 0.9999, as far as n requests support them.
+ * Percentiles for a table of n requests. Those above 0.9 are omitted where fewer than one request
+ * is expected beyond them.
  */
 export const tablePercentiles = (n: number): number[] =>
   [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999].filter((p) => n * (1 - p) >= 1 || p <= 0.9)

@@ -1,13 +1,13 @@
 /**
- * Sequential test of the share of requests over a limit. It may be evaluated after every window and
- * end at any of them, without a higher error rate.
+ * Sequential test of the share of requests over a limit. It may be evaluated after every window,
+ * and the decision taken at once, without a higher error rate.
  */
 
 /**
- * Alternatives of the test: a factor on the allowed share, and the part of the initial capital that
- * is bet on it. A third is bet on the clearest case.
+ * Alternatives of the test: [factor on the allowed share, weight in the mixture]. The weights sum
+ * to 1; about a third goes to clear cases.
  */
-const metBets = [
+const metAlternatives = [
   [0.02, 0.35],
   [0.1, 0.13],
   [0.2, 0.13],
@@ -15,7 +15,7 @@ const metBets = [
   [0.5, 0.13],
   [0.65, 0.13],
 ] as const
-const violatedBets = [
+const violatedAlternatives = [
   [1.5, 0.1],
   [2, 0.2],
   [3, 0.2],
@@ -23,7 +23,7 @@ const violatedBets = [
   [10, 0.2],
   [30, 0.1],
 ] as const
-/** Largest share that an alternative may have. */
+/** Limit on the share of an alternative, which is a probability below 1. */
 const maxShare = 0.95
 
 /**
@@ -41,11 +41,11 @@ export function computeEValues(
   over: number,
   allowed: number,
 ): { readonly met: number; readonly violated: number } {
-  const mixRatios = (bets: readonly (readonly [factor: number, capital: number])[]) => {
-    const logs = bets.map(([factor, capital]) => {
+  const mixRatios = (alternatives: readonly (readonly [factor: number, weight: number])[]) => {
+    const logs = alternatives.map(([factor, weight]) => {
       const share = Math.min(maxShare, factor * allowed)
       return (
-        Math.log(capital) +
+        Math.log(weight) +
         over * Math.log(share / allowed) +
         (n - over) * (Math.log1p(-share) - Math.log1p(-allowed))
       )
@@ -53,8 +53,8 @@ export function computeEValues(
     const max = Math.max(...logs)
     return Math.exp(max) * logs.reduce((sum, log) => sum + Math.exp(log - max), 0)
   }
-  return { met: mixRatios(metBets), violated: mixRatios(violatedBets) }
+  return { met: mixRatios(metAlternatives), violated: mixRatios(violatedAlternatives) }
 }
 
-/** Confidence of an e-value, 0 to 1: an e-value of 100 is 99 %. */
+/** Converts an e-value to a confidence, 0 to 1: an e-value of 100 is 99 %. */
 export const convertEValue = (evidence: number): number => Math.max(0, 1 - 1 / evidence)

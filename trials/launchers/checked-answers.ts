@@ -10,7 +10,11 @@ import { answersHeld } from '../../profiler/bounded-reader.ts'
 import type { Target } from '../../profiler/model/target.ts'
 import { AnswerCheck, type AnswerSpec, answeredBut } from '../../profiler/protocols/answer-check.ts'
 import { type Expectation, unexpected } from '../../profiler/protocols/expectations.ts'
-import { bitsOf, type GoldenAnswers, goldenOf } from '../../profiler/protocols/golden-answers.ts'
+import {
+  buildGoldenAnswers,
+  detectBits,
+  type GoldenAnswers,
+} from '../../profiler/protocols/golden-answers.ts'
 import type { Answered, AnswerReading } from '../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../search/types.ts'
 import { mapTexts, withoutSecrets } from '../secrets.ts'
@@ -121,7 +125,7 @@ async function checked(
       ? differentBodies(target)
       : Array.from({ length: Math.min(given, target.bodies.length) }, (_, i) => i)
   const { configuration: asServed } = withVariant(template, asking.configuration)
-  const bits = bitsOf(Object.values(asServed))
+  const bits = detectBits(Object.values(asServed))
   const golden = await goldenFor(target, bodies, bits, asking)
   const { expect, tolerance } = rules
   const spec: AnswerSpec = { expect, golden, bits, configuration: asking.configuration, tolerance }
@@ -171,11 +175,11 @@ async function goldenFor(
   if (rules.golden !== 'first') {
     const { file, documents } = rules.golden
     const answers = await Promise.all(bodies.map((body) => reading.of(documents[body])))
-    return goldenOf({ of: file, bits: 32, configuration: {} }, bodies, [answers])
+    return buildGoldenAnswers({ of: file, bits: 32, configuration: {} }, bodies, [answers])
   }
   return store.get(keyOf(asking, target, bodies), async () => {
     const rounds = await severalRounds(target, bodies, asking)
-    const golden = goldenOf({ of: nameOf(asking), bits, configuration }, bodies, rounds)
+    const golden = buildGoldenAnswers({ of: nameOf(asking), bits, configuration }, bodies, rounds)
     return golden.answers.length === 0 ? undefined : golden
   })
 }

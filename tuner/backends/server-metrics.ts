@@ -10,13 +10,13 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { AskedMetric, MetricReading } from '../../profiler/model/server-metric.ts'
 import type { Target } from '../../profiler/model/target.ts'
 import {
+  evaluateMetric,
   hasMetric,
-  type Looks,
   metricNames,
   metricText,
   ownPort,
-  readingOf,
   type Scrape,
+  type Scrapes,
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
@@ -105,7 +105,7 @@ async function metricsUnderLoad(
     const { run, endS } = await played
     return asked.map(({ name, labels, max, from }) => {
       const underLoad = seen.get(from)!.map((all) => meanwhile(all, run, endS))
-      const value = readingOf({ name, labels }, underLoad)
+      const value = evaluateMetric({ name, labels }, underLoad)
       if (
         value === undefined &&
         !underLoad.every((looks) => hasMetric({ name, labels }, looks.at(-1)!.text))
@@ -124,7 +124,7 @@ async function metricsUnderLoad(
 }
 
 /**
- * Looks from when the load has settled to its last request, wherever in them it began: a generator
+ * Scrapes from when the load has settled to its last request, wherever in them it began: a generator
  * may have to start first. Of pages that take so long that there are not two, all.
  */
 function meanwhile(
@@ -235,7 +235,7 @@ async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scra
 function absent(
   asked: Pick<AskedMetric, 'name' | 'labels'>,
   places: readonly Place[],
-  seen: readonly Looks[],
+  seen: readonly Scrapes[],
 ): LaunchError {
   const pages = seen.map((looks) => metricNames(looks.at(-1)!.text))
   const has = (names: readonly string[]) =>

@@ -3,7 +3,8 @@
  * met or violated.
  */
 
-import { hasMissingSends, summariseRun } from '../../load/load-point.ts'
+import { summariseRun } from '../../load/load-point.ts'
+import { hasMissingSends } from '../../load/window-validity.ts'
 import {
   countWithin,
   exceedsErrorRate,

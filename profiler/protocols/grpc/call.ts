@@ -8,7 +8,7 @@ import type { OnReason } from '../protocol.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
-/** Server and options of calls. */
+/** Server to call, with its headers and TLS options. */
 export interface GrpcEndpoint {
   readonly protocol: string
   /** http://host:port; https:// for TLS. */
@@ -24,7 +24,7 @@ export interface Method {
   readonly response: string
 }
 
-/** One call over a connection of its own. Rejects with grpc-js's ServiceError. */
+/** Makes one unary call on its own connection. Rejects with grpc-js's ServiceError. */
 export function callRaw(
   to: GrpcEndpoint,
   path: string,

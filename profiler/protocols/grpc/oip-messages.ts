@@ -1,9 +1,10 @@
+/** The Open Inference Protocol v2 over gRPC. */
 import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
 import { idFault, modelFault, tensorsFault } from '../meaning.ts'
-import { oipInputs, oipOutputs, shapeOf, valuesOf } from '../oip-v2.ts'
-import { poolOf } from '../pool.ts'
+import { drawValues, oipInputs, oipOutputs, resolveShape } from '../oip-v2.ts'
+import { buildPool } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
 import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
 import { call, callWhereKnown, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
@@ -59,19 +60,19 @@ const dialect: GrpcDialect = {
     if (payload.kind === 'rows')
       return {
         messages: payload.rows.map((row, i) =>
-          messageOfRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
+          convertRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
         ),
       }
-    const { inputs: taken, outputs } = await tensorsOf(to, model, signal)
+    const { inputs: taken, outputs } = await fetchTensors(to, model, signal)
     const inputs = fitted(payload, taken)
     let number = 0
-    const messages = await poolOf(payload, async (content, items) => {
+    const messages = await buildPool(payload, async (content, items) => {
       const tensors: RequestTensor[] = []
       for (const input of inputs)
         tensors.push({
           ...input,
-          shape: shapeOf(input, items),
-          values: await valuesOf(input, content, items),
+          shape: resolveShape(input, items),
+          values: await drawValues(input, content, items),
         })
       return message(model, String(number++), tensors, form)
     })
@@ -120,7 +121,7 @@ interface InferAnswer {
 const ownValues = (contents: OutputTensor['contents']): readonly unknown[] =>
   Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
 
-async function tensorsOf(to: GrpcEndpoint, model: string, signal: AbortSignal) {
+async function fetchTensors(to: GrpcEndpoint, model: string, signal: AbortSignal) {
   const about = method('ModelMetadata')
   const metadata = await call(to, about, { name: model }, probeTimeoutMs, signal)
   return {
@@ -149,12 +150,12 @@ function message(
     datatype,
     shape,
     ...(typed && {
-      contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(bytesOf) : values },
+      contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(toBytes) : values },
     }),
   }))
   const raw = ({ datatype, values }: RequestTensor) =>
     datatype === 'BYTES'
-      ? bytesElements(values.map(bytesOf))
+      ? bytesElements(values.map(toBytes))
       : numbersToBytes(datatype, values as (number | boolean)[])
   return encodeMessage(infer.request, {
     model_name: model,
@@ -186,7 +187,7 @@ function typedField(datatype: string): string {
 }
 
 /** Converts a body of the REST form to a message; BYTES elements are text, or {"b64": "..."}. */
-function messageOfRow(
+function convertRow(
   model: string,
   id: string,
   row: unknown,
@@ -221,8 +222,8 @@ function messageOfRow(
   return message(model, id, tensors, form)
 }
 
-/** Bytes as they are, text as UTF-8, {"b64": "..."} decoded. */
-export const bytesOf = (value: unknown): Buffer =>
+/** Converts an element to bytes: text as UTF-8, {"b64": "..."} decoded, bytes unchanged. */
+export const toBytes = (value: unknown): Buffer =>
   Buffer.isBuffer(value)
     ? value
     : isRecord(value) && typeof value.b64 === 'string'

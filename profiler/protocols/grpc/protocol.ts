@@ -1,9 +1,14 @@
+/**
+ * Builds a Protocol from a gRPC dialect. Both gRPC protocols share readiness, the choice of the
+ * tensor encoding and the check of the first answer; a dialect adds messages and the meaning of
+ * answers.
+ */
 import { answersHeld } from '../../bounded-reader.ts'
 import type { RequestBody, Target } from '../../model/target.ts'
 import type { ItemSource, PayloadSource } from '../../payload-source.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
 import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
-import { valuesOf } from '../golden-answers.ts'
+import { extractValues } from '../golden-answers.ts'
 import { usualFirstAnswerMs } from '../http.ts'
 import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
 import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
@@ -15,15 +20,15 @@ import type { ProtocolModule } from '../protocol-module.ts'
 import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
-/** What one protocol adds to the gRPC that both share. */
+/** The parts of a gRPC protocol that differ from the other one. */
 export interface GrpcDialect {
   readonly name: string
   /** Path of the inference call: /package.Service/Method. */
   readonly path: string
   ready(to: GrpcEndpoint, model: string, signal: AbortSignal, onReason?: OnReason): Promise<boolean>
   /**
-   * Request messages: made from what the server says of the model, or from bodies as its REST twin
-   * takes them.
+   * Builds the request messages: from a source's items, as the server's metadata of the model
+   * requires, or from bodies in the form of the related REST protocol.
    */
   messages(
     to: GrpcEndpoint,
@@ -32,15 +37,15 @@ export interface GrpcDialect {
     form: GrpcForm,
     signal: AbortSignal,
   ): Promise<GrpcMessages>
-  /** How tensors may travel; the next is tried where a server refuses the one before. */
+  /** Tensor encodings, in order of preference. The next one is tried when a server refuses one. */
   readonly forms: readonly [GrpcForm, ...GrpcForm[]]
-  /** Throws for bytes that are no answer. */
+  /** Decodes an answer. Throws for bytes that are no answer. */
   read(answer: Buffer): GrpcAnswer
-  /** What is wrong with an answer as one to a request. */
-  fault(answer: GrpcAnswer, asked: GrpcAsked): string | undefined
+  /** Describes why an answer does not fit its request; undefined where it does. */
+  fault(answer: GrpcAnswer, context: GrpcAnswerContext): string | undefined
 }
 
-/** Tensors as bytes, or as lists of numbers and texts. */
+/** Tensor encoding: raw bytes, or typed lists of numbers and texts. */
 export type GrpcForm = 'raw' | 'typed'
 
 interface GrpcAnswer {
@@ -55,18 +60,19 @@ interface GrpcMessages {
   readonly outputs?: readonly DeclaredTensor[]
 }
 
-interface GrpcAsked {
+/** What an answer is checked against. */
+interface GrpcAnswerContext {
   readonly model: string
   readonly request: Buffer
   readonly declared?: readonly DeclaredTensor[]
 }
 
-/** Payload as a dialect gets it: items to make requests of, or the file's JSON values. */
+/** Payload for a dialect: a source of items, or the JSON values of a file, one per request. */
 type PayloadRows =
   | ItemSource
   | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
-/** A Protocol from a gRPC dialect. */
+/** Builds the Protocol of a gRPC dialect. */
 export function grpcProtocol(
   dialect: GrpcDialect,
   options: Parameters<ProtocolModule['create']>[0],
@@ -85,7 +91,8 @@ export function grpcProtocol(
     async ready(url, model, signal, onReason) {
       const to = endpoint(url)
       return (
-        (await healthy(to, signal, onReason)) && (await dialect.ready(to, model, signal, onReason))
+        (await isHealthy(to, signal, onReason)) &&
+        (await dialect.ready(to, model, signal, onReason))
       )
     },
     answers: {
@@ -99,7 +106,7 @@ export function grpcProtocol(
           },
         )
       },
-      read: async (answer) => answeredOf(dialect.read(Buffer.from(answer))),
+      read: async (answer) => interpretAnswer(dialect.read(Buffer.from(answer))),
       of: async (document) => ({ document, result: oipResult(document) }),
     },
     async prepare(
@@ -113,11 +120,11 @@ export function grpcProtocol(
         payload.kind === 'file'
           ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) }
           : payload
-      const { messages, outputs, declared, held } = await understood(
+      const { messages, outputs, declared, maxAnswers } = await tryForms(
         dialect.forms,
         async (form) => {
-          const made = await dialect.messages(to, model, source, form, signal)
-          const [request] = made.messages as [Buffer]
+          const prepared = await dialect.messages(to, model, source, form, signal)
+          const [request] = prepared.messages as [Buffer]
           const answer = await callRaw(
             to,
             dialect.path,
@@ -128,15 +135,25 @@ export function grpcProtocol(
             throw asProtocolError(to, dialect.path, error, signal)
           })
           return {
-            ...made,
-            declared: made.outputs,
-            outputs: outputsOf(dialect, to, answer, { model, request, declared: made.outputs }),
-            held: answersHeld(answer.length),
+            ...prepared,
+            declared: prepared.outputs,
+            outputs: checkFirstAnswer(dialect, to, answer, {
+              model,
+              request,
+              declared: prepared.outputs,
+            }),
+            maxAnswers: answersHeld(answer.length),
           }
         },
       )
       const bodies = requestBodies(messages, 'application/grpc')
-      await checkTogether(dialect, to, differentOnes(bodies).slice(0, held), timeoutMs, signal)
+      await checkConcurrentAnswers(
+        dialect,
+        to,
+        differentOnes(bodies).slice(0, maxAnswers),
+        timeoutMs,
+        signal,
+      )
       return {
         kind: 'http',
         transport: 'grpc',
@@ -159,28 +176,31 @@ export function grpcProtocol(
   }
 }
 
-const isNoQuestionOfForm = ({ why }: ProtocolError): boolean =>
+/** Whether an error is independent of the tensor encoding, so that another one would fail too. */
+const isIndependentOfForm = ({ why }: ProtocolError): boolean =>
   why === 'denied' || why === 'untrusted' || why === 'not-ready'
 
-/** What the first form that is answered well gives. Throws the first form's error where none is. */
-async function understood<T>(
+/**
+ * Tries the tensor encodings in order, and resolves with the result of the first that works. Throws
+ * the error of the first encoding where none does.
+ */
+async function tryForms<T>(
   forms: GrpcDialect['forms'],
   attempt: (form: GrpcForm) => Promise<T>,
 ): Promise<T> {
-  let first: unknown
+  let firstError: unknown
   for (const form of forms)
     try {
       return await attempt(form)
     } catch (error) {
-      first ??= error
-      // What nobody lets in, or nobody serves, is no question of form.
-      if (!(error instanceof ProtocolError) || isNoQuestionOfForm(error)) break
+      firstError ??= error
+      if (!(error instanceof ProtocolError) || isIndependentOfForm(error)) break
     }
-  throw first
+  throw firstError
 }
 
-/** As the REST form has it. */
-const answeredOf = ({ model, id, tensors }: GrpcAnswer): Answered => ({
+/** Converts an answer to the document of the related REST protocol. */
+const interpretAnswer = ({ model, id, tensors }: GrpcAnswer): Answered => ({
   document: {
     model_name: model,
     id,
@@ -189,28 +209,33 @@ const answeredOf = ({ model, id, tensors }: GrpcAnswer): Answered => ({
   result: tensorsByName(tensors),
 })
 
-async function checkTogether(
+/**
+ * Sends different requests at the same time, and fails where a server with a batching bug mixes up
+ * their answers (mixed-answers.ts).
+ * @throws ProtocolError
+ */
+async function checkConcurrentAnswers(
   dialect: GrpcDialect,
   to: GrpcEndpoint,
   bodies: readonly RequestBody[],
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<void> {
-  const wrong = await mixedUp(bodies.length, async (i) => {
+  const fault = await mixedUp(bodies.length, async (i) => {
     const request = Buffer.from(bodies[i]!.body as Uint8Array)
     try {
-      return valuesOf(
-        answeredOf(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))),
+      return extractValues(
+        interpretAnswer(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))),
       )
     } catch {
       signal.throwIfAborted()
-      return undefined // Full, say: load tells how often it is.
+      return undefined // An overloaded server, for example. The load measures how often.
     }
   })
-  if (wrong !== undefined)
+  if (fault !== undefined)
     throw new ProtocolError(
       dialect.name,
-      `${to.url}${dialect.path} answers, but ${wrong}`,
+      `${to.url}${dialect.path} answers, but ${fault}`,
       mixedHint,
       'answers-differ',
     )
@@ -222,10 +247,10 @@ const healthCheck = {
 }
 
 /**
- * False where the standard health service says that the server does not serve; true where there is
- * none, or nothing listens: the protocol says.
+ * Checks the standard gRPC health service. Returns true also where the server has none or does not
+ * listen yet: the calls of the protocol itself decide then.
  */
-async function healthy(
+async function isHealthy(
   to: GrpcEndpoint,
   signal: AbortSignal,
   onReason?: OnReason,
@@ -243,37 +268,42 @@ async function healthy(
     return status === 'SERVING'
   } catch {
     signal.throwIfAborted()
-    return true // No such service, or no server: the protocol's own calls tell which.
+    return true // No such service, or no server.
   }
 }
 
-function outputsOf(
+/**
+ * Checks the first answer of a server and returns the names of its outputs.
+ * @throws ProtocolError for an answer that is no answer, has no outputs or does not fit the request
+ */
+function checkFirstAnswer(
   dialect: GrpcDialect,
   { protocol, url }: GrpcEndpoint,
   answer: Buffer,
-  asked: GrpcAsked,
+  context: GrpcAnswerContext,
 ): readonly string[] {
-  let read: GrpcAnswer
+  let decoded: GrpcAnswer
   try {
-    read = dialect.read(answer)
+    decoded = dialect.read(answer)
   } catch (error) {
     throw new ProtocolError(
       protocol,
       `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`,
     )
   }
-  const outputs = read.tensors.map((tensor) => tensor.name)
+  const outputs = decoded.tensors.map((tensor) => tensor.name)
   if (outputs.length === 0)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered without outputs`)
-  const fault = dialect.fault(read, asked)
+  const fault = dialect.fault(decoded, context)
   if (fault !== undefined)
     throw new ProtocolError(protocol, `${url}${dialect.path} answered OK, but ${fault}`)
   return outputs
 }
 
 /**
- * http://host:port from grpc://, http:// or a bare host:port; https:// from grpcs://;
- * unix:/run/x.sock.
+ * Normalises the URL of a gRPC server: grpc://, http:// or a bare host:port to http://host:port,
+ * grpcs:// to https://, and a socket to unix:/run/x.sock.
+ * @throws ProtocolError for another URL, and for a path
  */
 function grpcUrl(protocol: string, url: string): string {
   const hasScheme = /^[a-z]+:\/\//i.test(url) || namesSocket(url)

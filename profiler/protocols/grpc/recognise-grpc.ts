@@ -1,3 +1,4 @@
+/** Recognises gRPC protocols by methods that only their servers have. */
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { ProtocolOptions } from '../protocol-module.ts'

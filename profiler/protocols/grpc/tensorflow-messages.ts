@@ -1,21 +1,22 @@
+/** TensorFlow Serving's PredictionService over gRPC. */
 import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { type Content, fitted } from '../content.ts'
 import { modelFault, tensorsFault } from '../meaning.ts'
 import { versionState } from '../not-ready.ts'
-import { poolOf } from '../pool.ts'
+import { buildPool } from '../pool.ts'
 import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
-import { numbersToBytes, rawValues, sizeOf } from '../tensor-bytes.ts'
+import { countElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
 import {
   checkItems,
-  datatypeOf,
   type Signature,
   signatureNamed,
   type TensorFlowInput,
+  toOipDatatype,
 } from '../tfserving.ts'
 import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
-import { bytesOf } from './oip-messages.ts'
+import { toBytes } from './oip-messages.ts'
 import { type GrpcDialect, grpcProtocol } from './protocol.ts'
 
 const method = (service: string, name: string, message = name): Method => ({
@@ -76,19 +77,19 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     }
   },
   async messages(to, model, payload, _form, signal) {
-    const signature = await signatureOf(to, model, asked, signal)
+    const signature = await fetchSignature(to, model, asked, signal)
     const { inputs, outputs } = signature
     if (payload.kind === 'rows')
       return {
         messages: payload.rows.map((row, i) =>
-          messageOfRow(model, signature, row, `${payload.path}, body ${i + 1}`),
+          convertRow(model, signature, row, `${payload.path}, body ${i + 1}`),
         ),
         outputs,
       }
     const filled = fitted(payload, inputs)
-    const messages = await poolOf(payload, async (content, items) => {
+    const messages = await buildPool(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
-      for (const input of filled) tensors[input.name] = await tensorOf(input, content, items)
+      for (const input of filled) tensors[input.name] = await buildTensor(input, content, items)
       return message(model, signature.name, tensors)
     })
     return { messages, outputs }
@@ -97,7 +98,7 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return {
       model: model_spec?.name,
-      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...answered(tensor) })),
+      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...decodeTensor(tensor) })),
     }
   },
   fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
@@ -107,7 +108,7 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     )
     return (
       modelFault(model, meantModel) ??
-      tensorsFault(tensors, declared, sizesOf(Object.values(inputs)[0])[0])
+      tensorsFault(tensors, declared, readDimensions(Object.values(inputs)[0])[0])
     )
   },
 })
@@ -123,31 +124,35 @@ interface PredictAnswer {
   readonly model_spec: { readonly name: string } | null
 }
 
-const sizesOf = (tensor: TensorProto | undefined): number[] =>
+/** Shape of a tensor. */
+const readDimensions = (tensor: TensorProto | undefined): number[] =>
   (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
-/** Limit on values of a tensor, as its shape is only a claim of the server. */
+/** Limit on the values of a tensor that are expanded, because its shape is untrusted. */
 const maxRepeated = 1_000_000
 
-/** Reads contents, or a list of values whose last one is repeated. */
-function answered(tensor: TensorProto) {
-  const shape = sizesOf(tensor)
-  const datatype = datatypeOf(tensor.dtype)
+/**
+ * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list, and its last
+ * value then fills the rest of the shape.
+ */
+function decodeTensor(tensor: TensorProto) {
+  const shape = readDimensions(tensor)
+  const datatype = toOipDatatype(tensor.dtype)
   if (tensor.tensor_content.byteLength > 0)
     return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
   const listed = Object.entries(tensor).find(
     ([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0,
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
-  const most = sizeOf(shape)
-  const repeated = values.length > 0 && values.length < most && most <= maxRepeated
+  const length = countElements(shape)
+  const repeated = values.length > 0 && values.length < length && length <= maxRepeated
   const data = repeated
-    ? Array.from({ length: most }, (_, i) => values[Math.min(i, values.length - 1)])
+    ? Array.from({ length }, (_, i) => values[Math.min(i, values.length - 1)])
     : values
   return { datatype, shape, data: listed?.[0] === 'half_val' ? undefined : data }
 }
 
-async function signatureOf(
+async function fetchSignature(
   to: GrpcEndpoint,
   model: string,
   asked: string | undefined,
@@ -174,12 +179,12 @@ const tensor = (dtype: string, shape: readonly number[], contents: Record<string
   ...contents,
 })
 
-async function tensorOf(input: TensorFlowInput, content: Content, items: number) {
+async function buildTensor(input: TensorFlowInput, content: Content, items: number) {
   checkItems(input, items)
   const shape = input.batched ? [items, ...input.shape] : [...input.shape]
   if (input.kind === 'text' || input.kind === 'image') {
     const elements: Buffer[] = []
-    for (let i = 0; i < sizeOf(shape); i++)
+    for (let i = 0; i < countElements(shape); i++)
       elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
     return tensor(input.dtype, shape, { string_val: elements })
   }
@@ -187,18 +192,18 @@ async function tensorOf(input: TensorFlowInput, content: Content, items: number)
   for (let item = 0; item < items; item++)
     for (const value of await content.numbers(input)) values.push(value)
   return tensor(input.dtype, shape, {
-    tensor_content: numbersToBytes(datatypeOf(input.dtype), values),
+    tensor_content: numbersToBytes(toOipDatatype(input.dtype), values),
   })
 }
 
 /** Converts a body of the REST form, rows ("instances") or columns ("inputs"), to a message. */
-function messageOfRow(
+function convertRow(
   model: string,
   { name: signature, inputs }: Signature,
   row: unknown,
   place: string,
 ): Buffer {
-  const columns = columnsOf(inputs, row, place)
+  const columns = splitColumns(inputs, row, place)
   const tensors = Object.entries(columns).map(([name, values]) => {
     const input = inputs.find((known) => known.name === name)
     if (!input)
@@ -212,8 +217,8 @@ function messageOfRow(
     const flat: unknown[] = values.flat(Number.POSITIVE_INFINITY)
     const contents =
       input.dtype === 'DT_STRING'
-        ? { string_val: flat.map(bytesOf) }
-        : { tensor_content: numbersToBytes(datatypeOf(input.dtype), flat as number[]) }
+        ? { string_val: flat.map(toBytes) }
+        : { tensor_content: numbersToBytes(toOipDatatype(input.dtype), flat as number[]) }
     return [name, tensor(input.dtype, shape, contents)] as const
   })
   const own =
@@ -221,7 +226,8 @@ function messageOfRow(
   return message(model, own, Object.fromEntries(tensors))
 }
 
-function columnsOf(
+/** Converts a body of the REST form to values by input. */
+function splitColumns(
   inputs: readonly TensorFlowInput[],
   row: unknown,
   place: string,

@@ -3,10 +3,10 @@
  * elements led by a 4-byte length.
  */
 import {
+  countElements,
   elementBytes,
   elementsFromBytes,
   numbersFromBytes,
-  sizeOf,
 } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensor } from '../engine.ts'
 import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
@@ -20,7 +20,7 @@ export function readBinaryTensor(
   shape: readonly number[],
   bytes: Uint8Array,
 ): WireTensor {
-  const count = sizeOf(shape)
+  const count = countElements(shape)
   if (datatype === 'BYTES')
     return { name, shape, datatype, values: readByteElements(name, count, bytes) }
   const needed = count * elementBytes(datatype)

@@ -5,7 +5,7 @@
  * https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_binary_data.md
  */
 import { isRecord } from '../../../profiler/plain-record.ts'
-import { sizeOf } from '../../../profiler/protocols/tensor-bytes.ts'
+import { countElements } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../engine.ts'
 import { binaryOf, readBinaryTensor } from './binary.ts'
 import {
@@ -130,7 +130,7 @@ function binarySize({ name, parameters, data }: TensorHead): number | undefined 
 function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
   if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs a list 'data'`)
   const flat: unknown[] = data.some(Array.isArray) ? data.flat(shape.length) : data
-  const count = sizeOf(shape)
+  const count = countElements(shape)
   if (flat.length !== count)
     throw new RequestError(
       400,

@@ -164,7 +164,9 @@ test('the files of a folder are valid; what is not written, or was there before,
     expect({ code, stderr }).toMatchObject({ code: 0 })
     expect(stdout).toContain('proven: no cheaper packing exists')
     expect(stderr).toContain('not written: vgg19-a100-80gb')
-    expect(stderr).toContain('out/models/old.yaml is left from an earlier run and is not part of this fleet')
+    expect(stderr).toContain(
+      'out/models/old.yaml is left from an earlier run and is not part of this fleet',
+    )
     const written = [
       join('nodes', 'mig-layouts.yaml'),
       ...readdirSync(join(box.folder, 'out', 'models'))

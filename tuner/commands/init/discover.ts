@@ -15,9 +15,9 @@ import { listModels } from '../../../profiler/protocols/model-list.ts'
 import type { OnReason } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
+  fallbackProtocol,
   type ProtocolName,
   protocolTable,
-  unrecognised,
 } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
 import { madeUpPath } from '../../../profiler/protocols/unknown-path.ts'
@@ -101,7 +101,7 @@ export async function discover(asked: Asked, signal: AbortSignal): Promise<Disco
   const either = AbortSignal.any([signal, late])
   const leftMs = () => endMs - performance.now()
   const never = (what: string, hint = notReadyHint) =>
-    new ProtocolError(asked.protocol ?? unrecognised, what, hint, 'not-ready')
+    new ProtocolError(asked.protocol ?? fallbackProtocol, what, hint, 'not-ready')
   const neverAnswered = (hint?: string) =>
     never(
       `${asked.url} gave no valid answer within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,

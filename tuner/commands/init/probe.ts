@@ -7,10 +7,10 @@ import { otherScheme } from '../../../profiler/protocols/other-scheme.ts'
 import type { OnReason, Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
+  fallbackProtocol,
   type ProtocolName,
   protocolNames,
   protocolTable,
-  unrecognised,
 } from '../../../profiler/protocols/protocol-table.ts'
 import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
@@ -96,7 +96,7 @@ async function answers(
 ): Promise<boolean> {
   if (protocol !== undefined && protocolTable[protocol].transport === 'grpc')
     return protocolFor(protocol, options).ready(url, model, signal, onReason)
-  const name = protocol ?? unrecognised
+  const name = protocol ?? fallbackProtocol
   let said = ''
   const { status, loading } = await readinessAt(name, url, options, signal, (reason) => {
     said = reason

@@ -1,6 +1,6 @@
 /** The server's own metrics as they are written: `metrics`. */
 import { z } from 'zod'
-import { metricOfText, ownPort } from '../../../profiler/prometheus.ts'
+import { ownPort, parseMetric } from '../../../profiler/prometheus.ts'
 import { text } from './schema-parts.ts'
 
 const fromForms = "a path, ':8002/metrics' or a URL"
@@ -36,7 +36,7 @@ const written = text('the name of a metric')
   .transform((given, context): z.input<typeof metricKeys> => {
     const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
     const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
-    const named = metricOfText(series.trim())
+    const named = parseMetric(series.trim())
     const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
     if (named !== undefined && !Number.isNaN(max))
       return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs'
 import { readText } from '../../../profiler/bounded-reader.ts'
 import type { Expectation } from '../../../profiler/protocols/expectations.ts'
-import { stepsOf } from '../../../profiler/protocols/expectations.ts'
+import { parsePath } from '../../../profiler/protocols/expectations.ts'
 import type { AnswerRules } from '../../../trials/launchers/checked-answers.ts'
 import type { Context } from '../context.ts'
 import { defaults } from '../names.ts'
@@ -16,7 +16,7 @@ export function resolveAnswers(
   const expect = Object.entries(entries.expect ?? {}).map(
     ([path, { value, tolerance }]): Expectation => {
       const at = ['expect', path]
-      const steps = stepsOf(path)
+      const steps = parsePath(path)
       if (steps === undefined || steps.length === 0)
         report(
           at,

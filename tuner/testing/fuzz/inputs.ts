@@ -10,7 +10,12 @@ import { fileURLToPath } from 'node:url'
 import { gzipSync } from 'node:zlib'
 import { Http1Answer } from '../../../profiler/load/http1-answer.ts'
 import { TokenStream } from '../../../profiler/load/token-stream.ts'
-import { metricNames, metricOfText, metricText, readingOf } from '../../../profiler/prometheus.ts'
+import {
+  evaluateMetric,
+  metricNames,
+  metricText,
+  parseMetric,
+} from '../../../profiler/prometheus.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { readConversations } from '../../../profiler/protocols/conversations.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
@@ -141,10 +146,10 @@ function metrics(input: Buffer): void {
   const [first = '', last = first] = text(input).split('\n\n')
   const looks = [first, last].map((page, atS) => ({ atS, text: page }))
   for (const name of metricNames(last)) {
-    const value = readingOf({ name }, [looks])
+    const value = evaluateMetric({ name }, [looks])
     if (value !== undefined && typeof value !== 'number')
       throw new TypeError(`${name} is read as ${typeof value}`)
-    if (metricOfText(metricText({ name, labels: { of: first } }))?.labels?.of !== first)
+    if (parseMetric(metricText({ name, labels: { of: first } }))?.labels?.of !== first)
       throw new TypeError(`labels of ${name} are lost`)
   }
 }

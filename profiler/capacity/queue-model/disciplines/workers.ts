@@ -8,7 +8,7 @@
  * same service times in larger numbers, which matters where slow requests are rare.
  */
 import { median, sum } from 'simple-statistics'
-import { computeRateUntilLast } from '../../../load/load-point.ts'
+import { computeRateUntilLast } from '../../../load/throughput.ts'
 import type { LatencySummary } from '../../../model/load-point.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
 import { indexOfMin } from '../../../statistics/index-of-min.ts'

@@ -1,5 +1,5 @@
 /** The Open Inference Protocol v2 over gRPC: inference requests and replies. */
-import { sizeOf } from '../../../../profiler/protocols/tensor-bytes.ts'
+import { countElements } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
 import { binaryOf, readBinaryTensor } from '../binary.ts'
 import {
@@ -113,7 +113,7 @@ function typed(
   shape: readonly number[],
   contents: Contents,
 ): WireTensor {
-  const count = sizeOf(shape)
+  const count = countElements(shape)
   const field = datatype === 'BYTES' ? 'bytes_contents' : fields[datatype]
   const values = contents[field]
   if (values.length !== count)

@@ -1,5 +1,5 @@
 /** TensorFlow Serving's PredictionService over gRPC: requests, replies and metadata. */
-import { sizeOf } from '../../../../profiler/protocols/tensor-bytes.ts'
+import { countElements } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
 import { binaryOf, readBinaryTensor } from '../binary.ts'
 import {
@@ -108,7 +108,7 @@ function wireTensor(name: string, tensor: TensorMessage): WireTensor {
     )
   if (datatype !== 'BYTES' && tensor.tensor_content.byteLength > 0)
     return readBinaryTensor(name, datatype, shape, tensor.tensor_content)
-  const count = sizeOf(shape)
+  const count = countElements(shape)
   const given = tensor[field] as readonly (number | boolean | Uint8Array)[]
   // One value stands for all: tensor.proto.
   const values = given.length === 1 ? Array.from({ length: count }, () => given[0]!) : given

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
-import { computeRateWhileAllWait } from './load-point.ts'
+import { computeRateWhileAllWait } from './throughput.ts'
 
 /**
  * A closed loop over a quarter of a second: its connections get their first answers from `firstMs`
