@@ -24,6 +24,12 @@ interface VerdictLines {
   readonly next: readonly string[]
 }
 
+/** What stands before the recommended configuration. */
+export const verdictHeadings = {
+  found: 'Recommended',
+  unconfirmed: 'Best found, NOT confirmed',
+} as const
+
 const marks = {
   measured: undefined,
   emulated: 'emulated GPU',
@@ -51,7 +57,7 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
     gain: recommendation.gainOverDefault,
   })
   return {
-    heading: conclusion === 'unconfirmed' ? 'Best found, NOT confirmed' : 'Recommended',
+    heading: verdictHeadings[conclusion === 'unconfirmed' ? 'unconfirmed' : 'found'],
     subject: best.quality === undefined ? best.label : `${best.label}, quality ${best.quality}`,
     ...(mark && { mark }),
     figures,

@@ -374,7 +374,7 @@ class Initialised {
       value !== undefined && !(isRecord(value) && Object.keys(value).length === 0)
     const entries = keys.flatMap((key) => (isSaid(written[key]) ? [[key, written[key]]] : []))
     const head = [
-      `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/experiment-file.md`,
+      `Run it with tune -f ${this.flags.file}; tune config -f ${this.flags.file} shows every value. Keys: docs/reference/experiment-file.md`,
     ]
     const schemaPath = relative(dirname(resolve(this.#cwd, this.flags.file)), this.#schemaFile())
     return experimentText({

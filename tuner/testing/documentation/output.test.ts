@@ -38,6 +38,17 @@ describe('an output that is shown', () => {
   })
 })
 
+test('the token of a dashboard may differ or be left out', () => {
+  const address = 'http://127.0.0.1:36501/#token=LSJU-vhm_o\n'
+  for (const shown of [
+    'http://127.0.0.1:4455/#token=other\n',
+    'http://127.0.0.1:4455/#token=...\n',
+  ]) {
+    expect(findDifference(shown, address)).toBeUndefined()
+    expect(findUnknownLines(shown, address)).toEqual([])
+  }
+})
+
 test('of a real run only the beginnings of lines are compared', () => {
   const shown = 'trial 1: anything\n...\nExperiment x\nVerdict: none\n'
   expect(findUnknownLines(shown, printed)).toEqual(['Verdict: none'])

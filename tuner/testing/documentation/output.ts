@@ -36,7 +36,7 @@ export function findUnknownLines(shown: string, printed: string): string[] {
 /** Words with what changes from run to run masked. */
 function maskWords(text: string): string[] {
   return text
-    .replaceAll(/#token=[\w-]+/g, '')
+    .replaceAll(/#token=[\w.-]+/g, '')
     .replaceAll(/-[0-9a-f]{4}(?:[0-9a-f]{4})?\b/g, '-ID')
     .replaceAll(/\d+(?:[.,:]\d+)*/g, '#')
     .replaceAll(/# (?:min|h) (?=# (?:s|min)\b)/g, '')

@@ -16,7 +16,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url))
 type SearchTime = 'real' | 'virtual in full' | 'virtual in brief'
 
 /** Pages whose searches load the built-in predictor for real, as the README's first command does. */
-const realPages = ['docs/tutorials/first-run.md', 'docs/protocols.md']
+const realPages = ['docs/tutorials/first-run.md']
 
 /** Commands that read the newest experiment. */
 const readers = ['show', 'compare', 'ci', 'plan', 'spec', 'report', 'watch', 'annotate', 'verify']

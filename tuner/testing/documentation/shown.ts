@@ -1,5 +1,6 @@
 /** Holds a page against what its commands printed and wrote. */
 import { expect } from 'vitest'
+import { verdictHeadings } from '../../../reports/recommendation/verdict-lines.ts'
 import { findDifference, findUnknownLines } from './output.ts'
 import type { Command, Step } from './page.ts'
 import { isSearch, type PageRunner, type RunOutcome } from './page-runner.ts'
@@ -42,7 +43,8 @@ export async function expectAsShown(
   expect(stdout + stderr).not.toBe('')
   if (output === undefined) return
   if (isOfRealRun) {
-    const all = `${stderr}\n${stdout}\n${await shared.knownOutput()}`
+    const headings = Object.values(verdictHeadings).map((heading) => `${heading}:`)
+    const all = [stderr, stdout, await shared.knownOutput(), ...headings].join('\n')
     expect(findUnknownLines(output.text, all), printed).toEqual([])
   } else {
     const orders = [stderr + stdout, stdout + stderr]
