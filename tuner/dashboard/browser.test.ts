@@ -214,7 +214,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
         .poll(() => its.page.getByLabel(`Parameter ${['across', 'up'][i]}`).inputValue())
         .toBe(name)
     }
-    await figure(/^Capacity over cpuCores and batchSize: most at /).waitFor({ timeout: 60_000 })
+    await figure(/^Capacity over cpuCores and batchSize: highest at /).waitFor({ timeout: 60_000 })
     await figure(/configurations that served, one line each/).scrollIntoViewIfNeeded()
     const { x, y, width, height } = (await figure(
       /configurations that served, one line each/,
