@@ -69,6 +69,9 @@ const minLongFactor = 1.5
 const maxFadingPValue = 0.05
 const maxFadingRatio = 1 / 3
 
+export const fadingOutagesCaveat =
+  'slow answers became rarer during the measurement, as with a filling cache: the capacity is close to that without them, and the interval covers both'
+
 /**
  * Whether long steps become rarer as the server serves requests, as misses of a filling cache do.
  * Among all steps since the server was warm, the second half is compared with the second quarter.

@@ -27,6 +27,7 @@ import {
   isContradicted,
   type ReportedCapacity,
 } from '../interval.ts'
+import { fadingOutagesCaveat } from '../queue-model/closed-loop-outages.ts'
 import { estimateBusyWorkers, type identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import type { CapacityPosterior, estimatePosterior } from '../queue-model/posterior.ts'
 import { estimateMaxBatch } from '../queue-model/queue-model.ts'
@@ -88,8 +89,6 @@ const maxRemainingGain = 0.02
 const maxRestarts = 3
 /** Windows that the search adds at its end to check a possible slowdown. */
 const maxSlowdownChecks = 2
-const fadingOutagesCaveat =
-  'slow answers became rarer during the measurement, as with a filling cache: the capacity is close to that without them, and the interval covers both'
 
 /**
  * A pass of the search. Its states: saturation by short closed loops; a sweep over rates to
