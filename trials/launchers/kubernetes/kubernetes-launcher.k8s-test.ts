@@ -302,7 +302,7 @@ describe('on a real cluster', () => {
       )
       expect(await predictor.died).toMatchObject({
         outOfMemory: false,
-        what: expect.stringMatching(/deleted from outside|is gone/),
+        what: expect.stringMatching(/another program deleted the pod|is gone/),
       })
     } finally {
       await predictor.stop()
