@@ -260,22 +260,11 @@ type Figures = Pick<Capacity, 'capacityRps' | 'capacityCi90Rps'>
 /** Replaces figures of an estimate. Adds the rule to its adjustments if the figures differ. */
 function adjust<E extends Estimate>(estimate: E, rule: IntervalRule, change: Partial<Figures>): E {
   const adjusted = { ...estimate, ...change }
-  return listRule(estimate, rule, adjusted)
+  return report(estimate, rule, adjusted)
 }
 
-function report(
-  estimate: Estimate | undefined,
-  rule: IntervalRule,
-  capacity: Capacity,
-): ReportedCapacity {
-  return listRule(estimate, rule, capacity)
-}
-
-function listRule<C extends Figures>(
-  before: Estimate | undefined,
-  rule: IntervalRule,
-  after: C,
-): C {
+/** Figures after a rule, with the rule in their adjustments if it changed them. */
+function report<C extends Figures>(before: Estimate | undefined, rule: IntervalRule, after: C): C {
   const earlier = before?.adjustments ?? []
   const { capacityRps, capacityCi90Rps } = after
   const isSame =
