@@ -1,6 +1,5 @@
 /** The profiler's one entry: load generation, protocols, capacity under an SLO. */
 
-export { resolveCapacity } from './capacity/capacity-bounds.ts'
 export {
   type EarlierMeasurement,
   extractEarlierMeasurement,

@@ -296,14 +296,14 @@ export function summariseMeasurement({
   capacityRps,
   capacityCi90Rps: [low, high],
   detail,
-  known,
+  bounds,
   points,
   slo,
 }: Measurement): Verdict {
   if (outcome === 'slo-unattainable')
     return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
   const violatedRps = lowestViolatedRps(points, slo)
-  if (capacityRps === 0 && known === 'bound above' && violatedRps !== undefined)
+  if (capacityRps === 0 && bounds === 'upper' && violatedRps !== undefined)
     return { verdict: 'missed', summary: describeViolation(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }

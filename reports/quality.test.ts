@@ -36,8 +36,8 @@ test('what is not good enough is not recommended, with the reason', () => {
 test('the front has quality as third axis: for each, the front of those at least as good', () => {
   const r = recommend(input)
   const of = (least: number) =>
-    r.qualityFronts!.find(({ leastQuality }) => leastQuality === least)!.front
-  expect(r.qualityFronts!.map(({ leastQuality }) => leastQuality)).toEqual([0.92, 0.9, 0.8])
+    r.qualityFronts!.find(({ minQuality }) => minQuality === least)!.front
+  expect(r.qualityFronts!.map(({ minQuality }) => minQuality)).toEqual([0.92, 0.9, 0.8])
   expect(new Set(of(0.92).map(({ trial }) => trial))).toEqual(new Set([1]))
   expect(new Set(of(0.9).map(({ trial }) => trial))).toEqual(new Set([2]))
   expect(of(0.8)).toEqual(r.front)

@@ -14,12 +14,12 @@ export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** A predictor whose p99 at a rate r is idle / (1 - r / saturation): what a queue does. */
 export function measured(
   saturationRps: number,
-  idleMs: number,
+  unloadedMs: number,
   change: Partial<Measurement> = {},
 ): Measurement {
-  const p99 = (rate: number) => idleMs / (1 - rate / saturationRps)
-  const capacityRps = Math.max(0, saturationRps * (1 - idleMs / slo.limitMs))
-  const idle = summary(idleMs, 100)
+  const p99 = (rate: number) => unloadedMs / (1 - rate / saturationRps)
+  const capacityRps = Math.max(0, saturationRps * (1 - unloadedMs / slo.limitMs))
+  const unloaded = summary(unloadedMs, 100)
   const point = (rate: number): LoadPoint => ({
     ...summary(p99(rate), Math.round(rate * 4)),
     load: { kind: 'open', rateRps: rate, arrivals: { kind: 'poisson' }, durationS: 4, seed: 1 },
@@ -38,8 +38,9 @@ export function measured(
     outcome: capacityRps > 0 ? 'converged' : 'slo-unattainable',
     capacityRps,
     capacityCi90Rps: [capacityRps * 0.97, capacityRps * 1.03],
+    bounds: 'both',
     slo,
-    idle,
+    unloaded,
     saturationRps,
     points: [0.3, 0.5, 0.7, 0.8, 0.9].map((share) => point(share * saturationRps)),
     requests: 4000,

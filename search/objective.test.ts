@@ -48,11 +48,13 @@ describe.each(usual)('%s', (kind) => {
 
   test("the search's cost is the displayed cost", () => {
     fc.assert(
-      fc.property(positive, rate, positive, (pricePerHour, capacityRps, idleMs) => {
-        const costs = cost(objective, { pricePerHour, capacityRps, idleMs, usage })
+      fc.property(positive, rate, positive, (pricePerHour, capacityRps, unloadedMs) => {
+        const costs = cost(objective, { pricePerHour, capacityRps, unloadedMs, usage })
         const shown = toDisplayedCost(objective, costs)
         expect(
-          Math.abs(logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(idleMs))),
+          Math.abs(
+            logCost(objective, { pricePerHour }, Math.log(capacityRps), Math.log(unloadedMs)),
+          ),
         ).toBeCloseTo(Math.abs(Math.log(shown)), 6)
         expect(
           Math.sign(
@@ -67,11 +69,11 @@ describe.each(usual)('%s', (kind) => {
   test('the capacity to beat wins, and less does not', () => {
     fc.assert(
       fc.property(positive, rate, positive, (pricePerHour, capacityRps, other) => {
-        const bestCost = cost(objective, { pricePerHour: other, capacityRps, idleMs: 5, usage })
+        const bestCost = cost(objective, { pricePerHour: other, capacityRps, unloadedMs: 5, usage })
         const toBeat = capacityToBeatRps(objective, { pricePerHour }, bestCost)
         if (toBeat === undefined) return
         const at = (rps: number) =>
-          cost(objective, { pricePerHour, capacityRps: rps, idleMs: 5, usage })
+          cost(objective, { pricePerHour, capacityRps: rps, unloadedMs: 5, usage })
         expect(at(toBeat * 1.001)).toBeLessThanOrEqual(
           bestCost * (bestCost > 0 ? 1 + 1e-9 : 1 - 1e-9),
         )
@@ -86,8 +88,8 @@ describe.each(usual)('%s', (kind) => {
 
   test('the better of two is a gain, whichever way the objective points', () => {
     const [good, bad] = [
-      { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage },
-      { pricePerHour: 2, capacityRps: 300, idleMs: 9, usage },
+      { pricePerHour: 1, capacityRps: 900, unloadedMs: 5, usage },
+      { pricePerHour: 2, capacityRps: 300, unloadedMs: 9, usage },
     ].map((figures) => cost(objective, figures))
     expect(good).toBeLessThan(bad!)
     expect(computeGainRatio(objective, good!, bad!)).toBeGreaterThan(1)
@@ -98,7 +100,7 @@ describe.each(usual)('%s', (kind) => {
       ({
         pricePerHour: 1,
         capacityRps,
-        idleMs: 5,
+        unloadedMs: 5,
         usage,
         capacityCi90Rps: [capacityRps - spread, capacityRps + spread],
       }) as const
@@ -109,7 +111,7 @@ describe.each(usual)('%s', (kind) => {
   })
 
   test('has words', () => {
-    const figures = { pricePerHour: 1, capacityRps: 900, idleMs: 5, usage }
+    const figures = { pricePerHour: 1, capacityRps: 900, unloadedMs: 5, usage }
     const costed = { ...figures, cost: cost(objective, figures) }
     for (const text of [
       formatCost(objective, costed, writing),
@@ -326,7 +328,7 @@ describe('in figures', () => {
   const figures = {
     pricePerHour: 3.6,
     capacityRps: 200,
-    idleMs: 12,
+    unloadedMs: 12,
     usage: { gpuWatts: 60, cpuWatts: 40 },
   }
   const texts = (kind: ObjectiveKind, more: object = {}) => {

@@ -33,7 +33,7 @@ export function computeJoulesPerRequest(
 export interface MeasuredFigures {
   readonly capacityRps: number
   /** Unloaded latency: the SLO percentile of one request at a time, ms. */
-  readonly idleMs?: number
+  readonly unloadedMs?: number
   readonly usage?: Power
   /** The server's own metrics at that capacity, by name. */
   readonly metrics?: Readonly<Record<string, number>>
@@ -428,7 +428,7 @@ export function cost(objective: Objective, figures: ConfigurationFigures): numbe
   const quantity = measure
     ? measure(figures, withSettings(objective))
     : models === 'latency'
-      ? figures.idleMs
+      ? figures.unloadedMs
       : figures.capacityRps
   return computeQuantityCost(objective, figures, quantity ?? Number.NaN)
 }
@@ -469,11 +469,11 @@ export function capacityToBeatRps(
 
 /** The figures of a configuration at another capacity. Fields beyond these figures are dropped. */
 export const withCapacity = (
-  { idleMs, usage, metrics, pricePerHour, bundles }: ConfigurationFigures,
+  { unloadedMs, usage, metrics, pricePerHour, bundles }: ConfigurationFigures,
   capacityRps: number,
 ): ConfigurationFigures => ({
   capacityRps,
-  idleMs,
+  unloadedMs,
   usage,
   metrics,
   pricePerHour,

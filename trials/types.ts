@@ -61,9 +61,7 @@ interface Finished {
   readonly usage?: Usage
   /** Where the predictor's log was kept. */
   readonly logPath?: string
-  /**
-   * Of one that did not complete: it was ready and answered well before that. Absent in old stores.
-   */
+  /** For a trial that did not complete: the predictor was ready and answered well before that. */
   readonly served?: true
 }
 
@@ -140,7 +138,7 @@ export interface Predictor {
   /** One line on how resources were held, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
   readonly isolation: string
   /** What its `prepare` step took; `kept`: what it makes was there already. Absent without one. */
-  readonly prepared?: { readonly seconds: number; readonly kept: boolean }
+  readonly prepared?: { readonly seconds: number; readonly reused: boolean }
   readonly logPath?: string
   /** Last lines of its output. */
   logTail(): string

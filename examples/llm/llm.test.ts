@@ -67,7 +67,7 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
       saturationS: 0.2,
       budgetS: 3,
     }
-    const { points, idle, capacityCi90Rps } = await measureCapacity({
+    const { points, unloaded, capacityCi90Rps } = await measureCapacity({
       target: predictor.target,
       slo,
       signal,
@@ -77,7 +77,7 @@ test('a trial of it serves, says that it is emulated, keeps every latency of its
     const last = points.at(-1)!
     expect(last.stream!.tpot.p50Ms).toBeGreaterThan(1)
     expect(last.stream!.e2e.p50Ms).toBeGreaterThan(last.stream!.ttft.p50Ms)
-    expect(idle.p50Ms).toBeLessThan(slo.limitMs)
+    expect(unloaded.p50Ms).toBeLessThan(slo.limitMs)
     expect(capacityCi90Rps[1]).toBeGreaterThan(0)
   } finally {
     await generator.close()

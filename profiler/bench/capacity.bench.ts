@@ -152,7 +152,7 @@ for (const of of cases) {
   )) {
     const runs: Found[] = []
     for (let i = 1; i <= seeds; i++) runs.push(await method(of, firstSeed + i))
-    const found = runs.filter(({ outcome }) => outcome !== 'disturbed')
+    const found = runs.filter(({ outcome }) => outcome !== 'host-interference')
     const disturbed = runs.length > found.length ? `  ${runs.length - found.length} disturbed` : ''
     if (found.length === 0) {
       console.log(`${of.name.padEnd(37)}${name.padEnd(16)}${disturbed}`)

@@ -51,7 +51,7 @@ async function row(of: VirtualCase, share: number): Promise<string> {
       seed: 10_000 * seed,
       signal,
     })
-    if (found.proven && found.held) confirmed++
+    if (found.proven && found.met) confirmed++
     else if (found.proven) lower++
     else if (found.capacityRps > 0) held++
     else missed++

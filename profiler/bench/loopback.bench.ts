@@ -90,10 +90,10 @@ async function wrk({ url, target }: TestServer, connections: number): Promise<Se
 
 const ours = async ({ target }: TestServer, load: Load): Promise<Seen> => {
   const run = await generator.play(target, load, signal)
-  const { p50Ms, p99Ms, achievedRps, latenessP99Ms, disturbed } = summariseRun(run, slo)
+  const { p50Ms, p99Ms, achievedRps, latenessP99Ms, invalid } = summariseRun(run, slo)
   const late =
     load.kind === 'open' ? { lateMs: latenessP99Ms, lateP50Ms: median([...run.lateMs!]) } : {}
-  return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed }
+  return { p50Ms, p99Ms, rps: achievedRps, ...late, disturbed: invalid }
 }
 
 const plainClient = compilePlainClient(folder)

@@ -3,7 +3,7 @@ import type { Capacity, Measurement } from '../model/measurement.ts'
 
 /** Result of a search: the part of a measurement that the search determines. */
 export type SearchResult = Capacity &
-  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'change' | 'adjustments'> & {
+  Pick<Measurement, 'outcome' | 'saturationRps' | 'detail' | 'speedRatio' | 'adjustments'> & {
     readonly caveats?: readonly string[]
   }
 
@@ -40,35 +40,35 @@ export interface CurveKnot {
  */
 export const unprovenShare = 0.95
 
-export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], known: 'held' }
+export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], bounds: 'both' }
 
 /** Neither bound is known. */
 export const unknownCapacity: Capacity = {
   capacityRps: 0,
   capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
-  known: 'nothing',
+  bounds: 'none',
 }
 
 /** A capacity of which only an upper bound is known. */
 export const boundedAbove = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],
-  known: 'bound above',
+  bounds: 'upper',
 })
 
 /**
  * A capacity between a rate that met the SLO (0 for none) and an upper bound (Infinity for none).
  */
 export function boundedBetween(metRps: number, boundRps: number, capacityRps = metRps): Capacity {
-  const known =
+  const bounds =
     metRps > 0
       ? Number.isFinite(boundRps)
-        ? 'held'
-        : 'bound below'
+        ? 'both'
+        : 'lower'
       : Number.isFinite(boundRps)
-        ? 'bound above'
-        : 'nothing'
-  return { capacityRps, capacityCi90Rps: [metRps, boundRps], known }
+        ? 'upper'
+        : 'none'
+  return { capacityRps, capacityCi90Rps: [metRps, boundRps], bounds }
 }
 
 /** Detail for a search whose lowest rate violated the SLO. */
@@ -79,28 +79,11 @@ export const describeViolation = (rateRps: number): string =>
 export const computeHalfWidth = ({
   capacityRps,
   capacityCi90Rps: [low, high],
-}: Omit<Capacity, 'known'>): number => (high - low) / 2 / capacityRps
-
-/** Capacity of a measurement. Stores older than `known` imply it by outcome and interval. */
-export function resolveCapacity(measurement: Measurement): Capacity {
-  const { capacityRps, capacityCi90Rps, outcome } = measurement
-  const known =
-    measurement.known ??
-    (outcome === 'beaten'
-      ? 'bound above'
-      : outcome === 'generator-limit' ||
-          outcome === 'server-died' ||
-          !Number.isFinite(capacityCi90Rps[1])
-        ? capacityRps > 0
-          ? 'bound below'
-          : 'nothing'
-        : 'held')
-  return { capacityRps, capacityCi90Rps, known }
-}
+}: Omit<Capacity, 'bounds'>): number => (high - low) / 2 / capacityRps
 
 /**
  * Whether no capacity was determined, not even 0, because of the host, the generator or the end of
  * the server.
  */
 export const hasNoResult = (measurement: Measurement): boolean =>
-  measurement.outcome === 'disturbed' || resolveCapacity(measurement).known === 'nothing'
+  measurement.outcome === 'host-interference' || measurement.bounds === 'none'

@@ -93,18 +93,18 @@ describe('a confirmation', () => {
     confirmCapacity({ target, slo: ofRare(20), signal, generator: generatorOf(), rateRps, seconds })
 
   test('does not hold a rate at which the rare class alone misses', async () => {
-    const { held, capacityRps } = await confirmed(13, 200)
-    expect(held).toBe(false)
+    const { met, capacityRps } = await confirmed(13, 200)
+    expect(met).toBe(false)
     expect(capacityRps).toBeGreaterThan(5)
     expect(capacityRps).toBeLessThan(10)
   })
 
   test('is proven once the rare class has had enough requests', async () => {
     const few = await confirmed(6, 20)
-    expect(few).toMatchObject({ held: true, proven: false })
+    expect(few).toMatchObject({ met: true, proven: false })
     expect(few.nEff).toBeLessThan(20)
     expect(few.caveats.join()).toContain('of the class with the fewest do not prove p90')
-    expect(await confirmed(6, 300)).toMatchObject({ held: true, proven: true })
+    expect(await confirmed(6, 300)).toMatchObject({ met: true, proven: true })
   })
 })
 

@@ -22,12 +22,12 @@ const run = (more: Partial<LoadRun>): LoadRun => ({
 test('a timer that fires late is an outage of the process', () => {
   const watch = new StallWatch(10)
   for (const at of [10, 20.5, 31, 90, 100]) watch.tick(at)
-  expect([...watch.stallsMs()]).toEqual([41, 90])
+  expect([...watch.generatorPausesMs()]).toEqual([41, 90])
 })
 
 test('outages count with twice their length after them, joined where they touch, short ones not', () => {
   const spans = findInterference(
-    run({ stallsMs: Float64Array.of(100, 120, 150, 180, 500, 505) }),
+    run({ generatorPausesMs: Float64Array.of(100, 120, 150, 180, 500, 505) }),
     10,
   )
   expect(spans).toEqual([[100, 240]])
@@ -39,7 +39,9 @@ test('outages count with twice their length after them, joined where they touch,
     overlapsAny(spans, 241, 250),
   ]).toEqual([false, true, true, false])
   expect(findInterference(run({}), 10)).toEqual([])
-  expect(findInterference(run({ stallsMs: Float64Array.of(0, 10, 30, 45, 80, 90) }), 10)).toEqual([
+  expect(
+    findInterference(run({ generatorPausesMs: Float64Array.of(0, 10, 30, 45, 80, 90) }), 10),
+  ).toEqual([
     [0, 75],
     [80, 110],
   ])
@@ -51,9 +53,9 @@ test('outages count with twice their length after them, joined where they touch,
 })
 
 test('outages while the server itself had the cores are its own doing', () => {
-  const stallsMs = Float64Array.of(100, 150, 300, 350)
+  const generatorPausesMs = Float64Array.of(100, 150, 300, 350)
   const stalled = (behindServerMs: number) =>
-    findInterference(run({ stallsMs, machineWait: { behindServerMs } }), 10)
+    findInterference(run({ generatorPausesMs, machineWait: { behindServerMs } }), 10)
   expect([stalled(100), stalled(99), stalled(0)].map((spans) => spans.length)).toEqual([0, 2, 2])
 })
 

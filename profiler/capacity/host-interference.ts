@@ -47,14 +47,14 @@ const drainFactor = 2
  * interference.
  */
 export function findInterference(
-  { stallsMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
+  { generatorPausesMs = new Float64Array(), machineWait: { behindServerMs = 0 } = {} }: LoadRun,
   minMs: number,
 ): TimeSpans {
-  const pausedMs = stallsMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
+  const pausedMs = generatorPausesMs.reduce((sum, ms, i) => (i % 2 === 0 ? sum - ms : sum + ms), 0)
   if (behindServerMs >= pausedMs) return []
   const spans: [number, number][] = []
-  for (let i = 0; i < stallsMs.length; i += 2) {
-    const [from, to] = [stallsMs[i]!, stallsMs[i + 1]!]
+  for (let i = 0; i < generatorPausesMs.length; i += 2) {
+    const [from, to] = [generatorPausesMs[i]!, generatorPausesMs[i + 1]!]
     if (to - from < minMs) continue
     const until = to + drainFactor * (to - from)
     const last = spans.at(-1)

@@ -142,7 +142,7 @@ describe('windows', () => {
     })
     expect(boundByWindows(model, { metRps: 0, ciMetRps: 0, ciViolatedRps: 90 })).toMatchObject({
       capacityRps: 0,
-      known: 'bound above',
+      bounds: 'upper',
     })
   })
 
@@ -188,7 +188,7 @@ describe('bounds of searches that end without a usable estimate', () => {
   })
 
   test('nothing is known without a met rate', () => {
-    expect(boundBelow(undefined, 0)).toMatchObject({ known: 'nothing' })
+    expect(boundBelow(undefined, 0)).toMatchObject({ bounds: 'none' })
   })
 })
 

@@ -34,16 +34,16 @@ test('finds a capacity below what the server can do at all', async () => {
   // could do then is what it did saturated.
   const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 8 } }, 60)
   const { capacityRps, capacityCi90Rps, saturationRps, points } = measurement
-  if (measurement.outcome === 'disturbed')
-    expect(points.some(({ disturbed }) => disturbed)).toBe(true)
+  if (measurement.outcome === 'host-interference')
+    expect(points.some(({ invalid }) => invalid)).toBe(true)
   else expect(capacityRps).toBeGreaterThan(0.5 * saturationRps)
   expect(capacityRps).toBeLessThan(290)
   expect(saturationRps).toBeLessThan(290)
   expect(capacityCi90Rps[0]).toBeLessThanOrEqual(capacityRps)
   expect(capacityCi90Rps[1]).toBeGreaterThanOrEqual(capacityRps)
   // Node's timers may fire up to a millisecond early.
-  expect(measurement.idle.p50Ms).toBeGreaterThan(7)
-  expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['idle'])
+  expect(measurement.unloaded.p50Ms).toBeGreaterThan(7)
+  expect(phases.filter((phase) => phase !== 'warm-up').slice(0, 1)).toEqual(['unloaded'])
   expect(
     points.every((point) => point.load.kind === 'closed' || point.load.arrivals.kind === 'poisson'),
   ).toBe(true)

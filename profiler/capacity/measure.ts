@@ -28,7 +28,7 @@ export interface CapacityOptions {
   /** Seed of the arrivals, default 1. */
   readonly seed?: number
   /**
-   * A capacity below this is of no use to the caller: the search ends as 'beaten' once the capacity
+   * A capacity below this is of no use to the caller: the search ends as 'pruned' once the capacity
    * is certain to be lower.
    */
   readonly capacityToBeatRps?: number
@@ -69,7 +69,7 @@ export async function measureCapacity(options: CapacityOptions): Promise<Measure
 class CapacityMeasurement {
   private readonly effort: Effort
   private readonly session: Session
-  private idle = noLatency
+  private unloadedLatency = noLatency
   private readonly recheckCaveats: string[] = []
   private readonly requestWarmUp: RequestWarmUp
   private warmUpSummary: WarmUp | undefined
@@ -94,7 +94,7 @@ class CapacityMeasurement {
     return {
       ...found,
       slo: options.slo,
-      idle: this.idle,
+      unloaded: this.unloadedLatency,
       points: session.points,
       requests: session.requests,
       seconds: session.totalS,
@@ -107,7 +107,7 @@ class CapacityMeasurement {
     const { session, effort } = this
     const early = await this.warmUp()
     if (early !== undefined) return early
-    const unloaded = await this.unloaded()
+    const unloaded = await this.measureUnloaded()
     if ('outcome' in unloaded) return unloaded
     const { run, point } = unloaded
     const { capacityToBeatRps, expectedRps, seed = 1 } = this.options
@@ -122,7 +122,7 @@ class CapacityMeasurement {
           ...(refusesBeyondRps === undefined && { warmUp: requestWarmUp }),
         })
     if (
-      !['server-died', 'beaten', 'disturbed'].includes(found.outcome) &&
+      !['server-died', 'pruned', 'host-interference'].includes(found.outcome) &&
       refusesBeyondRps === undefined
     )
       await this.recheckUnloaded(run, point)
@@ -180,7 +180,7 @@ class CapacityMeasurement {
     const isContradicted = areMediansContradictory(first, unloadedUnderLoad, limitMs)
     if (!effort.checksSpeed && !isContradicted) return
     await session.settle(point)
-    const { run } = await session.closed(1, effort.idleS, 'idle', false)
+    const { run } = await session.closed(1, effort.idleS, 'unloaded', false)
     if (!isContradicted) {
       recheckCaveats.push(...describeSpeedChange(before, run))
       return
@@ -188,21 +188,21 @@ class CapacityMeasurement {
     const again = answered(run.latencyMs)
     recheckCaveats.push(describeUnloadedContradiction(first, again, unloadedUnderLoad, limitMs))
     if (!areMediansContradictory(again, unloadedUnderLoad, limitMs))
-      this.idle = summarise(run.latencyMs)
+      this.unloadedLatency = summarise(run.latencyMs)
   }
 
   /**
    * Measures the unloaded latency by one request at a time, or by a gentle open load where the
    * server refuses closed loops. Returns a result where that already ends the measurement.
    */
-  private async unloaded(): Promise<SearchResult | Played> {
+  private async measureUnloaded(): Promise<SearchResult | Played> {
     const { session, effort, refusedPoint } = this
     const { slo } = this.options
-    let idleRun = await session.closed(1, effort.idleS, 'idle')
+    let idleRun = await session.closed(1, effort.idleS, 'unloaded')
     // One disturbed window must not condemn a server: a violation is measured again, and the better
     // window counts.
     if (!meetsSlo(idleRun.point, slo)) {
-      const again = await session.closed(1, 2 * effort.idleS, 'idle')
+      const again = await session.closed(1, 2 * effort.idleS, 'unloaded')
       if (again.point.sloMs < idleRun.point.sloMs) idleRun = again
     }
     if (refusedPoint !== undefined || exceedsErrorRate(idleRun.point, slo)) {
@@ -213,10 +213,10 @@ class CapacityMeasurement {
       idleRun = gently
     }
     const { run, point } = idleRun
-    this.idle = summarise(run.latencyMs)
+    this.unloadedLatency = summarise(run.latencyMs)
     if (await session.died(point)) return noResult('server-died', session.causeOfDeath(point))
     if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return idleRun
-    if (isStarvedOfCores(run)) return noResult('disturbed', unloadedDisturbed)
+    if (isStarvedOfCores(run)) return noResult('host-interference', unloadedDisturbed)
     return noResult(
       'slo-unattainable',
       `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
@@ -238,7 +238,7 @@ class CapacityMeasurement {
         rateRps,
         Math.min(6, Math.max(2 * effort.idleS, 20 / rateRps)),
         seed + tries,
-        'idle',
+        'unloaded',
       )
       if (await session.died(played.point))
         return noResult('server-died', session.causeOfDeath(played.point))
@@ -272,7 +272,7 @@ class CapacityMeasurement {
  */
 const noResult = (outcome: CapacityOutcome, detail: string): SearchResult => ({
   outcome,
-  ...(outcome === 'server-died' || outcome === 'disturbed' ? unknownCapacity : noCapacity),
+  ...(outcome === 'server-died' || outcome === 'host-interference' ? unknownCapacity : noCapacity),
   saturationRps: 0,
   detail,
 })

@@ -82,10 +82,10 @@ describe('a warm-up', () => {
     const { found, phases } = await measured((load) =>
       answers(load, 500, connectionsOf(load) === 1 ? 80 : 5),
     )
-    expect(phases).toEqual(['warm-up', 'warm-up', 'idle', 'idle'])
+    expect(phases).toEqual(['warm-up', 'warm-up', 'unloaded', 'unloaded'])
     expect(found.points).toHaveLength(2)
     const longer = await measured((load) => answers(load, 255, connectionsOf(load) === 1 ? 80 : 5))
-    expect(longer.phases).toEqual(['warm-up', 'warm-up', 'warm-up', 'idle', 'idle'])
+    expect(longer.phases).toEqual(['warm-up', 'warm-up', 'warm-up', 'unloaded', 'unloaded'])
     expect(longer.found.points).toHaveLength(2)
     expect([found.requests, found.seconds]).toEqual([
       2000,
@@ -104,11 +104,11 @@ describe('a server that is too slow alone', () => {
       outcome: 'slo-unattainable',
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
-      known: 'held',
+      bounds: 'both',
       saturationRps: 0,
     })
     // The better of the two counts.
-    expect(found.idle).toMatchObject({ p99Ms: 80, requests: 500 })
+    expect(found.unloaded).toMatchObject({ p99Ms: 80, requests: 500 })
     expect(found.detail).toBe('one request at a time already takes 80 ms at p99, over 50 ms')
   })
 
@@ -118,14 +118,14 @@ describe('a server that is too slow alone', () => {
       return (await measured((load) => ({ ...slow(load), machineWait: { server } }))).found
     }
     expect(await waited(0.3)).toMatchObject({
-      outcome: 'disturbed',
+      outcome: 'host-interference',
       capacityRps: 0,
-      known: 'nothing',
+      bounds: 'none',
     })
     expect((await waited(0.3)).detail).toMatch(
       /^one request at a time violates the SLO, but other work on this machine disturbed/,
     )
-    expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', known: 'held' })
+    expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', bounds: 'both' })
   })
 
   test('by its median, though its percentile leaves room', async () => {
@@ -206,9 +206,9 @@ describe('a server that is gone', () => {
     ['asked gently', (load) => (load.kind === 'open' ? refused(load) : answers(load, 300, 5, 30))],
   ])('%s ends it, and nothing is known of it', async (_, answer) => {
     const { found } = await measured(answer)
-    expect(found).toMatchObject({ outcome: 'server-died', capacityRps: 0, known: 'nothing' })
+    expect(found).toMatchObject({ outcome: 'server-died', capacityRps: 0, bounds: 'none' })
     expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
-    expect(found.idle.requests).toBe(0)
+    expect(found.unloaded.requests).toBe(0)
   })
 })
 
@@ -218,7 +218,7 @@ describe('the search', () => {
    * learnt of them, and each is short work.
    */
   const searched = async (
-    idleMs: (idle: number) => number = () => 5,
+    unloadedMs: (unloaded: number) => number = () => 5,
     options: Partial<CapacityOptions> = {},
   ) => {
     let idle = 0
@@ -226,7 +226,7 @@ describe('the search', () => {
       (load) =>
         load.kind === 'open'
           ? answers(load, 20, 5, 0, { generatorCores: 0.97 })
-          : answers(load, 300, connectionsOf(load) === 1 ? idleMs(idle++) : 5),
+          : answers(load, 300, connectionsOf(load) === 1 ? unloadedMs(idle++) : 5),
       options,
     )
     return {
@@ -241,10 +241,10 @@ describe('the search', () => {
   test('follows one look at a server that is fast enough alone, on arrivals by the seed', async () => {
     const { found, open, phases } = await searched()
     expect(found.outcome).toBe('generator-limit')
-    expect(phases.slice(0, 4)).toEqual(['warm-up', 'warm-up', 'idle', 'saturation'])
+    expect(phases.slice(0, 4)).toEqual(['warm-up', 'warm-up', 'unloaded', 'saturation'])
     expect(open[0]).toMatchObject({ seed: 1, arrivals: { kind: 'sweep' } })
     expect((await searched(undefined, { seed: 70 })).open[0]).toMatchObject({ seed: 70 })
-    expect(found.idle).toMatchObject({ requests: 300, p50Ms: 5 })
+    expect(found.unloaded).toMatchObject({ requests: 300, p50Ms: 5 })
   })
 
   test('follows where the server alone takes just what the SLO allows, by its median, or by the low end of its percentile', async () => {
@@ -289,7 +289,7 @@ describe('the search', () => {
       effort: 'standard',
       ...options,
     })
-    expect(['server-died', 'beaten']).toContain(found.outcome)
+    expect(['server-died', 'pruned']).toContain(found.outcome)
     expect(asked.filter((load) => load.kind === 'closed' && load.durationS === 0.5)).toHaveLength(1)
   })
 

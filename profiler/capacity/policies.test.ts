@@ -101,6 +101,6 @@ test('workers of which two often end at once are no cores beside batches that ta
 
 test('a server that works on all in iterations does not slow down for being fuller', async () => {
   const { outcomes, medianError } = await measured(/continuous batches/, five)
-  expect(outcomes.filter((outcome) => outcome === 'unsettled').length).toBeLessThanOrEqual(1)
+  expect(outcomes.filter((outcome) => outcome === 'non-stationary').length).toBeLessThanOrEqual(1)
   expect(medianError).toBeLessThan(0.05)
 })

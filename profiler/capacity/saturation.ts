@@ -139,7 +139,7 @@ export async function saturate(
   const undisturbed = new Set<number>()
   for (let loop = 0; ; loop++) {
     const { run, point } = await session.closed(connections, loopS, 'saturation')
-    if (!point.disturbed) undisturbed.add(connections)
+    if (!point.invalid) undisturbed.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (exceedsErrorRate(point, slo)) refusedLoop = run
     /** Throughput while all connections wait; 0 before each has had two answers. */

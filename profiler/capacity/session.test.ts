@@ -38,7 +38,7 @@ describe('a session', () => {
       }),
     )
     await session.closed(2, 1, 'warm-up', false)
-    await session.closed(1, 1, 'idle')
+    await session.closed(1, 1, 'unloaded')
     const { run, point } = await session.open(100, 1, 7, 'search')
     expect(run.load).toEqual({
       kind: 'open',
@@ -55,7 +55,7 @@ describe('a session', () => {
       generatorCores: 0.4,
       closedConnections: 9,
     })
-    expect(steps).toEqual(['warm-up', 'idle', 'search'])
+    expect(steps).toEqual(['warm-up', 'unloaded', 'search'])
   })
 
   test.each<[string, Partial<Slo>, number]>([
@@ -88,7 +88,7 @@ describe('a session', () => {
           { ...generator, play },
           new AbortController().signal,
           () => {},
-        ).closed(1, 1, 'idle')
+        ).closed(1, 1, 'unloaded')
       expect(targets).toEqual([{ ...http, transport: 'sse', silentMs }, http])
     },
   )
@@ -108,8 +108,8 @@ describe('a session', () => {
     await session.closed(1, 1, 'warm-up')
     expect(session.spentS).toBe(3)
     session.startBudget()
-    await session.closed(1, 1, 'idle')
-    await session.closed(1, 1, 'idle')
+    await session.closed(1, 1, 'unloaded')
+    await session.closed(1, 1, 'unloaded')
     expect(session.spentS).toBe(6)
     session.excludeFromBudget(2)
     expect([session.spentS, session.totalS]).toEqual([4, 9])
@@ -186,18 +186,18 @@ describe('a server is gone', () => {
 })
 
 describe('after an overload', () => {
-  const settled = async (idleMs: number, ms: (window: number) => number) => {
+  const settled = async (unloadedMs: number, ms: (window: number) => number) => {
     const { session, asked } = sessionWith((load, window) =>
-      played(load, {}, window === 0 ? idleMs : ms(window)),
+      played(load, {}, window === 0 ? unloadedMs : ms(window)),
     )
-    const { point } = await session.closed(1, 1, 'idle')
+    const { point } = await session.closed(1, 1, 'unloaded')
     await session.settle(point)
     expect(session.points).toEqual([point])
     expect(asked.every((load) => load.kind === 'closed' && load.connections === 1)).toBe(true)
     return asked.slice(1).map(({ durationS }) => durationS)
   }
 
-  test('it waits until the server is as fast as when idle: half as slow again and 2 ms', async () => {
+  test('it waits until the server is as fast as when unloaded: half as slow again and 2 ms', async () => {
     expect(await settled(100, (window) => [300, 152.1, 151.9, 5][window - 1]!)).toEqual([
       0.15, 0.15, 0.15,
     ])
@@ -215,7 +215,7 @@ describe('after an overload', () => {
       const { session, asked } = sessionWith((load, window) =>
         window === 0 ? played(load) : answer(load, window),
       )
-      const { point } = await session.closed(1, 1, 'idle')
+      const { point } = await session.closed(1, 1, 'unloaded')
       await session.settle(point)
       return [asked.length - 1, session.unresponsive?.errorKinds, await session.died(point)]
     }
@@ -268,7 +268,7 @@ test('failures are told most frequent first', async () => {
       errorKinds: { timeout: 1, 'status 503': 3, reset: 1 },
     }),
   )
-  const { point } = await session.closed(1, 1, 'idle')
+  const { point } = await session.closed(1, 1, 'unloaded')
   expect(describeErrors(point)).toBe(
     '5 of 10 requests failed (status 503 × 3, timeout × 1, reset × 1)',
   )

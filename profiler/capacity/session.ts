@@ -153,7 +153,7 @@ export class Session {
           rps: computeRateUntilLast(run),
           answers: run.latencyMs.length,
         })
-    } else if (phase === 'search' && !point.disturbed)
+    } else if (phase === 'search' && !point.invalid)
       this.unloadedMs.push(...extractUnloadedLatencies(run))
     this.onStep(point, phase)
     return { run, point }
@@ -202,15 +202,15 @@ export class Session {
    * Waits until an overloaded server is as fast as when unloaded, for about two seconds, or until
    * it hangs.
    */
-  async settle(idle: LoadPoint): Promise<void> {
+  async settle(unloaded: LoadPoint): Promise<void> {
     for (let i = 0; i < 20 && this.unresponsive === undefined; i++) {
       const { point } = await this.closed(
         1,
-        Math.max(0.02, (1.5 * idle.p50Ms) / 1000),
+        Math.max(0.02, (1.5 * unloaded.p50Ms) / 1000),
         'search',
         false,
       )
-      if (point.p50Ms < 1.5 * idle.p50Ms + 2) return
+      if (point.p50Ms < 1.5 * unloaded.p50Ms + 2) return
     }
   }
 

@@ -86,10 +86,10 @@ describe('an idle latency that requests under open load contradict', () => {
     const found = await measured(
       fifo(() => ms),
       (phase) => {
-        if (phase === 'idle') ms = 8
+        if (phase === 'unloaded') ms = 8
       },
     )
-    expect(found.idle.p50Ms).toBeCloseTo(8, 6)
+    expect(found.unloaded.p50Ms).toBeCloseTo(8, 6)
     expect(found.caveats.join()).toMatch(
       /one request at a time took 12\.0 ms before the load and 8\.00 ms after it, requests that met no other under load took 8\.00 ms: the server changed/,
     )
@@ -103,7 +103,7 @@ describe('an idle latency that requests under open load contradict', () => {
     const found = await measured({
       play: (given) => (given.kind === 'closed' ? awake : sleepy).play(given),
     })
-    expect(found.idle.p50Ms).toBeCloseTo(8, 6)
+    expect(found.unloaded.p50Ms).toBeCloseTo(8, 6)
     expect(found.caveats.join()).toMatch(
       /requests that met no other under load took 12\.0 ms: the unloaded latency under open load differs/,
     )
@@ -115,7 +115,7 @@ describe('an idle latency that requests under open load contradict', () => {
       fifo(() => 8),
       (phase) => phases.push(phase),
     )
-    expect(phases.lastIndexOf('idle')).toBe(phases.indexOf('idle'))
+    expect(phases.lastIndexOf('unloaded')).toBe(phases.indexOf('unloaded'))
     expect(found.caveats).toEqual([])
   })
 })

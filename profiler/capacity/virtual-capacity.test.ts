@@ -170,7 +170,7 @@ describe('capacity of servers whose true one is known', () => {
       const truth = 213
       const limits: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
       const found = await measure(server, limits, { seed: 5000, capacityToBeatRps: 190 })
-      expect(found.outcome).not.toBe('beaten')
+      expect(found.outcome).not.toBe('pruned')
       expect(found.capacityCi90Rps[0]).toBeLessThan(truth)
       expect(found.capacityCi90Rps[1]).toBeGreaterThan(truth)
     },
@@ -213,7 +213,7 @@ describe('what is believed of the capacity beforehand', () => {
 
   test('a trial that was expected to lose, and loses, says so no later', async () => {
     const { expected, plain } = await both(1, { capacityToBeatRps: 1.3 * truth })
-    expect([expected.outcome, plain.outcome]).toEqual(['beaten', 'beaten'])
+    expect([expected.outcome, plain.outcome]).toEqual(['pruned', 'pruned'])
     expect(open(expected).length).toBeLessThanOrEqual(open(plain).length)
   })
 
@@ -231,7 +231,7 @@ describe('racing', () => {
   test('a server that cannot beat the best so far is cut short, with an upper bound', async () => {
     const whole = await measure(server(1), slo, { effort: 'standard' })
     const cut = await measure(server(1), slo, { effort: 'standard', capacityToBeatRps: 400 })
-    expect(cut.outcome).toBe('beaten')
+    expect(cut.outcome).toBe('pruned')
     expect(cut.capacityRps).toBeGreaterThan(0.9 * truths['CPU batch 8']!)
     expect(cut.capacityRps).toBeLessThan(400)
     expect(cut.seconds).toBeLessThan(0.7 * whole.seconds)
@@ -250,12 +250,12 @@ describe('racing', () => {
       { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 },
       { capacityToBeatRps: 150 },
     )
-    expect(found.outcome).not.toBe('beaten')
+    expect(found.outcome).not.toBe('pruned')
     expect(found.capacityRps).toBeGreaterThan(150)
   })
 
   test('one that can is measured to the end', async () => {
-    expect((await measure(server(1), slo, { capacityToBeatRps: 40 })).outcome).not.toBe('beaten')
+    expect((await measure(server(1), slo, { capacityToBeatRps: 40 })).outcome).not.toBe('pruned')
   })
 })
 
@@ -316,9 +316,9 @@ describe('a server that slows down while it is measured', () => {
     async (_, fromMs, slower, options, from, to) => {
       const found = await measure(slowsAt(fromMs, slower, options), slo)
       expect(found).toMatchObject({
-        outcome: 'unsettled',
-        known: 'held',
-        change: expect.closeTo(1 / slower, 1),
+        outcome: 'non-stationary',
+        bounds: 'both',
+        speedRatio: expect.closeTo(1 / slower, 1),
       })
       expect(found.detail).toMatch(
         /^slowed down during the measurement: service took [\d.]+ times as long/,
@@ -345,7 +345,11 @@ describe('a server that slows down while it is measured', () => {
         ),
       ),
     )
-    expect(found.map(({ outcome }) => outcome)).toEqual(['unsettled', 'unsettled', 'unsettled'])
+    expect(found.map(({ outcome }) => outcome)).toEqual([
+      'non-stationary',
+      'non-stationary',
+      'non-stationary',
+    ])
   })
 })
 
@@ -377,12 +381,12 @@ describe('confirmation', () => {
     })
 
   test('a rate well below the capacity holds, and is proven', async () => {
-    expect(await confirm(0.8)).toMatchObject({ held: true, proven: true, outcome: 'converged' })
+    expect(await confirm(0.8)).toMatchObject({ met: true, proven: true, outcome: 'converged' })
   })
 
   test('a rate above it does not, and lower ones are tried', async () => {
     const found = await confirm(1.12)
-    expect(found.held).toBe(false)
+    expect(found.met).toBe(false)
     expect(found.points.length).toBeGreaterThan(2)
     expect(found.capacityRps).toBeLessThan(1.08 * truths[name]!)
     expect(found.capacityRps).toBeGreaterThan(0)
@@ -395,7 +399,7 @@ describe('confirmation', () => {
     )
     expect(windows).toEqual([found.point])
     expect(found.proven).toBe(true)
-    expect(found.sure).toBeGreaterThan(0.95)
+    expect(found.confidence).toBeGreaterThan(0.95)
     expect(found.point.requests / (found.rateRps * found.point.seconds)).toBeCloseTo(1, 2)
     expect(found.point.seconds).toBeLessThan(61)
   })
@@ -414,7 +418,7 @@ describe('confirmation', () => {
       rateRps: 150,
       signal,
     })
-    expect(found).toMatchObject({ held: true, capacityRps: 150 })
+    expect(found).toMatchObject({ met: true, capacityRps: 150 })
     expect(found.points.filter(({ load }) => load.kind === 'open')).toHaveLength(1)
   })
 
@@ -448,14 +452,14 @@ describe('confirmation', () => {
       latenessP99Ms: run.load.kind === 'open' ? 30 : 0,
     }))
     expect(late.points.some((point) => point.generatorSaturated)).toBe(true)
-    expect(late).toMatchObject({ held: true, capacityRps: 100 })
+    expect(late).toMatchObject({ met: true, capacityRps: 100 })
   })
 
   test('sends that were left out do not', async () => {
     const left = await sending((run) =>
       run.load.kind === 'open' ? { ...run, planned: 1.2 * run.planned } : run,
     )
-    expect(left).toMatchObject({ held: false, capacityRps: 0, outcome: 'generator-limit' })
+    expect(left).toMatchObject({ met: false, capacityRps: 0, outcome: 'generator-limit' })
   })
 
   test('an effective sample is smaller than the sample when the queue makes clusters', async () => {

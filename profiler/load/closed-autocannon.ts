@@ -100,7 +100,7 @@ export async function playAutocannon(
   const elapsedMs = tally.now()
   return tally.recorder.finish(load, {
     seconds: load.durationS,
-    stallsMs: watch.stallsMs(),
+    generatorPausesMs: watch.generatorPausesMs(),
     elapsedS: elapsedMs / 1000,
     generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
     connections: { opened: load.connections, closed: 0, retried: 0 },

@@ -129,7 +129,7 @@ export class Exchanges {
       seconds,
       planned,
       cutMs,
-      stallsMs: this.watch.stallsMs(),
+      generatorPausesMs: this.watch.generatorPausesMs(),
       elapsedS: elapsedMs / 1000,
       generatorCores: (used.user + used.system) / 1e3 / elapsedMs,
       ...(counts && {

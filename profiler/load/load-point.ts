@@ -58,7 +58,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
     latencies: recordLatencies(run),
-    ...(isDisturbed(run.machineWait ?? {}, slo) && { disturbed: true }),
+    ...(isDisturbed(run.machineWait ?? {}, slo) && { invalid: true }),
     ...(run.stream && {
       stream: summariseStream(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS),
     }),
@@ -109,7 +109,7 @@ function summariseJoint(
     ).length
   return {
     good: countWithin(countedMs, slo.limitMs) / countedMs.length,
-    kept: Object.fromEntries(
+    met: Object.fromEntries(
       metrics.map((metric) => [metric, countWithinLimits(metric) / countedMs.length]),
     ),
   }

@@ -166,7 +166,7 @@ describe.skipIf(process.platform !== 'linux')(
       await server.stop()
       expect(Math.max(run.machineWait!.server!, run.machineWait!.generator!)).toBeGreaterThan(0.05)
       expect(
-        summariseRun(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).disturbed,
+        summariseRun(run, { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }).invalid,
       ).toBe(true)
     })
   },

@@ -43,7 +43,7 @@ export class Recorder {
     load: Load,
     rest: Pick<
       LoadRun,
-      'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'stallsMs' | 'connections'
+      'seconds' | 'elapsedS' | 'generatorCores' | 'cutMs' | 'generatorPausesMs' | 'connections'
     > & { planned?: number },
   ): LoadRun {
     const open = load.kind === 'open'
@@ -65,7 +65,7 @@ export class Recorder {
       elapsedS: rest.elapsedS,
       generatorCores: rest.generatorCores,
       cutMs: rest.cutMs,
-      stallsMs: rest.stallsMs,
+      generatorPausesMs: rest.generatorPausesMs,
       ...(rest.connections && { connections: rest.connections }),
       ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
     }

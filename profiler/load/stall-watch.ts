@@ -16,7 +16,7 @@ export class StallWatch {
   }
 
   /** Start and end of each pause, one after the other, ms. */
-  stallsMs(): Float64Array {
+  generatorPausesMs(): Float64Array {
     return Float64Array.from(this.spans)
   }
 }

@@ -40,14 +40,14 @@ export interface LoadPoint extends LatencySummary {
   readonly joint?: JointSummary
   /**
    * Histograms of all latencies, to judge the window under another SLO
-   * (capacity/rederive/window-under-slo.ts). Absent in old stores.
+   * (capacity/rederive/window-under-slo.ts). Absent for imported results.
    */
   readonly latencies?: RecordedLatencies
   /**
    * Host interference kept the server or the generator waiting for a core, so the window is
    * invalid.
    */
-  readonly disturbed?: boolean
+  readonly invalid?: boolean
 }
 
 /** Latency percentiles of answered requests, in ms with microsecond resolution. */
@@ -80,8 +80,7 @@ export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySum
    */
   readonly outputTokensPerSecond: number
   /**
-   * Mean per answered request. Absent in old stores, and where neither server nor prompts report
-   * it.
+   * Mean per answered request. Absent where neither server nor prompts report it.
    */
   readonly outputTokens?: number
   readonly inputTokens?: number
@@ -93,8 +92,8 @@ export interface StreamSummary extends Readonly<Record<StreamLatency, LatencySum
 interface ClassSummary extends Readonly<Record<LatencyMetric, LatencySummary>> {
   /** Share of its requests within the limits of the SLO, 0-1. */
   readonly good: number
-  /** Failed requests. Absent in old stores, where `good` is a share of the answers only. */
-  readonly errors?: number
+  /** Failed requests. */
+  readonly errors: number
 }
 
 /** Shares of good requests under a joint SLO, of all requests, failed ones included, 0-1. */
@@ -102,5 +101,5 @@ export interface JointSummary {
   /** Share of requests within all limits (goodput). */
   readonly good: number
   /** Share of requests within the limits of each metric; the lowest one limits `good`. */
-  readonly kept: Readonly<Partial<Record<LatencyMetric, number>>>
+  readonly met: Readonly<Partial<Record<LatencyMetric, number>>>
 }

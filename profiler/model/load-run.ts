@@ -27,7 +27,7 @@ export interface LoadRun {
   /**
    * Pauses of the generator's process, ms from the start of the run: start, end, start, end, ...
    */
-  readonly stallsMs?: Float64Array
+  readonly generatorPausesMs?: Float64Array
   /** Lateness of sends against their intended time, p99 in ms; 0 for a closed loop. */
   readonly latenessP99Ms: number
   /** From the first intended send to the end of the sending window, seconds. */

@@ -33,4 +33,4 @@ export type Arrivals =
   | { readonly kind: 'trace'; readonly atMs: readonly number[]; readonly readAs?: string }
 
 /** Purpose of a load, shown as progress. */
-export type Phase = 'warm-up' | 'idle' | 'saturation' | 'search' | 'curve' | 'confirm'
+export type Phase = 'warm-up' | 'unloaded' | 'saturation' | 'search' | 'curve' | 'confirm'

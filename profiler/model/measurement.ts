@@ -9,10 +9,10 @@ export type CapacityOutcome =
   | 'slo-unattainable' // even one request at a time violates the SLO: capacity 0
   | 'errors' // the error rate exceeds the bound at any load
   | 'budget' // time or requests ran out first; the interval shows the precision reached
-  | 'unsettled' // the server was still speeding up, or slowing down, at the end: see `change`
+  | 'non-stationary' // the server was still speeding up, or slowing down, at the end: see `change`
   | 'generator-limit' // the generator, not the server, was the limit: capacity is a lower bound
-  | 'disturbed' // host interference made the windows and their repetitions invalid: no result
-  | 'beaten' // pruned, as it cannot beat the incumbent; capacity is an upper bound
+  | 'host-interference' // host interference made the windows and their repetitions invalid: no result
+  | 'pruned' // pruned, as it cannot beat the incumbent; capacity is an upper bound
   | 'server-died'
   | 'imported' // read from the results of another tool: there was no search
 
@@ -25,7 +25,7 @@ export interface Capacity {
    * lower bound is known.
    */
   readonly capacityCi90Rps: readonly [number, number]
-  readonly known: CapacityKnown
+  readonly bounds: CapacityBounds
 }
 
 /** What changed the interval of a capacity after it was estimated: see `capacity/interval.ts`. */
@@ -49,33 +49,31 @@ export interface IntervalAdjustment {
   readonly capacityCi90Rps: readonly [number, number]
 }
 
-type CapacityKnown =
-  | 'held' // an open window (for imported results, a load) met the SLO at the lower end, and the upper end is bounded; or no rate meets the SLO
-  | 'bound below' // an open window met the SLO, and there is no upper bound: at least
-  | 'bound above' // no window met the SLO below the bound (capacity 0), or the trial was pruned (capacity is the bound): at most
-  | 'nothing' // neither bound
+type CapacityBounds =
+  | 'both' // an open window (for imported results, a load) met the SLO at the lower end, and the upper end is bounded; or no rate meets the SLO
+  | 'lower' // an open window met the SLO, and there is no upper bound: at least
+  | 'upper' // no window met the SLO below the bound (capacity 0), or the trial was pruned (capacity is the bound): at most
+  | 'none' // neither bound
 
 /** Measurement of one trial. */
-export interface Measurement extends Omit<Capacity, 'known'> {
+export interface Measurement extends Capacity {
   readonly outcome: CapacityOutcome
-  /** Absent in old stores: see `resolveCapacity`. */
-  readonly known?: CapacityKnown
   /**
    * Confidence of a confirmation that the SLO is met at the capacity, 0 to 1. It stays valid under
    * repeated looks.
    */
-  readonly sure?: number
+  readonly confidence?: number
   /**
    * Speed at the end relative to the beginning, for a server that changed its speed: 1.12 = 12 %
    * faster.
    */
-  readonly change?: number
+  readonly speedRatio?: number
   /** The SLO of the search. */
   readonly slo: Slo
   /** The server's own metrics at the capacity, where requested. */
   readonly metrics?: readonly MetricReading[]
   /** Unloaded latency: one request at a time. */
-  readonly idle: LatencySummary
+  readonly unloaded: LatencySummary
   /** Rate of a saturated closed loop, whatever its latency. */
   readonly saturationRps: number
   /** All measured load points, in time order: the load curve. */

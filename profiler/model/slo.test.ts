@@ -88,7 +88,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
     recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
     slo,
   )
-  expect(point.joint).toEqual({ good: 0.25, kept: { ttft: 0.5, tpot: 0.5, e2e: 0.75 } })
+  expect(point.joint).toEqual({ good: 0.25, met: { ttft: 0.5, tpot: 0.5, e2e: 0.75 } })
   expect(point.goodputRps).toBe(1)
   // Half of four: the second smallest of the worst parts (2/3, 3/2, 4/3, infinite) in units of the
   // first limit.

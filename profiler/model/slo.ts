@@ -271,7 +271,7 @@ export const isViolatedByLateSends = (point: LoadPoint, slo: Slo): boolean =>
  * refute the rate; refusals do.
  */
 export const isInvalidWindow = (point: LoadPoint, slo: Slo): boolean =>
-  point.disturbed === true ||
+  point.invalid === true ||
   (point.generatorSaturated && !exceedsErrorRate(excludeTimeouts(point), slo))
 
 /**

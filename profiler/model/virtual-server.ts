@@ -22,7 +22,7 @@ export interface VirtualExpectation {
   /** Rate at which the bottleneck stage is always busy. */
   readonly saturationRps: number
   /** Unloaded SLO percentile, ms. */
-  readonly idleMs: number
+  readonly unloadedMs: number
 }
 
 /** Requests played, those that failed or exceeded the limit, and those that failed. */

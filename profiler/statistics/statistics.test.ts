@@ -264,7 +264,7 @@ describe('loadPointOf', () => {
 
   test('waiting for a core through more than 5 % of a window disturbs it, on either side or by the host', () => {
     const disturbed = (machineWait: LoadRun['machineWait']) =>
-      summariseRun({ ...run([10]), machineWait }, slo).disturbed
+      summariseRun({ ...run([10]), machineWait }, slo).invalid
     expect(disturbed(undefined)).toBeUndefined()
     expect(disturbed({ server: 0.05, generator: 0.05, stolen: 0.05 })).toBeUndefined()
     for (const who of ['server', 'generator', 'stolen'] as const)
@@ -329,7 +329,7 @@ test('a window in which the machine kept the server or the generator waiting is 
     return summariseRun(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
       slo,
-    ).disturbed
+    ).invalid
   }
   expect([{ server: 0.04, generator: 0.05, stolen: 0.01 }, undefined].map(marked)).toEqual([
     undefined,
@@ -362,7 +362,7 @@ test('waits of the generator that are short beside the limit mark nothing, howev
     summariseRun(
       { load, sentMs: new Float64Array(1), latencyMs: new Float64Array(1), ...rest, machineWait },
       { percentile: 0.99, limitMs, maxErrorRate: 0 },
-    ).disturbed
+    ).invalid
   expect(marked(300, { generator: 0.4, generatorMs: 2.9 })).toBeUndefined()
   expect(marked(300, { generator: 0.4, generatorMs: 3.1 })).toBe(true)
   expect(marked(50, { generator: 0.4, generatorMs: 2.9 })).toBe(true)
@@ -430,7 +430,7 @@ describe('streamed answers', () => {
   test('a request at a limit keeps it', () => {
     expect(summariseRun(played([200, 200.1], [30, 30], [3, 3]), slo).joint).toEqual({
       good: 0.5,
-      kept: { ttft: 0.5, tpot: 1 },
+      met: { ttft: 0.5, tpot: 1 },
     })
   })
 

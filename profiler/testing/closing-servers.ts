@@ -137,7 +137,7 @@ export const installedServers = (): InstalledServer[] => [
     },
   ),
   installed(
-    'gunicorn, threads, idle for a second',
+    'gunicorn, threads, unloaded for a second',
     runs('gunicorn', '--version') ? undefined : 'no gunicorn here',
     (port, folder) => {
       written(folder, 'application.py', application)

@@ -18,10 +18,10 @@ export const unseenMs = 20
  * @param most share that moves what is asserted by less than it may be off
  */
 export function disturbedBy(
-  { machineWait = {}, stallsMs = new Float64Array(), seconds }: LoadRun,
+  { machineWait = {}, generatorPausesMs = new Float64Array(), seconds }: LoadRun,
   most = maxDisturbedShare,
 ): string | undefined {
-  const stalledMs = stallsMs.reduce((sum, at, i) => sum + (i % 2 === 0 ? -at : at), 0)
+  const stalledMs = generatorPausesMs.reduce((sum, at, i) => sum + (i % 2 === 0 ? -at : at), 0)
   const { server = 0, generator = 0, stolen = 0 } = machineWait
   const worst = Math.max(server, generator, stolen, stalledMs / 1000 / seconds)
   return worst > most

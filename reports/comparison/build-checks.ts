@@ -65,7 +65,9 @@ function regression(
     return { name: 'regression', state: 'undecided', message }
   }
   const decision = decisionOf(change, mostWorse)
-  const state = ({ regressed: 'failed', kept: 'passed', undecided: 'undecided' } as const)[decision]
+  const state = (
+    { regressed: 'failed', 'within-limit': 'passed', undecided: 'undecided' } as const
+  )[decision]
   const open =
     decision === 'undecided'
       ? `; too uncertain to tell whether the change exceeds ${percent(mostWorse)}: run longer trials`

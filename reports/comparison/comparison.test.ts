@@ -96,7 +96,7 @@ describe('how much more expensive it became', () => {
 
   test('a rate that is proven twice was kept, whatever lies beyond it; what is less than promised was not', () => {
     const proven = serving(1000, 1000, 1130)
-    expect(decisionOf(changeOf(proven, proven, 'promised')!, 0.05)).toBe('kept')
+    expect(decisionOf(changeOf(proven, proven, 'promised')!, 0.05)).toBe('within-limit')
     expect(decisionOf(changeOf(proven, proven, 'measured')!, 0.05)).toBe('undecided')
     expect(decisionOf(changeOf(proven, serving(900, 900, 1020), 'promised')!, 0.05)).toBe(
       'undecided',
@@ -118,7 +118,7 @@ test.each([
   [[0.06, 0.1], 'regressed'],
   [[0.04, 0.1], 'undecided'],
   [[0.05, 0.1], 'undecided'],
-  [[-0.1, 0.05], 'kept'],
+  [[-0.1, 0.05], 'within-limit'],
   [[-0.1, 0.051], 'undecided'],
 ] as const)('an interval of %j beside 5 %% is %s', (interval90, decision) => {
   expect(decisionOf({ worse: 0, interval90 }, 0.05)).toBe(decision)

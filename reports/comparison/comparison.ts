@@ -22,7 +22,7 @@ export interface Change {
 }
 
 /** What a change comes to beside the most that is allowed. `undecided`: the intervals hold both. */
-type Decision = 'regressed' | 'kept' | 'undecided'
+type Decision = 'regressed' | 'within-limit' | 'undecided'
 
 /** What is recommended. */
 export type Best = NonNullable<RecommendationDocument['best']>
@@ -69,14 +69,14 @@ const figuresOf = ({
   capacityRps,
   pricePerHour,
   bundles,
-  idleMs,
+  unloadedMs,
   usage,
   metrics,
 }: Best): ConfigurationFigures => ({
   capacityRps,
   pricePerHour: pricePerHour ?? Number.POSITIVE_INFINITY,
   ...(bundles && { bundles }),
-  ...(idleMs != null && { idleMs }),
+  ...(unloadedMs != null && { unloadedMs }),
   ...(usage && { usage }),
   ...(metrics && {
     metrics: Object.fromEntries(
@@ -123,7 +123,7 @@ export function changeText(
 /** @param mostWorse the share by which it may be worse, 0.05 = 5 % */
 export function decisionOf({ interval90: [low, high] }: Change, mostWorse: number): Decision {
   if (low > mostWorse) return 'regressed'
-  return high <= mostWorse ? 'kept' : 'undecided'
+  return high <= mostWorse ? 'within-limit' : 'undecided'
 }
 
 /** Questions that differ, so that costs cannot be compared at all. */

@@ -50,11 +50,11 @@ function manyTrials(seed: number, spread: number): FinishedTrial[] {
   for (let i = 0; i < 1_200; i++) {
     const number = trials.length + 1
     const rate = 100 * noise(i)
-    const idleMs = 5 + 20 * Math.abs(Math.cos(i))
+    const unloadedMs = 5 + 20 * Math.abs(Math.cos(i))
     const trial = complete(
       number,
       configuration(i),
-      measured(rate, idleMs),
+      measured(rate, unloadedMs),
       i === 0 ? { purpose: 'default' } : {},
     )
     if (i % 17 === 3) {

@@ -84,14 +84,14 @@ export class Contenders {
    * rate comes after all that do, by how slow it is alone.
    */
   #costs(groups: readonly TrialGroup[], { slo, objective }: Question): Float64Array {
-    const idle = this.#curves.idleMs(groups.length)
+    const idle = this.#curves.unloadedMs(groups.length)
     return this.#curves.ratesWithin(slo.limitMs, groups.length).map((capacityRps, i) => {
-      const idleMs = idle[i]!
-      if (!(capacityRps > 0)) return unserved + Math.min(unserved, idleMs)
+      const unloadedMs = idle[i]!
+      if (!(capacityRps > 0)) return unserved + Math.min(unserved, unloadedMs)
       const { pricePerHour, bundles } = this.#prices[i]!
       return cost(objective, {
         capacityRps,
-        idleMs,
+        unloadedMs,
         pricePerHour,
         bundles,
         usage: groups[i]!.trials[0]!.usage,

@@ -42,7 +42,7 @@ test('what each serves within a limit is what its curves say one by one, and its
           Math.min(...curves.map(([first]) => first?.latencyMs ?? Number.POSITIVE_INFINITY)),
         )
         expect([...table.ratesWithin(limitMs, owned.length)]).toEqual(within)
-        expect([...table.idleMs(owned.length)]).toEqual(idle)
+        expect([...table.unloadedMs(owned.length)]).toEqual(idle)
         table.clear()
         expect([...table.ratesWithin(limitMs, 1)]).toEqual([0])
       },

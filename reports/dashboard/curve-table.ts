@@ -45,7 +45,7 @@ export class CurveTable {
   /**
    * By owner the latency of one request at a time, ms: of its fastest curve; Infinity without one.
    */
-  idleMs(owners: number): Float64Array {
+  unloadedMs(owners: number): Float64Array {
     const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
     for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
       const end = this.#ends[curve]!

@@ -98,7 +98,7 @@ interface Rest {
   readonly stream?: LoadPoint['stream']
   readonly joint?: LoadPoint['joint']
   readonly latencies?: LoadPoint['latencies']
-  readonly disturbed?: true
+  readonly invalid?: true
 }
 type PackedPoint = readonly [
   load: Load,
@@ -133,7 +133,7 @@ function packPoint(point: LoadPoint): PackedPoint {
     ...(point.stream ? { stream: point.stream } : {}),
     ...(point.joint ? { joint: point.joint } : {}),
     ...(point.latencies ? { latencies: point.latencies } : {}),
-    ...(point.disturbed ? { disturbed: true } : {}),
+    ...(point.invalid ? { invalid: true } : {}),
   }
   const row = [
     withoutTrace(point.load),
@@ -178,7 +178,7 @@ function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
     ...(rest?.stream ? { stream: rest.stream } : {}),
     ...(rest?.joint ? { joint: rest.joint } : {}),
     ...(rest?.latencies ? { latencies: rest.latencies } : {}),
-    ...(rest?.disturbed ? { disturbed: true } : {}),
+    ...(rest?.invalid ? { invalid: true } : {}),
   }
 }
 

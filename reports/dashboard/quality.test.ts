@@ -47,7 +47,7 @@ const whatIf = asMeasured(experiment)
 test('candidates carry their quality, and a least quality asked for re-ranks', () => {
   const r = ranker.recommend(trials, whatIf)
   expect(r.best).toMatchObject({ trial: 3, quality: 0.8 })
-  expect(r.qualityFronts?.map(({ leastQuality }) => leastQuality)).toEqual([0.92, 0.9, 0.8])
+  expect(r.qualityFronts?.map(({ minQuality }) => minQuality)).toEqual([0.92, 0.9, 0.8])
   const strict = { ...whatIf, minQuality: 0.9 }
   expect(isAsMeasured(experiment, strict)).toBe(false)
   expect(ranker.recommend(trials, strict).best).toMatchObject({ trial: 2, quality: 0.9 })

@@ -47,7 +47,7 @@ describe("Model Analyzer's configurations are a trial each", () => {
       ['closed', 29],
       ['closed', 70],
     ])
-    expect(trials[1]!.measurement).toMatchObject({ capacityRps: 420, known: 'bound below' })
+    expect(trials[1]!.measurement).toMatchObject({ capacityRps: 420, bounds: 'lower' })
     expect(trials[2]!.measurement).toMatchObject({ capacityRps: 0 })
     expect(trials[1]!.why).toBe('imported: Model Analyzer, metrics-model-inference.csv:5')
     expect(trials[1]!.measurement.caveats).toEqual([

@@ -189,8 +189,9 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     outcome: 'imported',
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
+    bounds: 'both',
     slo,
-    idle: alone ?? noLatency,
+    unloaded: alone ?? noLatency,
     saturationRps: Math.max(...points.map(({ achievedRps }) => achievedRps)),
     points,
     requests: sum(points.map(({ requests }) => requests)),
@@ -198,12 +199,12 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     detail: where,
     caveats: describeUnknowns(loads),
   }
-  const { capacityRps, capacityCi90Rps, known } = resolveImportedCapacity(
+  const { capacityRps, capacityCi90Rps, bounds } = resolveImportedCapacity(
     measurement,
     slo,
     buildImportedCurve(measurement, slo),
   )
-  return { ...measurement, capacityRps, capacityCi90Rps, known }
+  return { ...measurement, capacityRps, capacityCi90Rps, bounds }
 }
 
 function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint {

@@ -50,11 +50,11 @@ export function shareOver(unit: FleetUnit, rateRps: number, waitMs = 0): number 
   // a fleet that is sized to the request.
   const within = rateRps <= capacityRps * (1 + 1e-9)
   if (curve === undefined || curve.length === 0) return within && waitMs === 0 ? miss : 1
-  const idleMs = Math.min(curve[0]!.latencyMs, limitMs)
-  const latencyMs = Math.max(latencyOf(unit, curve, rateRps), idleMs)
-  const left = limitMs - waitMs - idleMs
+  const unloadedMs = Math.min(curve[0]!.latencyMs, limitMs)
+  const latencyMs = Math.max(latencyOf(unit, curve, rateRps), unloadedMs)
+  const left = limitMs - waitMs - unloadedMs
   if (left <= 0) return waitMs === 0 && within ? miss : 1
-  const share = latencyMs > idleMs ? miss ** (left / (latencyMs - idleMs)) : 0
+  const share = latencyMs > unloadedMs ? miss ** (left / (latencyMs - unloadedMs)) : 0
   if (waitMs > 0) return share
   // The capacity is what was confirmed, wherever a curve of fewer requests would have it.
   return within ? Math.min(share, miss) : Math.max(share, miss * 1.001)
@@ -72,8 +72,8 @@ export function latencyOf(
   const last = curve.at(-1)!
   if (rateRps <= last.rateRps) return interpolateLatency(curve, rateRps)
   const left = mostOf(unit) - rateRps
-  const idleMs = curve[0]!.latencyMs
+  const unloadedMs = curve[0]!.latencyMs
   return left > 0
-    ? idleMs + ((last.latencyMs - idleMs) * (mostOf(unit) - last.rateRps)) / left
+    ? unloadedMs + ((last.latencyMs - unloadedMs) * (mostOf(unit) - last.rateRps)) / left
     : Number.POSITIVE_INFINITY
 }

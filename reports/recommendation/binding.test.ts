@@ -181,8 +181,8 @@ describe('the SLO', () => {
       'saturates at 200 req/s, of which 40 % meet the SLO, one request at a time takes 30 ms of the 50 ms allowed at p99',
     ],
     ['a queue alone', 200, 24, 'saturates at 200 req/s, of which 52 % meet the SLO'],
-  ])('%s', (_, saturationRps, idleMs, evidence) => {
-    expect(bindingOf([complete(1, own, measured(saturationRps, idleMs))])).toEqual({
+  ])('%s', (_, saturationRps, unloadedMs, evidence) => {
+    expect(bindingOf([complete(1, own, measured(saturationRps, unloadedMs))])).toEqual({
       what: 'slo',
       evidence,
     })
@@ -208,7 +208,9 @@ describe('the SLO', () => {
   test('just on either side of half the limit when idle', () => {
     const of = (p99Ms: number) =>
       bindingOf([
-        one({ measurement: { idle: { ...easy.idle, p99Ms }, points: [], saturationRps: 0 } }),
+        one({
+          measurement: { unloaded: { ...easy.unloaded, p99Ms }, points: [], saturationRps: 0 },
+        }),
       ])
     expect(of(25).what).toBe('unknown')
     expect(of(25.2)).toEqual({
@@ -220,7 +222,7 @@ describe('the SLO', () => {
   test('a joint one is told in parts of its limits', () => {
     const measurement = {
       slo: joint,
-      idle: { ...easy.idle, p99Ms: 30 },
+      unloaded: { ...easy.unloaded, p99Ms: 30 },
       points: [],
       saturationRps: 0,
     }
@@ -237,17 +239,19 @@ describe('the SLO', () => {
     points: [],
   } as const
   test('missed by one request at a time', () => {
-    const idle = { ...easy.idle, p99Ms: 60 }
-    expect(bindingOf([one({ measurement: { ...none, idle } })])).toEqual({
+    const unloaded = { ...easy.unloaded, p99Ms: 60 }
+    expect(bindingOf([one({ measurement: { ...none, unloaded } })])).toEqual({
       what: 'slo',
       evidence: 'one request at a time takes 60 ms at p99, over 50 ms',
     })
-    expect(bindingOf([one({ measurement: { ...none, idle, slo: joint } })], joint).evidence).toBe(
+    expect(
+      bindingOf([one({ measurement: { ...none, unloaded, slo: joint } })], joint).evidence,
+    ).toBe(
       'one request at a time takes 120 % of the limits at p99 of TTFT and TPOT; the SLO is TTFT <= 50 ms and TPOT <= 10 ms for 99 % of requests',
     )
   })
 
-  test('kept when idle, and at no rate', () => {
+  test('met by one request at a time, violated at every rate tried', () => {
     expect(bindingOf([one({ measurement: none })])).toEqual({
       what: 'slo',
       evidence: 'violated the SLO at every rate tried, though one request at a time takes 5.0 ms',
@@ -283,10 +287,10 @@ test('no device and no SLO, of what fails whatever it is sent', () => {
 
 test('nothing, of what the machine spoilt', () => {
   const spoilt = {
-    outcome: 'disturbed',
+    outcome: 'host-interference',
     capacityRps: 0,
     capacityCi90Rps: [0, Infinity],
-    known: 'nothing',
+    bounds: 'none',
   } as const
   expect(bindingOf([one({ usage: { gpuUtilization: 0.95 }, measurement: spoilt })])).toEqual({
     what: 'unknown',

@@ -34,7 +34,7 @@ export function bindingOf(
     }
   }
   if (
-    candidate.status === 'disturbed' ||
+    candidate.status === 'inconclusive' ||
     answersNothing({ ...measurement, capacityRps: candidate.capacityRps })
   )
     return { what: 'unknown', evidence: candidate.reason ?? '' }
@@ -77,7 +77,7 @@ export function bindingOf(
   const neighbour = outOfMemoryNeighbour(judged, all)
   if (neighbour)
     return { what: 'memory', evidence: [`${neighbour} is out of memory`, ...used].join(', ') }
-  const ofLimit = (candidate.idleMs ?? 0) / limitMs
+  const ofLimit = (candidate.unloadedMs ?? 0) / limitMs
   if (ofSaturation < busy || ofLimit > 0.5) {
     const saturated =
       ofSaturation < busy
@@ -89,8 +89,8 @@ export function bindingOf(
       ofLimit > 0.5
         ? [
             slo.limits
-              ? `one request at a time takes ${sloValue(slo, candidate.idleMs ?? 0)} at ${sloName(slo)}`
-              : `one request at a time takes ${latency(candidate.idleMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
+              ? `one request at a time takes ${sloValue(slo, candidate.unloadedMs ?? 0)} at ${sloName(slo)}`
+              : `one request at a time takes ${latency(candidate.unloadedMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
           ]
         : []
     return {

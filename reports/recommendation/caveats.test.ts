@@ -82,7 +82,7 @@ describe('of the best', () => {
     const atLeast = {
       outcome: 'generator-limit',
       capacityCi90Rps: [100, Infinity],
-      known: 'bound below',
+      bounds: 'lower',
     } as const
     expect(given([tried(1, A, 100, atLeast)])).toEqual([
       'the capacity is a lower bound: nothing above 100 req/s was measured',
@@ -155,9 +155,9 @@ describe('of rivals', () => {
   test('one that was cut short, where its bound would win', () => {
     const cut = (capacityRps: number) =>
       tried(3, B, capacityRps, {
-        outcome: 'beaten',
+        outcome: 'pruned',
         capacityCi90Rps: [0, capacityRps],
-        known: 'bound above',
+        bounds: 'upper',
       })
     expect(given([...confirmed, cut(200)])).toEqual([
       'could beat the best if confirmed: 50 % at 8 (trial 3)',

@@ -30,7 +30,7 @@ export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | un
       ...ofRivals(input, all, best.candidate),
       ...(best.measurement?.caveats ?? []),
     )
-  const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'disturbed')
+  const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'inconclusive')
   caveats.push(...naming('no result, other work on this machine disturbed every trial', spoilt))
   const failed = all.filter((j) => j.trial.state === 'failed').length
   if (failed > 0)

@@ -26,7 +26,7 @@ const kinds = [
   'refuted',
   'bounded below',
   'pruned',
-  'disturbed',
+  'inconclusive',
   'second test disturbed',
   'too slow',
   'out of memory',
@@ -76,18 +76,18 @@ function trialsOf(
         tried(number, configuration, estimateRps, {
           outcome: 'generator-limit',
           capacityCi90Rps: [estimateRps, Number.POSITIVE_INFINITY],
-          known: 'bound below',
+          bounds: 'lower',
         }),
       ]
     case 'pruned':
       return [
         tried(number, configuration, estimateRps, {
-          outcome: 'beaten',
+          outcome: 'pruned',
           capacityCi90Rps: [0, estimateRps],
-          known: 'bound above',
+          bounds: 'upper',
         }),
       ]
-    case 'disturbed':
+    case 'inconclusive':
       return [tried(number, configuration, 0, disturbed)]
     case 'too slow':
       return [slow(number, configuration)]

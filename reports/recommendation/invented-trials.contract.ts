@@ -30,13 +30,14 @@ export function tried(
   change: Tried = {},
 ): FinishedTrial {
   const { windows = [[0.5 * capacityRps, 20]], ...rest } = change
-  const idle = { ...window(1, 8).summary, requests: 200 }
+  const unloaded = { ...window(1, 8).summary, requests: 200 }
   return trialOf(number, configuration, {
     outcome: 'converged',
     capacityRps,
     capacityCi90Rps: [0.97 * capacityRps, 1.03 * capacityRps],
+    bounds: 'both',
     slo,
-    idle,
+    unloaded,
     saturationRps: 1.2 * capacityRps,
     points: windows
       .filter(([rate]) => rate > 0)
@@ -74,7 +75,7 @@ export function again(
       held > 0
         ? [held * (proven ? 1 : 0.95), Number.POSITIVE_INFINITY]
         : [0, 0.82 * (windows[0]?.[0] ?? 0)],
-    known: held > 0 ? 'bound below' : 'bound above',
+    bounds: held > 0 ? 'lower' : 'upper',
     ...change,
   }
   return {
@@ -126,26 +127,15 @@ export const slow = (number: number, configuration: Configuration): FinishedTria
   tried(number, configuration, 0, {
     outcome: 'slo-unattainable',
     capacityCi90Rps: [0, 0],
-    idle: { ...window(1, 73).summary, requests: 200 },
+    unloaded: { ...window(1, 73).summary, requests: 200 },
     windows: [],
   })
 export const disturbed = {
-  outcome: 'disturbed',
+  outcome: 'host-interference',
   capacityRps: 0,
   capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
-  known: 'nothing',
+  bounds: 'none',
 } as const
-export const asStoredBefore = (trial: FinishedTrial): FinishedTrial => {
-  if (trial.state !== 'complete') return trial
-  const { known: _, ...measurement } = trial.measurement
-  return {
-    ...trial,
-    measurement: {
-      ...measurement,
-      points: measurement.points.map(({ latencies: __, ...point }) => point),
-    },
-  }
-}
 
 export const tight: Slo = {
   percentile: 0.99,

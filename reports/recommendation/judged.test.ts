@@ -43,7 +43,7 @@ describe('figures', () => {
       capacityCi90Rps: [97, 103],
       sloMsAtCapacity: expect.closeTo(41.6, 1),
       sloMsFrom: 'model',
-      idleMs: 8,
+      unloadedMs: 8,
       pricePerHour: 0.36,
       pricePerMillionRequests: expect.closeTo(1 / 0.9, 9),
       cost: expect.closeTo(1 / 0.9, 9),
@@ -62,7 +62,7 @@ describe('figures', () => {
   })
 
   test('the idle latency is no more than the least that was measured under load', () => {
-    const idleMs = (p99Ms: number) =>
+    const unloadedMs = (p99Ms: number) =>
       candidateOf(
         tried(1, A, 100, {
           windows: [
@@ -70,18 +70,19 @@ describe('figures', () => {
             [60, p99Ms + 5],
           ],
         }),
-      ).idleMs
-    expect(idleMs(20)).toBe(8)
-    expect(idleMs(6)).toBe(6)
+      ).unloadedMs
+    expect(unloadedMs(20)).toBe(8)
+    expect(unloadedMs(6)).toBe(6)
     // What missed the SLO says nothing of it.
     expect(
-      candidateOf(tried(1, A, 100, { windows: [[120, 60]], idle: { ...idle, p99Ms: 70 } })).idleMs,
+      candidateOf(tried(1, A, 100, { windows: [[120, 60]], unloaded: { ...unloaded, p99Ms: 70 } }))
+        .unloadedMs,
     ).toBe(70)
     expect(
-      candidateOf(tried(1, A, 100, { windows: [], idle: { ...idle, p99Ms: Number.NaN } })),
-    ).not.toHaveProperty('idleMs')
+      candidateOf(tried(1, A, 100, { windows: [], unloaded: { ...unloaded, p99Ms: Number.NaN } })),
+    ).not.toHaveProperty('unloadedMs')
   })
-  const { idle } = (tried(1, A, 100) as FinishedTrial & { state: 'complete' }).measurement
+  const { unloaded } = (tried(1, A, 100) as FinishedTrial & { state: 'complete' }).measurement
 
   test('the idle latency is that of the percentile that is asked for', () => {
     const summary = { requests: 200, meanMs: 3, p50Ms: 2, p90Ms: 4, p95Ms: 6, p99Ms: 9, maxMs: 12 }
@@ -92,21 +93,21 @@ describe('figures', () => {
       [0.99, 9],
     ] as const)
       expect(
-        candidateOf(tried(1, A, 100, { windows: [], idle: summary }), {
+        candidateOf(tried(1, A, 100, { windows: [], unloaded: summary }), {
           slo: { ...slo, percentile },
-        }).idleMs,
+        }).unloadedMs,
       ).toBe(ms)
   })
 
   test.each<[string, Partial<Measurement>, 'lower' | 'upper' | undefined]>([
     [
       'at least: the generator was the limit',
-      { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' },
+      { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], bounds: 'lower' },
       'lower',
     ],
     [
       'at most: it was cut short',
-      { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' },
+      { outcome: 'pruned', capacityCi90Rps: [0, 100], bounds: 'upper' },
       'upper',
     ],
     ['about', {}, undefined],
@@ -155,7 +156,7 @@ describe('what serves nothing is infeasible', () => {
     ],
     [
       'one that died',
-      tried(1, A, 0, { ...nothing, outcome: 'server-died', known: 'nothing' }),
+      tried(1, A, 0, { ...nothing, outcome: 'server-died', bounds: 'none' }),
       'infeasible',
       'died under load',
     ],
@@ -180,7 +181,7 @@ describe('what serves nothing is infeasible', () => {
       'one that answered nothing',
       tried(1, A, 0, {
         ...nothing,
-        idle: {
+        unloaded: {
           requests: 0,
           meanMs: NaN,
           p50Ms: NaN,
@@ -197,7 +198,7 @@ describe('what serves nothing is infeasible', () => {
     [
       'not one that the machine spoilt',
       tried(1, A, 0, { ...disturbed, windows: [], detail: 'steal 30 %' }),
-      'disturbed',
+      'inconclusive',
       'inconclusive: steal 30 %',
     ],
     [
@@ -205,7 +206,7 @@ describe('what serves nothing is infeasible', () => {
       tried(1, A, 0, {
         outcome: 'budget',
         capacityCi90Rps: [0, 512],
-        known: 'bound above',
+        bounds: 'upper',
         windows: [],
       }),
       'bound',
@@ -216,7 +217,7 @@ describe('what serves nothing is infeasible', () => {
       tried(1, A, 0, {
         outcome: 'budget',
         capacityCi90Rps: [0, 250],
-        known: 'bound above',
+        bounds: 'upper',
         windows: [
           [300, 163],
           [250, 90],
@@ -244,7 +245,7 @@ describe('what serves nothing is infeasible', () => {
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
       sloMsAtCapacity: Infinity,
-      sloMsFrom: 'idle',
+      sloMsFrom: 'unloaded',
       quality: 0.9,
       pricePerHour: 0.72,
       pricePerMillionRequests: Infinity,
@@ -273,9 +274,9 @@ describe('what serves nothing is infeasible', () => {
 
   test('at most so much is no capacity to stand by', () => {
     const cut = tried(1, A, 891, {
-      outcome: 'beaten',
+      outcome: 'pruned',
       capacityCi90Rps: [0, 891],
-      known: 'bound above',
+      bounds: 'upper',
       detail: '12 % dearer at best',
     })
     expect(candidateOf(cut)).toMatchObject({

@@ -30,7 +30,7 @@ import {
 } from './status.ts'
 import { tokenFiguresOf } from './token-figures.ts'
 import type { Candidate } from './types.ts'
-import { findWindowAt, heldRpsOf, type Window } from './windows.ts'
+import { findProvenRps, findWindowAt, type Window } from './windows.ts'
 
 /** What candidates are ranked by. */
 export interface View {
@@ -108,26 +108,26 @@ function candidateOf(
 ): Candidate {
   const { second, status, windows, curve } = known
   const [trial] = trials
-  const heldRps = heldRpsOf(windows)
+  const provenRps = findProvenRps(windows)
   const predicted = known.derived ? {} : predictedBefore(trial, view)
   const { capacityRps, capacityCi90Rps } = known
   const safeRps = isEstimate(known)
-    ? discountEstimate({ capacityRps, capacityCi90Rps, heldRps, ...predicted })
+    ? discountEstimate({ capacityRps, capacityCi90Rps, provenRps, ...predicted })
     : capacityRps
   const safe = safeRps === capacityRps ? known : at(safeRps, known, view.slo, windows, curve)
-  const { idleMs: idle, ...rest } = figuresAt(trials, known.measurement, known, safeRps, view)
+  const { unloadedMs: idle, ...rest } = figuresAt(trials, known.measurement, known, safeRps, view)
   // One request at a time takes no longer than one among others did.
-  const least = Math.min(...windows.filter((w) => w.kept === true).map((w) => w.sloMs))
+  const least = Math.min(...windows.filter((w) => w.met === true).map((w) => w.sloMs))
   const figures = {
     ...rest,
     ...predicted,
-    ...(idle === undefined ? {} : { idleMs: Math.min(idle, least) }),
+    ...(idle === undefined ? {} : { unloadedMs: Math.min(idle, least) }),
   }
   const costs = cost(view.objective, figures)
   const reason = whyNotFeasible(known, { ...figures, costs }, view)
   return {
     ...figures,
-    ...(heldRps !== undefined && { heldRps }),
+    ...(provenRps !== undefined && { provenRps }),
     status: servesNothing(known) ? 'infeasible' : status,
     sloMsAtCapacity: safe.sloMs,
     sloMsFrom: safe.sloMsFrom,
@@ -213,10 +213,10 @@ function figuresAt(
   const { configuration } = trial
   const price = resolveReplicaPrice(view.pricePerHour, configuration)
   const { pricePerHour } = price
-  const { idle } = haveSameLatency(measurement.slo, view.slo)
+  const { unloaded } = haveSameLatency(measurement.slo, view.slo)
     ? measurement
     : viewUnderSlo(measurement, view.slo)
-  const idleMs = interpolatePercentile(idle, view.slo.percentile)
+  const unloadedMs = interpolatePercentile(unloaded, view.slo.percentile)
   const metrics = metricsAt(trials, capacity.capacityRps)
   const demand = getDemand(view.objective)
   const replicas = demand && countReplicas(demand, safeRps)
@@ -229,7 +229,7 @@ function figuresAt(
     ...(safeRps !== capacity.capacityRps && { estimateRps: capacity.capacityRps }),
     capacityCi90Rps: capacity.capacityCi90Rps,
     sloMsAtCapacity: capacity.sloMs,
-    ...(Number.isFinite(idleMs) ? { idleMs } : {}),
+    ...(Number.isFinite(unloadedMs) ? { unloadedMs } : {}),
     ...(trial.usage ? { usage: trial.usage } : {}),
     ...(metrics && { metrics }),
     ...(capacity.derived ? { derived: true } : {}),
@@ -255,8 +255,8 @@ const predictedBefore = (
     : {}
 
 /** Whether a capacity is only a bound of the true one. */
-export const boundOf = ({ known }: Pick<DerivedCapacity, 'known'>): Pick<Candidate, 'bound'> =>
-  known === 'bound below' ? { bound: 'lower' } : known === 'bound above' ? { bound: 'upper' } : {}
+export const boundOf = ({ bounds }: Pick<DerivedCapacity, 'bounds'>): Pick<Candidate, 'bound'> =>
+  bounds === 'lower' ? { bound: 'lower' } : bounds === 'upper' ? { bound: 'upper' } : {}
 
 function qualityIn(configuration: Configuration, { quality }: View): Pick<Candidate, 'quality'> {
   const known = quality?.(configuration)
@@ -272,7 +272,7 @@ function unserved(trial: FinishedTrial, reason: string, view: View): Candidate {
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
     sloMsAtCapacity: Number.POSITIVE_INFINITY,
-    sloMsFrom: 'idle',
+    sloMsFrom: 'unloaded',
     ...qualityIn(trial.configuration, view),
     ...resolveReplicaPrice(view.pricePerHour, trial.configuration),
     pricePerMillionRequests: Number.POSITIVE_INFINITY,

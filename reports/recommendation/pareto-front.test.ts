@@ -11,10 +11,10 @@ import type { Candidate } from './types.ts'
 const tried = (
   number: number,
   saturationRps: number,
-  idleMs: number,
+  unloadedMs: number,
   dollars: number,
 ): FinishedTrial =>
-  complete(number, { batchSize: number, dollars }, measured(saturationRps, idleMs))
+  complete(number, { batchSize: number, dollars }, measured(saturationRps, unloadedMs))
 const view: View = { ...sampleInput, pricePerHour: ({ dollars }) => Number(dollars) }
 const frontOf = (trials: readonly FinishedTrial[], change: Partial<View> = {}) =>
   paretoFront(judge(trials, { ...view, ...change }), { ...view, ...change })
@@ -77,7 +77,7 @@ describe('the front', () => {
     const cut = complete(
       3,
       { batchSize: 3, dollars: 0.01 },
-      measured(300, 2, { outcome: 'beaten', capacityCi90Rps: [0, 300], known: 'bound above' }),
+      measured(300, 2, { outcome: 'pruned', capacityCi90Rps: [0, 300], bounds: 'upper' }),
     )
     expect(frontOf([quick, cut]).map(({ trial }) => trial)).not.toContain(3)
   })
@@ -88,7 +88,7 @@ describe('the front', () => {
       { batchSize: 3, dollars: 1 },
       measured(300, 2, {
         points: [],
-        idle: { requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 },
+        unloaded: { requests: 0, meanMs: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, maxMs: 0 },
       }),
     )
     expect(frontOf([imported]).map(({ trial }) => trial)).toEqual([3])
@@ -148,7 +148,7 @@ describe('fronts by quality', () => {
   const frontsOf = () => qualityFronts(judge(trials, given), given)
 
   test('one for each quality, best first, of those that are at least as good; what has none is left out', () => {
-    expect(frontsOf()?.map(({ leastQuality }) => leastQuality)).toEqual([0.9, 0.8])
+    expect(frontsOf()?.map(({ minQuality }) => minQuality)).toEqual([0.9, 0.8])
     const [best, all] = frontsOf()!.map(({ front }) => new Set(front.map(({ trial }) => trial)))
     expect(best).toEqual(new Set([2, 3]))
     expect(all).toEqual(new Set([1]))

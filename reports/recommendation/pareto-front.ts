@@ -106,11 +106,11 @@ export function qualityFronts(all: readonly Judged[], view: View): Recommendatio
     ),
   ].sort((a, b) => b - a)
   if (qualities.length < 2) return undefined
-  return qualities.map((leastQuality) => ({
-    leastQuality,
+  return qualities.map((minQuality) => ({
+    minQuality,
     front: paretoFront(
       all.filter(
-        ({ candidate }) => candidate.quality !== undefined && candidate.quality >= leastQuality,
+        ({ candidate }) => candidate.quality !== undefined && candidate.quality >= minQuality,
       ),
       view,
     ),

@@ -25,9 +25,9 @@ const confirmedBy = (
 }
 
 test('a rate with its certainty, what missed beyond it, and how long it was looked at', () => {
-  const { text, confirmation, status } = confirmedBy({ sure: 0.9931 })
+  const { text, confirmation, status } = confirmedBy({ confidence: 0.9931 })
   expect(status).toBe('confirmed')
-  expect(confirmation).toMatchObject({ sure: 0.9931, missedRps: 520, rateRps: 465 })
+  expect(confirmation).toMatchObject({ confidence: 0.9931, violatedRps: 520, rateRps: 465 })
   expect(text).toBe(
     `Meets the SLO at 465 req/s (99 % confidence), violates it at 520 req/s; outages rarer than one per ${Math.round(confirmation!.seconds!)} s would go unnoticed`,
   )
@@ -43,7 +43,7 @@ test('how the windows varied where measurements disagree, in the verdict and the
   } as const
   const recommendation = recommend({
     ...sampleInput,
-    trials: [first, again(2, A, [[465, 34]], true, { sure: 0.99, variation })],
+    trials: [first, again(2, A, [[465, 34]], true, { confidence: 0.99, variation })],
   })
   expect(recommendation.confirmation?.variation).toEqual(variation)
   expect(recommendation.verdict).toContain(
@@ -53,20 +53,20 @@ test('how the windows varied where measurements disagree, in the verdict and the
 })
 
 test('its certainty is never more than it was, and none is claimed where nothing is proven', () => {
-  expect(confirmedBy({ sure: 1 }).text).toContain('(99 % confidence)')
-  expect(confirmedBy({ sure: 0.9599 }).text).toContain('(95 % confidence)')
+  expect(confirmedBy({ confidence: 1 }).text).toContain('(99 % confidence)')
+  expect(confirmedBy({ confidence: 0.9599 }).text).toContain('(95 % confidence)')
   const unproven = confirmedBy({
-    sure: 0.2,
+    confidence: 0.2,
     capacityCi90Rps: [0.95 * 465, Number.POSITIVE_INFINITY],
   })
   expect(unproven.text).toContain('Meets the SLO at 465 req/s (not proven)')
   // Requests enough for a rule that looks once, which a test that looks after each window is not
   // held to.
-  expect(unproven.status).toBe('held')
+  expect(unproven.status).toBe('met')
 })
 
 test('a confirmation of an older store, and one that missed, say nothing of it', () => {
   expect(confirmedBy({}).text).toBeUndefined()
-  expect(confirmedBy({}).confirmation).toMatchObject({ missedRps: 520 })
+  expect(confirmedBy({}).confirmation).toMatchObject({ violatedRps: 520 })
   expect(confirmedBy({}, [[465, 80]]).text).toBeUndefined()
 })

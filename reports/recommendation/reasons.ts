@@ -20,7 +20,7 @@ export const tellsNothing = ({
   sloMsAtCapacity,
 }: Pick<Candidate, 'status' | 'sloMsAtCapacity'>): boolean =>
   status === 'failed' ||
-  status === 'disturbed' ||
+  status === 'inconclusive' ||
   (status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
 interface Asked {
@@ -69,13 +69,13 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
       measurement.detail ??
       (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
     )
-  if (status === 'disturbed') return because('inconclusive', measurement.detail)
+  if (status === 'inconclusive') return because('inconclusive', measurement.detail)
   if (status === 'imported' && !(capacityRps > 0))
-    return known.known === 'nothing'
+    return known.bounds === 'none'
       ? `the imported results do not have its ${sloName(slo)}; import them again with that SLO`
       : `no imported load meets the SLO: at least ${sloFigure(slo, sloMs)}`
   if (capacityRps > 0) {
-    return known.known === 'bound above'
+    return known.bounds === 'upper'
       ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
       : undefined
   }

@@ -57,7 +57,7 @@ describe('what is recommended', () => {
   test('what was never measured is not ranked, and says so', () => {
     const blind = complete(1, sampleTrials[0]!.configuration, {
       ...measured(200, 5),
-      idle: { ...measured(200, 5).idle, p99Ms: Number.NaN },
+      unloaded: { ...measured(200, 5).unloaded, p99Ms: Number.NaN },
     })
     const r = given({ trials: [blind], objective: { kind: 'min-latency', maxPricePerHour: 1 } })
     expect(r.best).toBeUndefined()
@@ -159,8 +159,8 @@ describe('the conclusion', () => {
 })
 
 describe('the nearest', () => {
-  const slow = (number: number, idleMs: number) =>
-    complete(number, { cpuCores: number, gpuMemoryPercent: 25 }, measured(900, idleMs))
+  const slow = (number: number, unloadedMs: number) =>
+    complete(number, { cpuCores: number, gpuMemoryPercent: 25 }, measured(900, unloadedMs))
   const dear = (number: number, cpuCores: number) =>
     complete(number, { cpuCores, gpuMemoryPercent: 25 }, measured(900, 10))
   const nearest = (...trials: FinishedTrial[]) =>
@@ -180,7 +180,7 @@ describe('the nearest', () => {
         ...measured(900, 60),
         outcome: 'errors',
         capacityRps: 0,
-        idle: { ...measured(900, 60).idle, p99Ms: Number.NaN },
+        unloaded: { ...measured(900, 60).unloaded, p99Ms: Number.NaN },
       },
     )
     expect(nearest(silent, sampleTrials[4]!)).toBeUndefined()
@@ -294,7 +294,7 @@ describe('the confirmation', () => {
     const r = given({ trials: [...sampleTrials, confirm(208, 43)] })
     expect(r.best).toMatchObject({ trial: 2, capacityRps: 208 })
     expect(r.confirmation).toMatchObject({
-      held: true,
+      met: true,
       rateRps: 208,
       sloMs: 43,
       sloCi95Ms: [41, 45],
@@ -443,13 +443,13 @@ test('the best costs no more than any other feasible candidate, whatever the tri
 test('a trial that the machine spoilt binds nothing', () => {
   const spoilt = complete(1, sampleTrials[0]!.configuration, {
     ...measured(200, 5),
-    outcome: 'disturbed',
+    outcome: 'host-interference',
     capacityRps: 0,
     capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
-    known: 'nothing',
+    bounds: 'none',
   })
   const r = given({ trials: [spoilt] })
-  expect(r.nearest?.status).toBe('disturbed')
+  expect(r.nearest?.status).toBe('inconclusive')
   expect(r.binding.what).toBe('unknown')
 })
 

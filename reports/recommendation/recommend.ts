@@ -110,24 +110,24 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
 
 const figuresOf = ({
   trial,
-  held,
+  met,
   proven,
   rateRps,
   sloMs,
   sloCi95Ms,
-  sure,
+  confidence,
   seconds,
-  missedRps,
+  violatedRps,
   variation,
 }: NonNullable<Judged['second']>) => ({
   trial,
-  held,
+  met,
   proven,
   rateRps,
   sloMs,
   sloCi95Ms,
-  ...(sure !== undefined && { sure, seconds }),
-  ...(missedRps !== undefined && { missedRps }),
+  ...(confidence !== undefined && { confidence, seconds }),
+  ...(violatedRps !== undefined && { violatedRps }),
   ...(variation && { variation }),
 })
 

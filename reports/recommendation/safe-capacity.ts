@@ -19,12 +19,15 @@ interface CapacityEstimate {
   /** What the search predicted before the measurement, 90 % interval. */
   readonly predictedRps?: readonly [number, number]
   /** Highest rate at which a window proved the SLO by itself. */
-  readonly heldRps?: number
+  readonly provenRps?: number
 }
 
 /** Whether a figure is an estimate that a second measurement may contradict. */
-export const isEstimate = ({ status, known }: Pick<Known, 'known'> & { status: Status }): boolean =>
-  (status === 'measured' || status === 'bound') && known !== 'bound above'
+export const isEstimate = ({
+  status,
+  bounds,
+}: Pick<Known, 'bounds'> & { status: Status }): boolean =>
+  (status === 'measured' || status === 'bound') && bounds !== 'upper'
 
 /**
  * Estimate discounted as a confirmation would: at most 90 % of it, after drawing it towards the
@@ -32,11 +35,11 @@ export const isEstimate = ({ status, known }: Pick<Known, 'known'> & { status: S
  * @returns requests per second; 0 for no capacity
  */
 export function discountEstimate(estimate: CapacityEstimate): number {
-  const { capacityRps, capacityCi90Rps, heldRps = 0 } = estimate
+  const { capacityRps, capacityCi90Rps, provenRps = 0 } = estimate
   const [low] = capacityCi90Rps
   const likely = confirmablePart * shrinkToPrediction(estimate)
   if (!(low > 0 && low < capacityRps)) return likely
-  return Math.min(likely, Math.max(Math.sqrt(low * capacityRps), windowPart * heldRps))
+  return Math.min(likely, Math.max(Math.sqrt(low * capacityRps), windowPart * provenRps))
 }
 
 /**

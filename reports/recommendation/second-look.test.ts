@@ -11,16 +11,16 @@ const measuredAgain = (windows: Windows, change: Partial<Measurement> = {}, prov
   again(2, A, windows, proven, change) as Complete
 
 describe('under the SLO that it was made for, its own word counts', () => {
-  test.each<[string, Windows, { rateRps: number; sloMs: number; held: boolean }]>([
-    ['held where it was asked to', [[100, 34]], { rateRps: 100, sloMs: 34, held: true }],
-    ['held at less than one a second', [[0.5, 34]], { rateRps: 0.5, sloMs: 34, held: true }],
+  test.each<[string, Windows, { rateRps: number; sloMs: number; met: boolean }]>([
+    ['held where it was asked to', [[100, 34]], { rateRps: 100, sloMs: 34, met: true }],
+    ['held at less than one a second', [[0.5, 34]], { rateRps: 0.5, sloMs: 34, met: true }],
     [
       'held at a lower rate',
       [
         [100, 62],
         [90, 44],
       ],
-      { rateRps: 90, sloMs: 44, held: true },
+      { rateRps: 90, sloMs: 44, met: true },
     ],
     [
       'missed everywhere: the lowest rate that missed',
@@ -29,7 +29,7 @@ describe('under the SLO that it was made for, its own word counts', () => {
         [82, 65],
         [90, 80],
       ],
-      { rateRps: 82, sloMs: 65, held: false },
+      { rateRps: 82, sloMs: 65, met: false },
     ],
   ])('%s', (_, windows, expected) => {
     expect(secondLook(measuredAgain(windows), slo)).toMatchObject({
@@ -40,7 +40,7 @@ describe('under the SLO that it was made for, its own word counts', () => {
 
   test('what missed holds at no rate for sure, and proves nothing', () => {
     expect(secondLook(measuredAgain([[100, 90]]), slo)).toMatchObject({
-      held: false,
+      met: false,
       proven: false,
       surelyRps: 0,
     })
@@ -126,12 +126,12 @@ describe('under the SLO that it was made for, its own word counts', () => {
       measuredAgain([], { capacityRps: 100, capacityCi90Rps: [100, Infinity] }),
       slo,
     )
-    expect(look).toMatchObject({ held: true, proven: true, rateRps: 100, sloCi95Ms: [0, Infinity] })
+    expect(look).toMatchObject({ met: true, proven: true, rateRps: 100, sloCi95Ms: [0, Infinity] })
   })
 
   test.each<[string, Partial<Measurement>]>([
     ['the machine spoilt it', disturbed],
-    ['the generator could not hold the load', { outcome: 'generator-limit', known: 'nothing' }],
+    ['the generator could not hold the load', { outcome: 'generator-limit', bounds: 'none' }],
   ])('it says nothing where %s', (_, change) => {
     expect(secondLook(measuredAgain([[100, 90]], change), slo)).toBeUndefined()
   })
@@ -151,18 +151,18 @@ describe('under another SLO its windows count, each for itself', () => {
   const under = (limitMs: number, proven = true) =>
     secondLook(measuredAgain(windows, {}, proven), { ...slo, limitMs })
 
-  test.each<[number, { held: boolean; rateRps: number; sloMs: number }]>([
-    [47, { held: true, rateRps: 100, sloMs: 44 }],
-    [41, { held: true, rateRps: 90, sloMs: 38 }],
-    [30, { held: true, rateRps: 60, sloMs: 20 }],
-    [15, { held: false, rateRps: 60, sloMs: 20 }],
+  test.each<[number, { met: boolean; rateRps: number; sloMs: number }]>([
+    [47, { met: true, rateRps: 100, sloMs: 44 }],
+    [41, { met: true, rateRps: 90, sloMs: 38 }],
+    [30, { met: true, rateRps: 60, sloMs: 20 }],
+    [15, { met: false, rateRps: 60, sloMs: 20 }],
   ])('at %d ms: the highest rate that held, else the lowest that missed', (limitMs, expected) => {
     expect(under(limitMs)).toMatchObject(expected)
   })
 
   test('what was proven is sure at its rate, what was not at 95 % of it, what missed at none', () => {
     expect(under(90)).toMatchObject({ proven: true, surelyRps: 100 })
-    expect(under(90, false)).toMatchObject({ held: true, proven: false })
+    expect(under(90, false)).toMatchObject({ met: true, proven: false })
     expect(under(90, false)!.surelyRps).toBeCloseTo(0.95 * 100, 9)
     expect(under(15)).toMatchObject({ proven: false, surelyRps: 0 })
   })

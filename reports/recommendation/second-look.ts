@@ -13,7 +13,7 @@ export type Complete = FinishedTrial & { readonly state: 'complete' }
 export interface SecondLook {
   readonly trial: Complete
   /** The SLO held at `rateRps`; else it was missed there, and at every rate tried. */
-  readonly held: boolean
+  readonly met: boolean
   readonly proven: boolean
   /** Requests per second: the highest rate that held, else the lowest that missed. */
   readonly rateRps: number
@@ -23,16 +23,16 @@ export interface SecondLook {
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
   /**
-   * With which certainty it is proven, 0 to 1, and the seconds under load that it took. Absent in
-   * old stores, and under another SLO than its own.
+   * Confidence that the SLO is met, 0 to 1, and the seconds under load that it took. Absent under
+   * another SLO than the measurement's own.
    */
-  readonly sure?: number
+  readonly confidence?: number
   readonly seconds?: number
   /**
    * Of what held: the lowest rate beyond it at which a window missed the SLO for certain, in
    * whichever measurement. Absent: none did.
    */
-  readonly missedRps?: number
+  readonly violatedRps?: number
   /** Where measurements of the configuration disagree: how. */
   readonly variation?: Variation
 }
@@ -49,17 +49,17 @@ export function secondLook(trial: Complete, slo: Slo): SecondLook | undefined {
     const { variation } = measurement
     return found && variation ? { ...found, variation } : found
   }
-  const held = highest(windows.filter((w) => w.kept === true))
+  const held = highest(windows.filter((w) => w.met === true))
   if (held)
     return {
       trial,
-      held: true,
+      met: true,
       proven: held.proven,
       surelyRps: held.rateRps * (held.proven ? 1 : unprovenShare),
       ...figuresOf(held),
     }
-  const missed = lowest(windows.filter((w) => w.kept === false))
-  return missed && { trial, held: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
+  const missed = lowest(windows.filter((w) => w.met === false))
+  return missed && { trial, met: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
 }
 
 /**
@@ -70,22 +70,22 @@ function asFound(
   measurement: Measurement,
   windows: readonly Window[],
 ): SecondLook | undefined {
-  const { capacityRps, capacityCi90Rps, outcome, sure } = measurement
+  const { capacityRps, capacityCi90Rps, outcome, confidence } = measurement
   if (capacityRps > 0) {
     const at = nearest(windows, capacityRps)
     const [low] = capacityCi90Rps
-    // The profiler lowers the interval of what it could not prove. It looked after each window: a
-    // rule for those who look once is for older stores.
-    const proven = low >= capacityRps * (1 - 1e-9) || (sure === undefined && at?.proven === true)
+    // The profiler lowers the interval of what it could not prove.
+    const proven = low >= capacityRps * (1 - 1e-9)
     const surelyRps = low > 0 ? Math.min(low, capacityRps) : unprovenShare * capacityRps
     const { sloMs, sloCi95Ms } = at ?? {
       sloMs: Number.NaN,
       sloCi95Ms: [0, Number.POSITIVE_INFINITY] as const,
     }
-    const proof = sure !== undefined && at !== undefined ? { sure, seconds: at.seconds } : {}
+    const proof =
+      confidence !== undefined && at !== undefined ? { confidence, seconds: at.seconds } : {}
     return {
       trial,
-      held: true,
+      met: true,
       proven,
       rateRps: capacityRps,
       surelyRps,
@@ -94,9 +94,9 @@ function asFound(
       ...proof,
     }
   }
-  if (outcome === 'generator-limit' || outcome === 'disturbed') return undefined
-  const missed = lowest(windows.filter((w) => w.kept === false))
-  return missed && { trial, held: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
+  if (outcome === 'generator-limit' || outcome === 'host-interference') return undefined
+  const missed = lowest(windows.filter((w) => w.met === false))
+  return missed && { trial, met: false, proven: false, surelyRps: 0, ...figuresOf(missed) }
 }
 
 const figuresOf = ({ rateRps, sloMs, sloCi95Ms }: Window) => ({ rateRps, sloMs, sloCi95Ms })
@@ -108,7 +108,7 @@ const lowest = (windows: readonly Window[]): Window | undefined =>
 
 /** The window at a rate; of two as near, the one that kept the SLO. */
 function nearest(windows: readonly Window[], rateRps: number): Window | undefined {
-  const distance = (w: Window) => Math.abs(w.rateRps - rateRps) + (w.kept ? 0 : 1e-6 * rateRps)
+  const distance = (w: Window) => Math.abs(w.rateRps - rateRps) + (w.met ? 0 : 1e-6 * rateRps)
   return windows.reduce<Window | undefined>(
     (a, b) => (a && distance(a) <= distance(b) ? a : b),
     undefined,

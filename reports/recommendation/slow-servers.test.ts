@@ -35,7 +35,7 @@ const slowMeasurement = (m: Measurement): Measurement => ({
 const slowTrial = (trial: FinishedTrial): FinishedTrial =>
   trial.state === 'complete' ? { ...trial, measurement: slowMeasurement(trial.measurement) } : trial
 
-const cut = { outcome: 'beaten', capacityCi90Rps: [0, 150], known: 'bound above' } as const
+const cut = { outcome: 'pruned', capacityCi90Rps: [0, 150], bounds: 'upper' } as const
 const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
   'measured once': [tried(1, A, 100), tried(2, B, 150)],
   confirmed: [tried(1, A, 100), again(2, A, [[97, 34]])],
@@ -60,11 +60,11 @@ const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
     again(3, A, [[50, 70]]),
   ],
   'only bounds': [
-    tried(1, A, 100, { capacityCi90Rps: [0, 120], known: 'held' }),
+    tried(1, A, 100, { capacityCi90Rps: [0, 120], bounds: 'both' }),
     tried(2, B, 0, {
       outcome: 'budget',
       capacityCi90Rps: [0, 512],
-      known: 'bound above',
+      bounds: 'upper',
       windows: [],
     }),
   ],
@@ -79,7 +79,7 @@ const histories: Readonly<Record<string, readonly FinishedTrial[]>> = {
     tried(1, A, 100, {
       outcome: 'generator-limit',
       capacityCi90Rps: [100, Infinity],
-      known: 'bound below',
+      bounds: 'lower',
     }),
   ],
   'misses when idle, fails, died': [

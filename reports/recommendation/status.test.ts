@@ -22,7 +22,7 @@ describe('which trials stand for a configuration', () => {
   const bound = {
     capacityRps: 3,
     capacityCi90Rps: [3, Number.POSITIVE_INFINITY],
-    known: 'bound below',
+    bounds: 'lower',
   } as const
   test.each<[string, FinishedTrial[], [number, number[]][]]>([
     [
@@ -122,30 +122,30 @@ describe('measured once', () => {
   test.each<[string, Partial<Measurement>, string, string]>([
     [
       'cut short: at most',
-      { outcome: 'beaten', capacityCi90Rps: [0, 100], known: 'bound above' },
+      { outcome: 'pruned', capacityCi90Rps: [0, 100], bounds: 'upper' },
       'bound',
-      'bound above',
+      'upper',
     ],
     [
       'the limit of the generator: at least',
-      { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], known: 'bound below' },
+      { outcome: 'generator-limit', capacityCi90Rps: [100, Infinity], bounds: 'lower' },
       'bound',
-      'bound below',
+      'lower',
     ],
     [
       'an interval that begins at nothing, though it is called held',
-      { capacityCi90Rps: [0, 120], known: 'held' },
+      { capacityCi90Rps: [0, 120], bounds: 'both' },
       'bound',
-      'bound above',
+      'upper',
     ],
     [
       'an interval about the estimate',
-      { capacityCi90Rps: [80, 120], known: 'held' },
+      { capacityCi90Rps: [80, 120], bounds: 'both' },
       'measured',
-      'held',
+      'both',
     ],
   ])('%s', (_, change, status, how) => {
-    expect(known(tried(1, A, 100, change))).toMatchObject({ status, known: how, capacityRps: 100 })
+    expect(known(tried(1, A, 100, change))).toMatchObject({ status, bounds: how, capacityRps: 100 })
   })
 
   test('nothing kept the SLO: the idle latency is what is known', () => {
@@ -158,15 +158,15 @@ describe('measured once', () => {
       status: 'measured',
       capacityRps: 0,
       sloMs: 8,
-      sloMsFrom: 'idle',
+      sloMsFrom: 'unloaded',
     })
   })
 
   test('spoilt by the machine: nothing is known', () => {
     expect(known(tried(1, A, 0, { ...disturbed, windows: [] }))).toMatchObject({
-      status: 'disturbed',
+      status: 'inconclusive',
       capacityRps: 0,
-      sloMsFrom: 'idle',
+      sloMsFrom: 'unloaded',
     })
   })
 })
@@ -177,7 +177,7 @@ describe('measured again', () => {
       status: 'confirmed',
       capacityRps: 97,
       capacityCi90Rps: [97, 103],
-      known: 'held',
+      bounds: 'both',
       sloMs: 34,
       sloMsFrom: 'measured',
       derived: false,
@@ -186,7 +186,7 @@ describe('measured again', () => {
 
   test('too few requests: held, and surely a little less', () => {
     const { status, capacityCi90Rps } = known(first, [again(2, A, [[97, 34]], false)])
-    expect(status).toBe('held')
+    expect(status).toBe('met')
     expect(capacityCi90Rps[0]).toBeCloseTo(0.95 * 97, 9)
     expect(capacityCi90Rps[1]).toBe(103)
   })
@@ -199,10 +199,10 @@ describe('measured again', () => {
     const open = tried(1, A, 100, {
       outcome: 'generator-limit',
       capacityCi90Rps: [100, Infinity],
-      known: 'bound below',
+      bounds: 'lower',
     })
     expect(known(open, [again(2, A, [[97, 34]])])).toMatchObject({
-      known: 'bound below',
+      bounds: 'lower',
       capacityCi90Rps: [97, Infinity],
     })
   })
@@ -216,7 +216,7 @@ describe('measured again', () => {
       status: 'refuted',
       capacityRps: 70,
       capacityCi90Rps: [70, 85],
-      known: 'held',
+      bounds: 'both',
       sloMs: 30,
       sloMsFrom: 'measured',
       derived: false,
@@ -238,7 +238,7 @@ describe('measured again', () => {
       status: 'refuted',
       capacityRps: 0,
       capacityCi90Rps: [0, 40],
-      known: 'bound above',
+      bounds: 'upper',
     })
   })
 
@@ -294,7 +294,7 @@ describe('under another SLO', () => {
 
 describe('first and second measurement together', () => {
   const second = again(2, A, [[97, 34]], true, {
-    idle: { ...(first as Complete).measurement.idle, requests: 500, p99Ms: 6 },
+    unloaded: { ...(first as Complete).measurement.unloaded, requests: 500, p99Ms: 6 },
     saturationRps: 150,
     requests: 7000,
     caveats: ['of the second'],
@@ -307,7 +307,7 @@ describe('first and second measurement together', () => {
       measurement: { ...(second as Complete).measurement, caveats: ['of both', 'of the second'] },
     }
     expect(known(one, [more]).measurement).toMatchObject({
-      idle: { requests: 500, p99Ms: 6 },
+      unloaded: { requests: 500, p99Ms: 6 },
       saturationRps: 150,
       requests: 4000 + 7000,
       caveats: ['of the first', 'of both', 'of the second'],
@@ -316,12 +316,12 @@ describe('first and second measurement together', () => {
       ...(second as Complete),
       measurement: {
         ...(second as Complete).measurement,
-        idle: { ...(first as Complete).measurement.idle, requests: 5, p99Ms: 6 },
+        unloaded: { ...(first as Complete).measurement.unloaded, requests: 5, p99Ms: 6 },
         saturationRps: 90,
       },
     }
     expect(known(one, [brief]).measurement).toMatchObject({
-      idle: { requests: 200, p99Ms: 8 },
+      unloaded: { requests: 200, p99Ms: 8 },
       saturationRps: 120,
     })
   })

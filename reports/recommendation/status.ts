@@ -3,11 +3,7 @@
  * ranks, recommends or deploys a configuration takes its status and its figures from here.
  */
 
-import {
-  type CurveKnot,
-  type DerivedCapacity,
-  resolveCapacity,
-} from '../../profiler/capacity/capacity-bounds.ts'
+import type { CurveKnot, DerivedCapacity } from '../../profiler/capacity/capacity-bounds.ts'
 import {
   buildLoadCurve,
   deriveCapacity,
@@ -23,12 +19,12 @@ import { findWindowAt, type Window, windowsOf } from './windows.ts'
 /** Each with what it means. */
 export const statuses = {
   confirmed: 'a second, independent load test met the SLO and proves it',
-  held: 'a second load test met the SLO, with too few requests to prove it',
+  met: 'a second load test met the SLO, with too few requests to prove it',
   measured: 'measured once',
   imported: 'another tool measured it, not tune',
   bound: 'only a bound of its capacity is known',
   refuted: 'its second load test violated the SLO',
-  disturbed: 'inconclusive: other work on the machine disturbed its measurement',
+  inconclusive: 'inconclusive: other work on the machine disturbed its measurement',
   infeasible: 'cannot serve, or violates the SLO at any rate',
   failed: 'could not be measured',
 } as const
@@ -36,7 +32,7 @@ export type Status = keyof typeof statuses
 export const statusNames = Object.keys(statuses) as [Status, ...Status[]]
 
 /** A second measurement held the SLO at the stated rate. */
-export const isConfirmed = (status: Status): boolean => status === 'confirmed' || status === 'held'
+export const isConfirmed = (status: Status): boolean => status === 'confirmed' || status === 'met'
 
 /** Its requests fail even one at a time, or it dies of them. */
 export const answersNothing = ({
@@ -75,7 +71,7 @@ export function standingsOf(trials: readonly FinishedTrial[]): Standing[] {
 const tells = (trial: FinishedTrial): number =>
   trial.state === 'failed'
     ? 0
-    : trial.state === 'complete' && resolveCapacity(trial.measurement).known === 'nothing'
+    : trial.state === 'complete' && trial.measurement.bounds === 'none'
       ? 1
       : 2
 
@@ -86,7 +82,7 @@ export interface Known extends DerivedCapacity {
    * `measured`: in a window at that rate. `model`: the profiler's estimate of where the SLO is
    * reached, or read off the load curve. `idle`: one request at a time.
    */
-  readonly sloMsFrom: 'measured' | 'model' | 'idle'
+  readonly sloMsFrom: 'measured' | 'model' | 'unloaded'
   /** Under the SLO; absent where there was none, or it says nothing. */
   readonly second?: SecondLook
   /** Everything measured, first and second. */
@@ -119,20 +115,20 @@ export function knownOf(
   const look = confirmations
     .map((trial) => secondLook(trial, slo))
     .findLast((look) => look !== undefined)
-  const second = look?.held ? { ...look, ...missedBeyond(windows, look.rateRps, slo) } : look
+  const second = look?.met ? { ...look, ...missedBeyond(windows, look.rateRps, slo) } : look
   const common = { measurement, curve: drawn, windows, ...(second && { second }) }
   if (
-    second?.held &&
+    second?.met &&
     (areSameSlo(first.measurement.slo, slo) ||
       estimate.capacityRps <= second.rateRps * (1 + confirmationMargin))
   ) {
     return {
       ...confirmedAt(second, estimate),
       ...common,
-      status: second.proven ? 'confirmed' : 'held',
+      status: second.proven ? 'confirmed' : 'met',
     }
   }
-  if (second && !second.held && second.rateRps <= estimate.capacityRps) {
+  if (second && !second.met && second.rateRps <= estimate.capacityRps) {
     return { ...whatHeld(windows, second.rateRps, estimate), ...common, status: 'refuted' }
   }
   return { ...onceMeasured(estimate, windows, isImported(first.measurement)), ...common }
@@ -147,13 +143,13 @@ function pooled(first: Measurement, confirmations: readonly Complete[], slo: Slo
   const all = [first, ...confirmations.map((trial) => trial.measurement)]
   const contradicted = confirmations.some(({ measurement }) =>
     windowsOf(measurement, first.slo).some(
-      (w) => w.kept === false && w.rateRps <= first.capacityRps,
+      (w) => w.met === false && w.rateRps <= first.capacityRps,
     ),
   )
   return {
     ...first,
     ...(contradicted && { capacityRps: 0, capacityCi90Rps: [0, first.capacityCi90Rps[1]] }),
-    idle: all.reduce((a, b) => (b.idle.requests > a.idle.requests ? b : a)).idle,
+    unloaded: all.reduce((a, b) => (b.unloaded.requests > a.unloaded.requests ? b : a)).unloaded,
     saturationRps: Math.max(...all.map((m) => m.saturationRps)),
     points: all.flatMap((m) => m.points),
     requests: all.reduce((sum, m) => sum + m.requests, 0),
@@ -187,10 +183,10 @@ const estimateOf = (
     ? deriveCapacity({ ...all, ...capacityIn(first) }, slo, curve)
     : deriveCapacity(all, slo, curve)
 
-const capacityIn = ({ capacityRps, capacityCi90Rps, known }: Measurement) => ({
+const capacityIn = ({ capacityRps, capacityCi90Rps, bounds }: Measurement) => ({
   capacityRps,
   capacityCi90Rps,
-  known,
+  bounds,
 })
 
 /** A confirmation bounds from below; above, the first measurement's bound stays. */
@@ -203,7 +199,7 @@ function confirmedAt(
   return {
     capacityRps: rateRps,
     capacityCi90Rps: [surelyRps, upper],
-    known: Number.isFinite(upper) ? 'held' : 'bound below',
+    bounds: Number.isFinite(upper) ? 'both' : 'lower',
     sloMs: second.sloMs,
     sloMsFrom: 'measured',
     derived: false,
@@ -213,13 +209,13 @@ function confirmedAt(
 /** The lowest rate beyond one that held whose window missed the SLO for certain. */
 function missedBeyond(
   windows: readonly Window[],
-  heldRps: number,
+  provenRps: number,
   { limitMs }: Slo,
-): Pick<SecondLook, 'missedRps'> {
+): Pick<SecondLook, 'violatedRps'> {
   const missed = windows
-    .filter((w) => w.kept === false && w.rateRps > heldRps && w.sloCi95Ms[0] > limitMs)
+    .filter((w) => w.met === false && w.rateRps > provenRps && w.sloCi95Ms[0] > limitMs)
     .map((w) => w.rateRps)
-  return missed.length > 0 ? { missedRps: Math.min(...missed) } : {}
+  return missed.length > 0 ? { violatedRps: Math.min(...missed) } : {}
 }
 
 /** The highest rate below a refuted one whose window kept the SLO. */
@@ -228,7 +224,7 @@ function whatHeld(
   missedRps: number,
   estimate: DerivedCapacity,
 ): DerivedCapacity & Pick<Known, 'sloMsFrom'> {
-  const held = windows.filter((w) => w.kept === true && w.rateRps < missedRps)
+  const held = windows.filter((w) => w.met === true && w.rateRps < missedRps)
   const best = held.reduce<Window | undefined>(
     (a, b) => (a && a.rateRps >= b.rateRps ? a : b),
     undefined,
@@ -236,9 +232,9 @@ function whatHeld(
   return {
     capacityRps: best?.rateRps ?? 0,
     capacityCi90Rps: [best?.rateRps ?? 0, missedRps],
-    known: best ? 'held' : 'bound above',
+    bounds: best ? 'both' : 'upper',
     sloMs: best?.sloMs ?? estimate.sloMs,
-    sloMsFrom: best ? 'measured' : estimate.capacityRps > 0 ? 'model' : 'idle',
+    sloMsFrom: best ? 'measured' : estimate.capacityRps > 0 ? 'model' : 'unloaded',
     derived: false,
   }
 }
@@ -248,18 +244,17 @@ function onceMeasured(
   windows: readonly Window[],
   imported: boolean,
 ): DerivedCapacity & Pick<Known, 'status' | 'sloMsFrom'> {
-  const { capacityRps, capacityCi90Rps, known } = estimate
+  const { capacityRps, capacityCi90Rps, bounds } = estimate
   if (imported) return { ...estimate, status: 'imported', sloMsFrom: 'measured' }
   const status =
-    known === 'nothing'
-      ? 'disturbed'
-      : known === 'held' && !(capacityRps > 0 && capacityCi90Rps[0] === 0)
+    bounds === 'none'
+      ? 'inconclusive'
+      : bounds === 'both' && !(capacityRps > 0 && capacityCi90Rps[0] === 0)
         ? 'measured'
         : 'bound'
-  if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'idle' }
+  if (!(capacityRps > 0)) return { ...estimate, status, sloMsFrom: 'unloaded' }
   const there = findWindowAt(windows, capacityRps)
-  const bounded =
-    status === 'bound' && capacityCi90Rps[0] === 0 ? { known: 'bound above' as const } : {}
+  const bounded = status === 'bound' && capacityCi90Rps[0] === 0 ? { bounds: 'upper' as const } : {}
   return {
     ...estimate,
     ...bounded,

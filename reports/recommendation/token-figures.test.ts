@@ -92,7 +92,7 @@ describe('what streams say at the capacity', () => {
       ...measurement,
       points: measurement.points.map((point, i) => (i === 1 ? { ...point, ...change } : point)),
     })
-    for (const change of [{ cut: true }, { disturbed: true }, { generatorSaturated: true }])
+    for (const change of [{ cut: true }, { invalid: true }, { generatorSaturated: true }])
       expect(figures(spoilt(change))!.windowRps).toBe(5)
   })
 
@@ -100,7 +100,7 @@ describe('what streams say at the capacity', () => {
     const measurement = measured(10, [[10, 100, each]])
     const found = figures({
       ...measurement,
-      points: measurement.points.map((point) => ({ ...point, disturbed: true })),
+      points: measurement.points.map((point) => ({ ...point, invalid: true })),
     })!
     expect([found.outputTokensPerSecond, found.latencies]).toEqual([1000, undefined])
     expect(found.pricePerMillionOutputTokens).toBeCloseTo(1, 9)

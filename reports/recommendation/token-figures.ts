@@ -159,7 +159,7 @@ interface At {
   readonly pricePerHour: number
 }
 
-/** Undefined where nothing streamed under load, or an old store does not have the tokens. */
+/** Undefined where nothing streamed under load, or nothing reports the tokens. */
 export function tokenFiguresOf(
   measurement: Measurement,
   at: At,
@@ -250,12 +250,12 @@ function nearestWindow(
   capacityRps: number,
 ): StreamedWindow | undefined {
   const usable = points.flatMap((point) => {
-    const { load, stream, cut, disturbed, generatorSaturated } = point
+    const { load, stream, cut, invalid, generatorSaturated } = point
     const steady =
       load.kind === 'open' &&
       load.arrivals.kind !== 'sweep' &&
       !cut &&
-      !disturbed &&
+      !invalid &&
       !generatorSaturated
     return steady && stream !== undefined && stream.e2e.requests > 0 ? [{ point, stream }] : []
   })

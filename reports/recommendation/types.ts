@@ -30,7 +30,7 @@ export interface Candidate {
    * Highest rate at which a window proved the SLO by itself, below all that missed it; absent where
    * none did.
    */
-  readonly heldRps?: number
+  readonly provenRps?: number
   /**
    * What the search predicted of its capacity before it was measured, 90 % interval; absent where
    * it predicted nothing, or another SLO is requested.
@@ -42,12 +42,12 @@ export interface Candidate {
    * `measured`: in a window at that rate. `model`: read off the load curve. `idle`: of one request
    * at a time, there is no capacity.
    */
-  readonly sloMsFrom: 'measured' | 'model' | 'idle'
+  readonly sloMsFrom: 'measured' | 'model' | 'unloaded'
   /**
    * SLO percentile of one request at a time, ms; no more than the least that was measured under
    * load. Absent when never measured.
    */
-  readonly idleMs?: number
+  readonly unloadedMs?: number
   /** 95 % interval of that latency, where it was measured at that rate, ms. */
   readonly sloCi95Ms?: readonly [number, number]
   /** The figures were read off the load curve for an SLO other than the measured one. */
@@ -154,7 +154,7 @@ export interface Recommendation {
    * quality. The last one is `front`.
    */
   readonly qualityFronts?: readonly {
-    readonly leastQuality: number
+    readonly minQuality: number
     readonly front: readonly Candidate[]
   }[]
   /** Every other feasible candidate, best first, then infeasible ones with their reason. */
@@ -166,7 +166,7 @@ export interface Recommendation {
   readonly confirmation?: {
     readonly trial: FinishedTrial
     /** The SLO held at the stated rate; else it was missed there and at every rate tried. */
-    readonly held: boolean
+    readonly met: boolean
     /** The measurement proves it at 95 % by itself. */
     readonly proven: boolean
     readonly rateRps: number
@@ -176,10 +176,10 @@ export interface Recommendation {
      * With which certainty the rate is proven to hold, 0 to 1, whenever it was looked at; and the
      * seconds under load at it.
      */
-    readonly sure?: number
+    readonly confidence?: number
     readonly seconds?: number
     /** The lowest rate beyond it that missed the SLO for certain. */
-    readonly missedRps?: number
+    readonly violatedRps?: number
     /** Where measurements of the configuration disagree, or its speed moved: how. */
     readonly variation?: Variation
   }

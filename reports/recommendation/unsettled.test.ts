@@ -120,8 +120,8 @@ describe('the safe capacity of an estimate', () => {
   )
 
   test('is not far below a window that met the SLO, nor above what is likely', () => {
-    const of = (capacityCi90Rps: readonly [number, number], heldRps: number) =>
-      discountEstimate({ capacityRps: 100, capacityCi90Rps, heldRps })
+    const of = (capacityCi90Rps: readonly [number, number], provenRps: number) =>
+      discountEstimate({ capacityRps: 100, capacityCi90Rps, provenRps })
     expect(of([4, 120], 80)).toBeCloseTo(64, 9)
     expect(of([4, 120], 120)).toBe(90)
     expect(of([64, 120], 20)).toBeCloseTo(80, 9)
@@ -196,7 +196,7 @@ test('every candidate once, best first; the nearest in its place', () => {
     outcome: 'slo-unattainable',
     capacityCi90Rps: [0, 0],
     windows: [],
-    idle: { requests: 9, meanMs: 60, p50Ms: 60, p90Ms: 60, p95Ms: 60, p99Ms: 60, maxMs: 60 },
+    unloaded: { requests: 9, meanMs: 60, p50Ms: 60, p90Ms: 60, p95Ms: 60, p99Ms: 60, maxMs: 60 },
   })
   expect(numbers(outOfMemory(1, A), slow)).toEqual([3, 1])
   expect(numbers(outOfMemory(1, A), outOfMemory(2, B))).toEqual([1, 2])

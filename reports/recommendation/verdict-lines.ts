@@ -132,7 +132,7 @@ function nextWithoutBest({ experimentId: id, nearest, slo, trials }: Recommendat
   const first =
     looser !== undefined
       ? `tune show ${id} --slo ${looser}`
-      : nearest?.status === 'disturbed'
+      : nearest?.status === 'inconclusive'
         ? `tune resume ${id} --max-trials ${2 * trials}`
         : `tune show ${id}`
   return [first, `tune dashboard ${id}`]
@@ -143,7 +143,8 @@ function nextWithoutBest({ experimentId: id, nearest, slo, trials }: Recommendat
  * does not violate the SLO, and for SLOs of more than one limit.
  */
 function looserSlo({ status, sloMsFrom, sloMsAtCapacity: ms }: Candidate, slo: Slo) {
-  if (slo.limits || slo.metric || status !== 'infeasible' || sloMsFrom !== 'idle') return undefined
+  if (slo.limits || slo.metric || status !== 'infeasible' || sloMsFrom !== 'unloaded')
+    return undefined
   if (!Number.isFinite(ms) || ms <= slo.limitMs) return undefined
   const limit = `${Math.ceil(2 * ms)}ms`
   return slo.percentile === 0.99 ? limit : `'${percentileName(slo.percentile)}<${limit}'`

@@ -17,7 +17,7 @@ const candidate = (change: Partial<Candidate> = {}): Candidate => ({
   capacityCi90Rps: [97, 103],
   sloMsAtCapacity: 43,
   sloMsFrom: 'measured',
-  idleMs: 8,
+  unloadedMs: 8,
   pricePerHour: 0.36,
   pricePerMillionRequests: 1,
   cost: 1,
@@ -64,7 +64,7 @@ describe('the verdict', () => {
     [{ bound: 'upper' }, 'at most 100 req/s at p99 43 ms'],
     [{ sloMsFrom: 'model' }, '100 req/s at p99 43 ms (estimated)'],
     [
-      { bound: 'upper', capacityRps: 0, sloMsFrom: 'idle' },
+      { bound: 'upper', capacityRps: 0, sloMsFrom: 'unloaded' },
       'below 103 req/s at p99 43 ms (unloaded)',
     ],
     [
@@ -126,7 +126,7 @@ describe('the gain over the baseline', () => {
     ],
     [
       'the machine disturbed the baseline',
-      out(0, 'disturbed'),
+      out(0, 'inconclusive'),
       undefined,
       'the baseline was not measured',
     ],
@@ -181,7 +181,7 @@ describe('where nothing meets the SLO', () => {
       status: 'infeasible',
       feasible: false,
       capacityRps: 0,
-      sloMsFrom: 'idle',
+      sloMsFrom: 'unloaded',
       reason: 'because',
       ...change,
     })
@@ -197,7 +197,7 @@ describe('where nothing meets the SLO', () => {
     )
   })
 
-  test.each<Status>(['bound', 'refuted', 'disturbed'])(
+  test.each<Status>(['bound', 'refuted', 'inconclusive'])(
     'is not known where only some rates of another were tried (%s)',
     (status) => {
       const other = candidate({ trial: 2, status, feasible: false, capacityRps: 0 })

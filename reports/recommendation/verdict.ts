@@ -121,7 +121,7 @@ function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Obje
 }
 
 /** Of these it is not known that they meet the SLO at no rate: only some were tried. */
-const undecided: readonly Status[] = ['bound', 'refuted', 'disturbed']
+const undecided: readonly Status[] = ['bound', 'refuted', 'inconclusive']
 
 /** The verdict when nothing meets the SLO, as far as is known. */
 export function verdictOfNone(
@@ -141,7 +141,7 @@ export function verdictOfNone(
     return `No configuration meets ${wanted} within ${money(bound)} per hour: the nearest, ${nearest.label}, costs ${money(nearest.pricePerHour)}`
   }
   const over = nearest.sloMsAtCapacity / slo.limitMs
-  const isDecided = nearest.sloMsFrom === 'idle' && Number.isFinite(over) && over > 1
+  const isDecided = nearest.sloMsFrom === 'unloaded' && Number.isFinite(over) && over > 1
   if (!isDecided || nearest.status !== 'infeasible') {
     return `No configuration is known to meet ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
   }

@@ -3,7 +3,7 @@ import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import { measured, slo } from '../samples.contract.ts'
 import { window } from './windows.contract.ts'
-import { heldRpsOf, windowsOf } from './windows.ts'
+import { findProvenRps, windowsOf } from './windows.ts'
 
 /**
  * Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an
@@ -38,18 +38,18 @@ describe('under the SLO that it was made for, a window', () => {
       { generatorSaturated: true, latenessP99Ms: 4, errors: 100 },
       false,
     ],
-    ['over it says nothing where the machine spoilt it', 51, { disturbed: true }, undefined],
-    ['under it keeps it in spite of the machine', 49, { disturbed: true }, true],
+    ['over it says nothing where the machine spoilt it', 51, { invalid: true }, undefined],
+    ['under it keeps it in spite of the machine', 49, { invalid: true }, true],
     ['that was cut short misses it', 49, { cut: true }, false],
     [
       'that was cut short on a spoilt machine says nothing',
       49,
-      { cut: true, disturbed: true },
+      { cut: true, invalid: true },
       undefined,
     ],
     ['of which a tenth failed misses it', 49, { errors: 100 }, false],
   ])('%s', (_, p99Ms, change, kept) => {
-    expect(seen(p99Ms, slo, { sloMs: p99Ms, ...change })?.kept).toBe(kept)
+    expect(seen(p99Ms, slo, { sloMs: p99Ms, ...change })?.met).toBe(kept)
   })
 
   test('has its own percentile and interval', () => {
@@ -64,7 +64,7 @@ describe('under the SLO that it was made for, a window', () => {
 test('a thousand requests with few over the limit prove p99, twenty prove nothing', () => {
   expect(seen(30, slo)?.proven).toBe(true)
   const few = { ...measured(200, 5), points: [window(2, 30).point] }
-  expect(windowsOf(few, slo)[0]).toMatchObject({ kept: true, proven: false })
+  expect(windowsOf(few, slo)[0]).toMatchObject({ met: true, proven: false })
 })
 
 describe('under another SLO', () => {
@@ -73,10 +73,10 @@ describe('under another SLO', () => {
   const part = Math.log(20) / Math.log(100)
 
   test('it is judged by its own latencies', () => {
-    expect(seen(40, { ...slo, limitMs: 35 })?.kept).toBe(false)
-    expect(seen(40, { ...slo, limitMs: 45 })?.kept).toBe(true)
-    expect(seen(40, p95(40 * part * 1.1))?.kept).toBe(true)
-    expect(seen(40, p95(40 * part * 0.9))?.kept).toBe(false)
+    expect(seen(40, { ...slo, limitMs: 35 })?.met).toBe(false)
+    expect(seen(40, { ...slo, limitMs: 45 })?.met).toBe(true)
+    expect(seen(40, p95(40 * part * 1.1))?.met).toBe(true)
+    expect(seen(40, p95(40 * part * 0.9))?.met).toBe(false)
   })
 
   test('its percentile is the one that is asked for, its interval as wide in proportion', () => {
@@ -105,7 +105,7 @@ describe('under another SLO', () => {
     expect(seen(40, { ...slo, metric: 'ttft' })).toEqual({
       rateRps: 100,
       seconds: 10,
-      kept: undefined,
+      met: undefined,
       proven: false,
       sloMs: Number.NaN,
       sloCi95Ms: [0, Number.POSITIVE_INFINITY],
@@ -129,10 +129,10 @@ test('closed loops hide their waiting, and sweeps have no one rate: neither is a
 })
 
 test('the highest rate that a window proved by itself counts below all that missed it', () => {
-  const at = (rateRps: number, kept: boolean | undefined, proven = kept === true) =>
-    ({ rateRps, kept, proven, sloMs: 20, sloCi95Ms: [19, 21], seconds: 1 }) as const
-  expect(heldRpsOf([])).toBeUndefined()
-  expect(heldRpsOf([at(100, true, false), at(90, undefined)])).toBeUndefined()
-  expect(heldRpsOf([at(100, true), at(200, true), at(300, true, false)])).toBe(200)
-  expect(heldRpsOf([at(100, true), at(200, true), at(150, false)])).toBe(100)
+  const at = (rateRps: number, met: boolean | undefined, proven = met === true) =>
+    ({ rateRps, met, proven, sloMs: 20, sloCi95Ms: [19, 21], seconds: 1 }) as const
+  expect(findProvenRps([])).toBeUndefined()
+  expect(findProvenRps([at(100, true, false), at(90, undefined)])).toBeUndefined()
+  expect(findProvenRps([at(100, true), at(200, true), at(300, true, false)])).toBe(200)
+  expect(findProvenRps([at(100, true), at(200, true), at(150, false)])).toBe(100)
 })

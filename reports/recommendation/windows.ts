@@ -19,7 +19,7 @@ export interface Window {
    * Undefined where it says nothing: the generator or the machine spoilt it, or what was recorded
    * does not tell.
    */
-  readonly kept: boolean | undefined
+  readonly met: boolean | undefined
   /** It proves the SLO at 95 % by itself. */
   readonly proven: boolean
   /** The SLO's percentile in it, ms. */
@@ -39,7 +39,7 @@ export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
   return steady.map((point) => ({
     rateRps: point.offeredRps,
     seconds: point.seconds,
-    kept: keptBy(point, measurement.slo, slo),
+    met: keptBy(point, measurement.slo, slo),
     proven: isProvenUnder(point, slo),
     ...latencyOf(point, measurement, slo),
   }))
@@ -50,15 +50,15 @@ export const sameRate = 0.005
 
 /** The window that met the SLO at a rate; undefined where none was played there. */
 export const findWindowAt = (windows: readonly Window[], rateRps: number): Window | undefined =>
-  windows.find((w) => w.kept === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate)
+  windows.find((w) => w.met === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate)
 
 /**
  * The highest rate at which one proved the SLO by itself, below all that missed it; undefined where
  * none did.
  */
-export function heldRpsOf(windows: readonly Window[]): number | undefined {
-  const missedRps = Math.min(...windows.filter((w) => w.kept === false).map((w) => w.rateRps))
-  const held = windows.filter((w) => w.kept === true && w.proven && w.rateRps < missedRps)
+export function findProvenRps(windows: readonly Window[]): number | undefined {
+  const missedRps = Math.min(...windows.filter((w) => w.met === false).map((w) => w.rateRps))
+  const held = windows.filter((w) => w.met === true && w.proven && w.rateRps < missedRps)
   return held.length > 0 ? Math.max(...held.map((w) => w.rateRps)) : undefined
 }
 
@@ -69,11 +69,11 @@ export function heldRpsOf(windows: readonly Window[]): number | undefined {
 export function lowestViolation(
   windows: readonly Window[],
 ): (Pick<Window, 'rateRps' | 'sloMs'> & { readonly invalidBelow: boolean }) | undefined {
-  const violated = windows.filter((w) => w.kept === false)
+  const violated = windows.filter((w) => w.met === false)
   if (violated.length === 0) return undefined
   const { rateRps, sloMs } = violated.reduce((a, b) => (b.rateRps < a.rateRps ? b : a))
   const below = windows.filter((w) => w.rateRps < rateRps)
-  if (below.some(({ kept }) => kept === true)) return undefined
+  if (below.some(({ met }) => met === true)) return undefined
   return { rateRps, sloMs, invalidBelow: below.length > 0 }
 }
 

@@ -65,7 +65,7 @@ export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
   status === 'imported' ? 'loads' : '90 %'
 
 /** What stands after a latency that was not measured at the rate beside it. */
-const source = { measured: [], model: ['estimated'], idle: ['unloaded'] } as const
+const source = { measured: [], model: ['estimated'], unloaded: ['unloaded'] } as const
 const parenthesised = (notes: readonly string[]) =>
   notes.length > 0 ? ` (${notes.join('; ')})` : ''
 
@@ -104,15 +104,17 @@ export const variationText = (
  * its confidence is not known.
  */
 export function proofText({
-  held,
+  met,
   rateRps,
-  sure,
+  confidence,
   seconds,
-  missedRps,
+  violatedRps,
 }: NonNullable<Recommendation['confirmation']>): string | undefined {
-  if (!held || sure === undefined || seconds === undefined) return undefined
-  const confidence =
-    sure >= 0.5 ? `${certaintyPercent(Math.min(sure, 0.999))} % confidence` : 'not proven'
-  const beyond = missedRps === undefined ? '' : `, violates it at ${rate(missedRps)}`
-  return `Meets the SLO at ${rate(rateRps)} (${confidence})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`
+  if (!met || confidence === undefined || seconds === undefined) return undefined
+  const proof =
+    confidence >= 0.5
+      ? `${certaintyPercent(Math.min(confidence, 0.999))} % confidence`
+      : 'not proven'
+  const beyond = violatedRps === undefined ? '' : `, violates it at ${rate(violatedRps)}`
+  return `Meets the SLO at ${rate(rateRps)} (${proof})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`
 }

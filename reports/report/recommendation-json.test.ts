@@ -30,7 +30,7 @@ describe('recommendation.json', () => {
     const read = recommendationDocument.parse(JSON.parse(recommendationJson(recommendation)))
     expect(read).toEqual(documentOf(recommendation))
     expect(read.best).toEqual(recommendation.best)
-    expect(read.confirmation).toMatchObject({ trial: 7, held: true })
+    expect(read.confirmation).toMatchObject({ trial: 7, met: true })
     expect(read.alternatives.find((a) => a.trial === 5)).toMatchObject({
       cost: null,
       pricePerMillionRequests: null,

@@ -168,7 +168,7 @@ const candidateFields = z.object({
     .optional()
     .describe('Estimate of one measurement before its discount, requests per second.'),
   capacityCi90Rps: z.tuple([figure, figure]).describe('90 % interval of the true capacity.'),
-  heldRps: figure
+  provenRps: figure
     .optional()
     .describe(
       'Highest rate at which a window proved the SLO by itself, below every rate that violated it.',
@@ -179,11 +179,11 @@ const candidateFields = z.object({
     .describe('90 % interval that the search predicted for the capacity before it was measured.'),
   sloMsAtCapacity: figure.describe('Latency at the SLO percentile and the safe capacity, ms.'),
   sloMsFrom: z
-    .enum(['measured', 'model', 'idle'])
+    .enum(['measured', 'model', 'unloaded'])
     .describe(
       'Source of that latency: a window at that rate, the load curve, or one request at a time.',
     ),
-  idleMs: figure
+  unloadedMs: figure
     .optional()
     .describe('Latency at the SLO percentile with one request at a time, ms.'),
   derived: z
@@ -319,7 +319,7 @@ const variation = z
 const confirmation = z
   .object({
     trial: z.number().int().describe('Number of its trial.'),
-    held: z.boolean().describe('Whether the SLO was met at `rateRps`.'),
+    met: z.boolean().describe('Whether the SLO was met at `rateRps`.'),
     proven: z.boolean().describe('Whether this measurement alone proves it with 95 % confidence.'),
     rateRps: z
       .number()
@@ -328,7 +328,7 @@ const confirmation = z
       ),
     sloMs: figure.describe('Latency at the SLO percentile and that rate, ms.'),
     sloCi95Ms: z.tuple([figure, figure]).describe('Its 95 % interval.'),
-    sure: z
+    confidence: z
       .number()
       .optional()
       .describe(
@@ -338,7 +338,7 @@ const confirmation = z
       .number()
       .optional()
       .describe('Seconds of load at that rate. Rarer outages stay unnoticed.'),
-    missedRps: z
+    violatedRps: z
       .number()
       .optional()
       .describe('Lowest higher rate at which a window certainly violated the SLO.'),
@@ -384,7 +384,7 @@ export const recommendationDocument = z.object({
   qualityFronts: z
     .array(
       z.object({
-        leastQuality: z.number().describe('Minimum quality of its variants.'),
+        minQuality: z.number().describe('Minimum quality of its variants.'),
         front: z.array(candidate).describe('The front among them.'),
       }),
     )

@@ -56,7 +56,7 @@ describe('the report', () => {
       const measurement: Measurement = {
         ...trial.measurement,
         outcome: 'budget',
-        known: 'bound above',
+        bounds: 'upper',
         capacityRps: 0,
         capacityCi90Rps: [0, 250],
         points: [],

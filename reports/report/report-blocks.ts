@@ -1,6 +1,5 @@
 /** The report: a page that a manager can read and an engineer can check. */
 import type { EChartsOption } from 'echarts'
-import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import {
@@ -136,7 +135,7 @@ function reasons(r: Recommendation): string[] {
   const proof = confirmation && proofText(confirmation)
   const confirmed = confirmation
     ? [
-        `A second, independent load test at ${rate(confirmation.rateRps)} ${confirmation.held ? 'met' : 'violated'} the SLO: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+        `A second, independent load test at ${rate(confirmation.rateRps)} ${confirmation.met ? 'met' : 'violated'} the SLO: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
         ...(proof ? [`${proof}.`] : []),
       ]
     : best
@@ -250,12 +249,12 @@ function capacityBlocks({ best, objective }: Recommendation): Block[] {
 /** The third axis of the front: what each quality of the model variants costs. */
 function qualityBlocks(r: Recommendation): Block[] {
   if (!r.qualityFronts) return []
-  const rows = r.qualityFronts.flatMap(({ leastQuality, front }) => {
+  const rows = r.qualityFronts.flatMap(({ minQuality, front }) => {
     const best = front.at(-1)
     return best
       ? [
           [
-            String(leastQuality),
+            String(minQuality),
             best.label,
             String(best.quality ?? ''),
             rate(best.capacityRps),
@@ -405,10 +404,9 @@ const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {
 
 /** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
 function measuredCapacity(measurement: Measurement): string {
-  const capacity = resolveCapacity(measurement)
-  return capacity.known === 'nothing'
+  return measurement.bounds === 'none'
     ? 'not known'
-    : capacityText({ ...capacity, ...boundOf(capacity) })
+    : capacityText({ ...measurement, ...boundOf(measurement) })
 }
 
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
@@ -429,8 +427,8 @@ function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {
       t.purpose ?? 'search',
       label(t.configuration),
       m ? measuredCapacity(m) : '',
-      m && !(isImported(m) && m.idle.requests === 0)
-        ? `${sloValue(m.slo, m.idle.p50Ms)} / ${sloValue(m.slo, m.idle.p99Ms)}`
+      m && !(isImported(m) && m.unloaded.requests === 0)
+        ? `${sloValue(m.slo, m.unloaded.p50Ms)} / ${sloValue(m.slo, m.unloaded.p99Ms)}`
         : '',
       t.usage?.gpuUtilization === undefined ? '' : percent(t.usage.gpuUtilization),
       t.usage?.cpuCores === undefined ? '' : significant(t.usage.cpuCores),

@@ -76,7 +76,7 @@ export const trialColumns: readonly {
   },
   {
     name: 'slo_ms_from',
-    what: 'source of that latency: measured (a window at that rate), model (the load curve) or idle (one request at a time)',
+    what: 'source of that latency: measured (a window at that rate), model (the load curve) or unloaded (one request at a time)',
     of: (r) => figure(r, ({ sloMsFrom }) => sloMsFrom),
   },
   {
@@ -112,12 +112,12 @@ export const trialColumns: readonly {
   {
     name: 'idle_p50_ms',
     what: 'median latency of one request at a time, ms',
-    of: (r) => r.measurement?.idle.p50Ms,
+    of: (r) => r.measurement?.unloaded.p50Ms,
   },
   {
     name: 'idle_p99_ms',
     what: 'p99 of one request at a time, ms',
-    of: (r) => r.measurement?.idle.p99Ms,
+    of: (r) => r.measurement?.unloaded.p99Ms,
   },
   {
     name: 'saturation_rps',
@@ -224,7 +224,8 @@ export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, wha
   of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
 }))
 
-const hasResult = ({ status }: Candidate): boolean => status !== 'disturbed' && status !== 'failed'
+const hasResult = ({ status }: Candidate): boolean =>
+  status !== 'inconclusive' && status !== 'failed'
 
 /** A figure of a measured configuration; empty for those without a measurement, never 0. */
 const figure = ({ candidate, measurement }: Row, of: (candidate: Candidate) => Cell): Cell =>

@@ -370,7 +370,7 @@ function sourcesOf(
 }
 
 /** Statuses whose figures are unknown or refuted. */
-const doubtful: ReadonlySet<Status> = new Set(['refuted', 'disturbed', 'infeasible', 'failed'])
+const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])
 
 /** Characters of such a name. */
 export const mostOfLabel = 50

@@ -68,7 +68,7 @@ test('a lone request takes what was measured: the work of the host and a delay c
     const estimated = createEstimator({ architecture, slo, anchored }).estimate(
       at(32, { instances, cpuCores: 1 }),
     )
-    expect(estimated.serves && estimated.idleMs / latencyMs(1)).toBeCloseTo(1, 1)
+    expect(estimated.serves && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
   }
 })
 

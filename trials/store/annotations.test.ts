@@ -5,7 +5,6 @@ import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
 import { changedAnnotation } from './annotations.ts'
 import { Connection } from './connection.ts'
-import { migrate, migrations } from './database-schema.ts'
 import {
   annotate,
   checkStore,
@@ -148,22 +147,6 @@ describe('notes and tags', () => {
     writeFileSync(path, bytes)
     expect(await annotationsIn(path)).toEqual(before)
     expect(before['bert-1']![3]!.note).toBe('third')
-  })
-
-  test('a store of before there were any is read without them, and takes them', async () => {
-    const path = join(folder, 'older.db')
-    const connection = await Connection.open(path, 100)
-    await connection.writeAhead()
-    await migrate(connection, migrations.slice(0, -1))
-    await connection.direct((statements) =>
-      statements.run(
-        `INSERT INTO experiments (id, name, created_at, provenance, seed, state, spec) VALUES ('old', 'old', '2026', 'simulated', 1, 'done', '{}')`,
-      ),
-    )
-    await connection.close()
-    expect(await annotationsIn(path)).toEqual({})
-    await annotate(path, { experimentId: 'old' }, { note: 'still here' })
-    expect(await annotationsIn(path)).toEqual({ old: { 0: { note: 'still here', tags: [] } } })
   })
 })
 

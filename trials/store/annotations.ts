@@ -2,7 +2,6 @@
  * What people write beside measurements: notes, tags, and which experiments are put away. No figure
  * depends on any of it.
  */
-import { isRecord } from '../../profiler/plain-record.ts'
 import {
   type Annotation,
   type AnnotationChange,
@@ -12,7 +11,7 @@ import {
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { StoreError } from './store-error.ts'
-import { digestOf, documentOf, hasTable, need, type OnDamage, shown } from './stored-rows.ts'
+import { digestOf, documentOf, need, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 interface AnnotationRow {
@@ -36,7 +35,6 @@ export async function annotationsOf(
   onDamage: OnDamage,
   id?: string,
 ): Promise<ReadonlyMap<string, Annotations>> {
-  if (!(await hasTable(sql, 'annotations'))) return new Map()
   const rows = await sql.all<AnnotationRow>(
     `SELECT * FROM annotations ${id === undefined ? '' : 'WHERE experiment_id = ?'} ORDER BY experiment_id, trial_number`,
     id === undefined ? [] : [id],
@@ -59,7 +57,6 @@ function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | unde
   const read = documentOf(
     { where: nameAnnotation({ ...row }), text, digest, parts: partsOf(row) },
     onDamage,
-    (document) => (isAnnotation(document) ? undefined : 'it is not an annotation'),
   )
   return read?.document as Annotation | undefined
 }
@@ -76,17 +73,6 @@ const partsOf = ({
   updated_at,
   annotation,
 }: Omit<AnnotationRow, 'digest'>) => [experiment_id, trial_number, updated_at, annotation]
-
-function isAnnotation(document: unknown): document is Annotation {
-  if (!isRecord(document)) return false
-  const { note, tags, archivedAt } = document
-  return (
-    (note === undefined || typeof note === 'string') &&
-    Array.isArray(tags) &&
-    tags.every((tag) => typeof tag === 'string') &&
-    (archivedAt === undefined || typeof archivedAt === 'string')
-  )
-}
 
 /**
  * What an annotation becomes by a change. @throws StoreError that names every tag or note that

@@ -3,23 +3,21 @@ import { existsSync, statSync } from 'node:fs'
 import { resolve } from 'node:path'
 import type { ServerCalibration } from '../devices/server-calibration.ts'
 import type { Transaction } from './connection.ts'
-import { calibrationProblem } from './document-shape.ts'
 import { encode } from './infinity-json.ts'
 import { reading } from './reading.ts'
-import { digestOf, documentOf, hasTable, type OnDamage, shown } from './stored-rows.ts'
+import { digestOf, documentOf, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 interface CalibrationRow {
   readonly name: string
   readonly measured_at: string
   readonly calibration: string
-  /** Absent in stores of before version 4. */
-  readonly digest?: string | null
+  readonly digest: string
 }
 
 /**
- * By name; none where there is no store, or one of before there were any. One that is damaged is
- * told to `onDamage` and left out. Throws StoreError.
+ * Calibrations by name; none where there is no store. A damaged one is reported to `onDamage` and
+ * left out. Throws StoreError.
  */
 export async function readCalibrations(
   path: string,
@@ -37,18 +35,11 @@ export async function calibrationsOf(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<readonly ServerCalibration[]> {
-  if (!(await hasTable(sql, 'calibrations'))) return []
   const rows = await sql.all<CalibrationRow>('SELECT * FROM calibrations ORDER BY name')
   return rows.flatMap(({ name, measured_at, calibration, digest }) => {
     const parts = [name, measured_at, calibration]
-    // Of before version 4: as it stands.
-    const row = {
-      where: `calibration ${shown(name)}`,
-      text: calibration,
-      digest: digest ?? digestOf(parts),
-      parts,
-    }
-    const read = documentOf(row, onDamage, (document) => calibrationProblem(document, name))
+    const row = { where: `calibration ${shown(name)}`, text: calibration, digest, parts }
+    const read = documentOf(row, onDamage)
     return read ? [read.document as ServerCalibration] : []
   })
 }

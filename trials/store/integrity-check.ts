@@ -1,7 +1,7 @@
 /** Whether a store is sound, by SQLite's own check and by the definitions of its tables. */
 import { statSync } from 'node:fs'
 import type { Connection, Transaction } from './connection.ts'
-import { versionOf } from './database-schema.ts'
+import { readVersion } from './database-schema.ts'
 import { corruptHint, StoreError } from './store-error.ts'
 
 /**
@@ -13,7 +13,7 @@ const maxQuickBytes = 32e6
 const maxProblems = 5
 
 /**
- * Throws StoreError: 'corrupt' for a store whose pages do not hang together, and what `versionOf`
+ * Throws StoreError: 'corrupt' for a store whose pages do not hang together, and what `readVersion`
  * throws. Returns the version; 0: nothing is in it yet.
  */
 export async function checkIntegrity(
@@ -27,9 +27,9 @@ export async function checkIntegrity(
       new StoreError('corrupt', `the trial store ${path} is damaged (${problem})`, corruptHint)
     let version: number
     try {
-      version = await versionOf(sql, path)
+      version = await readVersion(sql, path)
     } catch (error) {
-      if (!(error instanceof StoreError) || error.fault !== 'newer-version') throw error
+      if (!(error instanceof StoreError) || error.fault !== 'other-version') throw error
       // A damaged file may say any version.
       const problem = await findProblem(sql, 'full')
       throw problem === undefined ? error : damaged(problem)

@@ -2,7 +2,7 @@
 import { accessSync, constants, existsSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { Connection } from './connection.ts'
-import { migrate } from './database-schema.ts'
+import { createTables } from './database-schema.ts'
 import { type CheckDepth, checkIntegrity } from './integrity-check.ts'
 import { readOnlyHint, StoreError, storeErrorOf } from './store-error.ts'
 import { hasLog, isInUse, makeStoreFile, mustBeFile, withCopy } from './store-files.ts'
@@ -42,7 +42,7 @@ const touch = (connection: Connection) =>
   connection.direct((sql) => sql.exec('SELECT count(*) FROM sqlite_schema'))
 
 /**
- * A connection to a store that is sound, or made here, and up to date. Nothing is written into a
+ * A connection to a store that is sound, or made here. Nothing is written into a
  * damaged file. Throws StoreError.
  */
 export async function openForWriting(
@@ -59,7 +59,7 @@ export async function openForWriting(
     return await opened(file, 'read-write', busyTimeoutMs, async (connection) => {
       await connection.writeAhead()
       await connection.direct((sql) => sql.exec('PRAGMA foreign_keys = ON'))
-      await migrate(connection)
+      await createTables(connection)
     })
   } catch (error) {
     throw explainRefusal(error, file)

@@ -7,19 +7,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { nameAnnotation } from './annotations.ts'
 import { Connection, type SqlValue, type Transaction } from './connection.ts'
-import { migrate } from './database-schema.ts'
-import { calibrationProblem } from './document-shape.ts'
+import { createTables } from './database-schema.ts'
 import { isDamage } from './integrity-check.ts'
 import { storeErrorOf } from './store-error.ts'
 import { withCopy } from './store-files.ts'
 import {
   type Damage,
-  digestOf,
   documentOf,
   type ExperimentRow,
   experimentDigest,
   experimentOf,
-  hasDigests,
   type OnDamage,
   resultDigest,
   shown,
@@ -40,8 +37,6 @@ interface DocumentTableShape {
   /** The digest of a row is of these in this order; the last is the document. */
   readonly columns: readonly string[]
   readonly name: (row: DocumentRow) => string
-  /** What is wrong with a document. */
-  readonly problem?: (document: unknown, row: DocumentRow) => string | undefined
 }
 const documentTables = {
   annotations: {
@@ -51,8 +46,6 @@ const documentTables = {
   calibrations: {
     columns: ['name', 'measured_at', 'calibration'],
     name: ({ name }: DocumentRow) => `calibration ${shown(name)}`,
-    problem: (document: unknown, { name }: DocumentRow) =>
-      calibrationProblem(document, String(name)),
   },
   watches: {
     columns: ['name', 'updated_at', 'state'],
@@ -111,7 +104,7 @@ async function overlaySchemaPages(path: string): Promise<void> {
     const fresh = join(folder, 'fresh.db')
     const connection = await Connection.open(fresh, 0)
     await connection.direct((sql) => sql.exec('PRAGMA synchronous = OFF'))
-    await migrate(connection)
+    await createTables(connection)
     const pages = await connection.direct((sql) =>
       sql.all<{ pageno: number; pgsize: number }>(
         "SELECT pageno, pgsize FROM dbstat WHERE name = 'sqlite_schema'",
@@ -182,7 +175,7 @@ async function readTrials(
   areGapsDamage: boolean,
 ): Promise<{ row: TrialRow; points: readonly string[] }[]> {
   const where = `experiment ${shown(id)}`
-  const columns = `experiment_id, number, trial${(await attempt(() => hasDigests(sql))) === true ? ', digest' : ''}`
+  const columns = 'experiment_id, number, trial, digest'
   const condition = 'experiment_id = ? AND'
   const lastPoint = await attempt(() =>
     sql.all<{ last: number | null }>(
@@ -229,7 +222,7 @@ async function readDocuments(
   ids: readonly string[],
   onDamage: OnDamage,
 ): Promise<DocumentRow[]> {
-  const { columns, name, problem }: DocumentTableShape = documentTables[table]
+  const { columns, name }: DocumentTableShape = documentTables[table]
   const found =
     table === 'annotations'
       ? await Promise.all(
@@ -243,9 +236,9 @@ async function readDocuments(
   return found.flatMap(({ rows }) =>
     rows.flatMap(({ row }) => {
       const parts = columns.map((column) => row[column] ?? null)
-      const digest = (row.digest as string | null | undefined) ?? digestOf(parts)
+      const digest = String(row.digest)
       const document = { where: name(row), text: parts.at(-1), digest, parts }
-      return documentOf(document, onDamage, (one) => problem?.(one, row))
+      return documentOf(document, onDamage)
         ? [{ ...Object.fromEntries(columns.map((column, i) => [column, parts[i]!])), digest }]
         : []
     }),
@@ -375,8 +368,7 @@ const damageCodes: ReadonlySet<string> = new Set([
 ])
 
 /**
- * A store of these rows, in memory or in the empty file at `path`. Rows get the digests they
- * lacked. Throws StoreError.
+ * A store of these rows, in memory or in the empty file at `path`. Throws StoreError.
  */
 export async function storeOfRows(
   { experiments, trials, documents }: ReadableRows,
@@ -384,7 +376,7 @@ export async function storeOfRows(
 ): Promise<Connection> {
   const connection = await Connection.open(path, 5_000)
   try {
-    await migrate(connection)
+    await createTables(connection)
     await connection.write(async (sql) => {
       const insert = (table: string, row: DocumentRow) =>
         sql.run(
@@ -394,7 +386,7 @@ export async function storeOfRows(
           Object.values(row),
         )
       for (const row of experiments) {
-        const { id, name, created_at, provenance, seed, spec, owner, ended_after = 0 } = row
+        const { id, name, created_at, provenance, seed, spec, owner, ended_after } = row
         const { state, result: known } = experimentOf(row, () => {})!
         const result = known === undefined ? null : row.result
         await insert('experiments', {

@@ -5,7 +5,6 @@
 import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { InterruptedTrial, RunningTrial, RunProgress } from '../types.ts'
 import type { Transaction } from './connection.ts'
-import { isRunningTrial, isWindow } from './document-shape.ts'
 import { encode } from './infinity-json.ts'
 import { digestOf, documentOf, need, type OnDamage, shown } from './stored-rows.ts'
 
@@ -15,7 +14,7 @@ export async function progressOf(
   id: string,
   onDamage: OnDamage,
 ): Promise<RunProgress> {
-  const { ended_after = 0 } = await need(sql, id)
+  const { ended_after } = await need(sql, id)
   const [last] = await sql.all<{ number: number | null }>(
     'SELECT max(number) AS number FROM trials WHERE experiment_id = ?',
     [id],
@@ -27,9 +26,7 @@ export async function progressOf(
   const running: InterruptedTrial[] = []
   for (const { number, trial: text, digest } of rows) {
     const where = `trial ${number} of experiment ${shown(id)}, which was running`
-    const read = documentOf({ where, text, digest, parts: [id, number, text] }, onDamage, (one) =>
-      isRunningTrial(one, number) ? undefined : 'it is not a running trial',
-    )
+    const read = documentOf({ where, text, digest, parts: [id, number, text] }, onDamage)
     if (read)
       running.push({
         ...(read.document as RunningTrial),
@@ -54,9 +51,7 @@ async function windowsOf(
   for (const { position, run, digest } of rows) {
     const where = `window ${position + 1} of trial ${number} of experiment ${shown(id)}`
     const parts = [id, number, position, run]
-    const read = documentOf({ where, text: run, digest, parts }, onDamage, (one) =>
-      isWindow(one) ? undefined : 'it is not a window',
-    )
+    const read = documentOf({ where, text: run, digest, parts }, onDamage)
     if (!read) break
     windows.push(windowOf(read.document))
   }

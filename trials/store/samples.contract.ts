@@ -45,8 +45,9 @@ export function measurement(change: Partial<Measurement> = {}): Measurement {
     outcome: 'converged',
     capacityRps: 200,
     capacityCi90Rps: [190, 210],
+    bounds: 'both',
     slo,
-    idle: { requests: 50, meanMs: 8, p50Ms: 8, p90Ms: 9, p95Ms: 9.5, p99Ms: 10, maxMs: 12 },
+    unloaded: { requests: 50, meanMs: 8, p50Ms: 8, p90Ms: 9, p95Ms: 9.5, p99Ms: 10, maxMs: 12 },
     saturationRps: 260,
     points: [
       point(100, 20),

@@ -1,13 +1,12 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { Connection } from './connection.ts'
-import { migrate, migrations } from './database-schema.ts'
-import { decode, encode } from './infinity-json.ts'
+import { schemaVersion } from './database-schema.ts'
 import { completeTrial } from './samples.contract.ts'
 import { openStore } from './sqlite-store.ts'
 import { storeContract } from './store.contract.ts'
@@ -57,42 +56,26 @@ describe('the file', () => {
     await connection.close()
   })
 
-  test('of version 1, as it was released, opens with all it held', async () => {
+  test.each([
+    [schemaVersion - 1, /the version of tune that wrote this one/],
+    [schemaVersion + 1, /update tune/],
+  ])('of version %i is refused and left as it was', async (version, hint) => {
     const path = fresh()
-    copyFileSync(join(here, 'fixtures', 'v1.db'), path)
-    const store = await openStore(path)
-    const expected = decode(readFileSync(join(here, 'fixtures', 'v1.json'), 'utf8'))
-    const loaded = await Promise.all((await store.list()).map((e) => store.load(e.id)))
-    expect(encode(loaded)).toEqual(encode(expected))
-    await store.close()
-    // As it was before the migration, it lies beside it.
-    const before = new Uint8Array(readFileSync(`${path}.v1`))
-    expect(before.length).toBe(readFileSync(join(here, 'fixtures', 'v1.db')).length)
-    expect(statSync(`${path}.v1`).mode & 0o777).toBe(0o600)
-  })
-
-  test('a later version is reached step by step, and an interrupted step leaves the old version whole', async () => {
-    const path = fresh()
-    copyFileSync(join(here, 'fixtures', 'v1.db'), path)
+    await (await openStore(path)).close()
     const connection = await Connection.open(path, 100)
-    await expect(
-      migrate(connection, [
-        ...migrations,
-        'ALTER TABLE trials ADD COLUMN note TEXT; SELECT * FROM nowhere',
-      ]),
-    ).rejects.toThrow(/nowhere/)
-    const columns = () =>
-      connection.read((sql) => sql.all<{ name: string }>('PRAGMA table_info(trials)'))
-    expect((await columns()).map((c) => c.name)).not.toContain('note')
-    await migrate(connection, [...migrations, 'ALTER TABLE trials ADD COLUMN note TEXT'])
-    expect((await columns()).map((c) => c.name)).toContain('note')
+    await connection.direct((sql) =>
+      sql.exec(`ALTER TABLE trials ADD COLUMN note TEXT; PRAGMA user_version = ${version}`),
+    )
     await connection.close()
+    const before = readFileSync(path)
     await expect(openStore(path)).rejects.toMatchObject({
-      fault: 'newer-version',
+      fault: 'other-version',
       message: expect.stringMatching(
-        new RegExp(`version ${migrations.length + 1}.*up to ${migrations.length}`),
+        new RegExp(`version ${version}, but .* version ${schemaVersion} only`),
       ),
+      hint: expect.stringMatching(hint),
     })
+    expect(readFileSync(path).equals(before)).toBe(true)
   })
 
   test("another program's database is refused and left as it was", async () => {
@@ -284,7 +267,7 @@ describe.skipIf(!namespaces)('disks of its own (needs mount namespaces)', () => 
     const mount = join(folder, 'small')
     const child = program(
       `${report}
-       import { rmSync, statSync, writeFileSync } from 'node:fs'
+       import { rmSync, writeFileSync } from 'node:fs'
        const store = await openStore('${mount}/x.db')
        await store.create(${JSON.stringify(experiment)})
        await store.append('e', ${trialOf('1')})

@@ -4,7 +4,7 @@ type StoreFault =
   | 'duplicate'
   | 'not-kept'
   | 'owned-elsewhere'
-  | 'newer-version'
+  | 'other-version'
   | 'not-a-store'
   | 'no-database'
   | 'corrupt'

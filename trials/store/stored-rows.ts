@@ -6,7 +6,6 @@ import { createHash } from 'node:crypto'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { SqlValue, Transaction } from './connection.ts'
-import { experimentProblem, trialProblem } from './document-shape.ts'
 import { decode, encode } from './infinity-json.ts'
 import { type Owner, type OwnerState, ownerState } from './owner.ts'
 import { unknownExperiment } from './store-error.ts'
@@ -42,17 +41,17 @@ export interface ExperimentRow {
   spec: string
   result: string | null
   owner: string | null
-  /** Number of its last trial when it last ended. Absent in stores of earlier versions. */
-  ended_after?: number
-  /** Absent in stores of version 1, as are those of the other tables. */
-  digest?: string | null
-  result_digest?: string | null
+  /** Number of its last trial when it last ended; 0 before. */
+  ended_after: number
+  digest: string
+  /** Null while there is no result. */
+  result_digest: string | null
 }
 export interface TrialRow {
   experiment_id: string
   number: number
   trial: string
-  digest?: string | null
+  digest: string
 }
 /** 128 bits that tell whether the parts are still those that were written. */
 export const digestOf = (parts: readonly SqlValue[]): string =>
@@ -67,7 +66,7 @@ export const resultDigest = (id: string, result: string): string => digestOf([id
 
 /** Of a trial with its load curve, in order of position. */
 export const trialDigest = (
-  { experiment_id, number, trial }: TrialRow,
+  { experiment_id, number, trial }: Omit<TrialRow, 'digest'>,
   points: readonly string[],
 ): string => digestOf([experiment_id, number, trial, ...points])
 
@@ -88,13 +87,13 @@ export const ownerOf = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined =>
 export function experimentOf(row: ExperimentRow, onDamage: OnDamage): ExperimentRecord | undefined {
   const where = `experiment ${shown(row.id)}`
   const spec = decoded(row.spec)
-  const changed = row.digest != null && row.digest !== experimentDigest(row)
+  const changed = row.digest !== experimentDigest(row)
   const problem =
     'problem' in spec
       ? `its specification is unreadable (${spec.problem})`
       : changed
         ? changedSince
-        : experimentProblem(row, spec.document)
+        : undefined
   if ('problem' in spec || problem !== undefined) {
     onDamage({ where, what: problem! })
     return undefined
@@ -121,8 +120,7 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
 function resultOf(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } {
   if (row.result === null) return {}
   const result = decoded(row.result)
-  const changed =
-    row.result_digest != null && row.result_digest !== resultDigest(row.id, row.result)
+  const changed = row.result_digest !== resultDigest(row.id, row.result)
   if (!('problem' in result) && !changed) return { result: result.document }
   onDamage({
     where: `the stored result of experiment ${shown(row.id)}`,
@@ -185,7 +183,7 @@ export async function trialsOf(
   to = Number.MAX_SAFE_INTEGER,
 ): Promise<FinishedTrial[]> {
   const rows = await sql.all<TrialRow>(
-    `SELECT experiment_id, number, trial${(await hasDigests(sql)) ? ', digest' : ''} FROM trials
+    `SELECT experiment_id, number, trial, digest FROM trials
      WHERE experiment_id = ? AND number BETWEEN ? AND ? ORDER BY number`,
     [id, from, to],
   )
@@ -214,16 +212,13 @@ export function trialOf(
   }
   const document = decoded(row.trial)
   if ('problem' in document) return leaveOut(document.problem)
-  if (row.digest != null && row.digest !== trialDigest(row, curve)) return leaveOut(changedSince)
+  if (row.digest !== trialDigest(row, curve)) return leaveOut(changedSince)
   const points: unknown[] = []
   for (const text of curve) {
     const point = decoded(text)
     if ('problem' in point) return leaveOut(`its load point ${points.length + 1}: ${point.problem}`)
     points.push(point.document)
   }
-  const problem =
-    row.digest == null ? trialProblem(document.document, row.number, points) : undefined
-  if (problem !== undefined) return leaveOut(problem)
   const trial = document.document as FinishedTrial
   return trial.state === 'complete'
     ? { ...trial, measurement: { ...trial.measurement, points: points as LoadPoint[] } }
@@ -240,19 +235,6 @@ export function split(trial: FinishedTrial): {
   return { document: encode({ ...trial, measurement }), points: points.map(encode) }
 }
 
-export async function hasDigests(sql: Transaction): Promise<boolean> {
-  const columns = await sql.all<{ name: string }>('PRAGMA table_info(trials)')
-  return columns.some((column) => column.name === 'digest')
-}
-
-/** Whether there is such a table: a store of an earlier version lacks some. */
-export async function hasTable(sql: Transaction, name: string): Promise<boolean> {
-  const [there] = await sql.all("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", [
-    name,
-  ])
-  return there !== undefined
-}
-
 interface DocumentRow {
   /** In words. */
   readonly where: string
@@ -263,24 +245,17 @@ interface DocumentRow {
 }
 
 /**
- * The document of a row beside the experiments'; undefined, and told to `onDamage`, where it cannot
- * be read, is not what was written, or is not what it must be.
- * @param wrongWith what is wrong with a document, in words
+ * Document of a row; undefined, and reported to `onDamage`, where it cannot be read or does not
+ * match its digest.
  */
 export function documentOf(
   { where, text, digest, parts }: DocumentRow,
   onDamage: OnDamage,
-  wrongWith: (document: unknown) => string | undefined = () => undefined,
 ): { readonly document: unknown } | undefined {
   const read = decoded(text)
-  const problem =
-    'problem' in read
-      ? read.problem
-      : digest !== digestOf(parts)
-        ? changedSince
-        : wrongWith(read.document)
-  if (problem === undefined) return read as { readonly document: unknown }
-  onDamage({ where, what: problem })
+  const isUnchanged = digest === digestOf(parts)
+  if (!('problem' in read) && isUnchanged) return read
+  onDamage({ where, what: 'problem' in read ? read.problem : changedSince })
   return undefined
 }
 

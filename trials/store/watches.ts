@@ -6,7 +6,7 @@ import { resolve } from 'node:path'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { reading } from './reading.ts'
-import { digestOf, documentOf, hasTable, type OnDamage, shown } from './stored-rows.ts'
+import { digestOf, documentOf, type OnDamage, shown } from './stored-rows.ts'
 import { writing } from './writing.ts'
 
 interface WatchRow {
@@ -31,7 +31,6 @@ export async function watchesOf(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<ReadonlyMap<string, unknown>> {
-  if (!(await hasTable(sql, 'watches'))) return new Map()
   const whole = new Map<string, unknown>()
   for (const { name, updated_at, state, digest } of await sql.all<WatchRow>(
     'SELECT * FROM watches ORDER BY name',

@@ -27,7 +27,7 @@ export interface BackendSubject {
 
 /** A machine with other work may spoil every window: nothing is known then. */
 export const skipIfSpoilt = ({ outcome }: Measurement, skip: (note: string) => void) => {
-  if (outcome === 'disturbed' || outcome === 'generator-limit')
+  if (outcome === 'host-interference' || outcome === 'generator-limit')
     skip(`${outcome}: the machine spoilt every window`)
 }
 

@@ -22,7 +22,7 @@ interface EstimateRow extends ReplicaPrice {
   readonly capacityRps: number
   /** About two in three truths lie within ± this part of the capacity. */
   readonly relativeError: number
-  readonly idleMs: number
+  readonly unloadedMs: number
   readonly binding: 'gpu' | 'cpu' | 'slo'
   readonly pricePerMillionRequests: number
   /** P(its GPU memory does not suffice after all). */
@@ -161,7 +161,7 @@ function rowOf(
   estimated: Extract<Estimated, { serves: true }>,
   problem: Problem,
 ): EstimateRow {
-  const { capacityRps, relativeError, idleMs, binding, outOfMemory } = estimated
+  const { capacityRps, relativeError, unloadedMs, binding, outOfMemory } = estimated
   const price = resolveReplicaPrice(problem.pricePerHour, configuration)
   const { pricePerHour } = price
   return {
@@ -169,13 +169,13 @@ function rowOf(
     label,
     capacityRps,
     relativeError,
-    idleMs,
+    unloadedMs,
     binding,
     ...price,
     pricePerMillionRequests: (pricePerHour / 3600 / capacityRps) * 1e6,
     outOfMemory,
-    cost: cost(problem.objective, { ...price, capacityRps, idleMs }),
-    logCost: logCost(problem.objective, price, Math.log(capacityRps), Math.log(idleMs)),
+    cost: cost(problem.objective, { ...price, capacityRps, unloadedMs }),
+    logCost: logCost(problem.objective, price, Math.log(capacityRps), Math.log(unloadedMs)),
   }
 }
 

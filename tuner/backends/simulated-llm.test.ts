@@ -39,7 +39,7 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
   expect(Math.abs(measurement.capacityRps / row.capacityRps - 1)).toBeLessThan(row.relativeError)
   const last = measurement.points.at(-1)!
   expect(last.joint!.good).toBeGreaterThanOrEqual(0.9)
-  expect(last.joint!.kept.ttft).toBeGreaterThanOrEqual(last.joint!.good)
+  expect(last.joint!.met.ttft).toBeGreaterThanOrEqual(last.joint!.good)
   // The rate it saturates at is no less than the rate it serves.
   expect(measurement.saturationRps).toBeGreaterThanOrEqual(measurement.capacityRps)
 })

@@ -135,9 +135,9 @@ async function round(number: number): Promise<void> {
     const key = configurationKey(configuration)
     const { best: candidate, nearest } = await tune(flags, configuration)
     // What a disturbed trial says is nothing: other rounds will.
-    if (candidate && candidate.status !== 'disturbed')
+    if (candidate && candidate.status !== 'inconclusive')
       reads.set(key, { candidate, costs: [...(reads.get(key)?.costs ?? []), candidate.cost] })
-    else if (nearest && nearest.status !== 'disturbed' && nearest.status !== 'failed')
+    else if (nearest && nearest.status !== 'inconclusive' && nearest.status !== 'failed')
       missed.add(key)
   })
   await Promise.all(reading)

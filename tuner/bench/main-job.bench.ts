@@ -61,7 +61,7 @@ const plainClient = compilePlainClient(folder)
  */
 async function foreign({ recommendation, cwd }: MainJobRun): Promise<number | undefined> {
   const { best, confirmation, slo } = recommendation
-  if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.held)
+  if (foreignS === 0 || plainClient === undefined || best === undefined || !confirmation?.met)
     return undefined
   const { predictor, devicesUsed } = await experimentIn(cwd)
   if (predictor.kind !== 'builtin' || devicesUsed === 'gpu') return undefined
@@ -113,8 +113,8 @@ for (let seed = firstSeed; seed < firstSeed + Number(seedsAsked); seed++) {
     String(trials),
     best?.label ?? 'none',
     best?.status ?? '-',
-    confirmation?.held ? confirmation.rateRps.toFixed(0) : '-',
-    run.first ? `${run.first.rateRps.toFixed(0)} ${run.first.held ? 'held' : 'missed'}` : '-',
+    confirmation?.met ? confirmation.rateRps.toFixed(0) : '-',
+    run.first ? `${run.first.rateRps.toFixed(0)} ${run.first.met ? 'met' : 'violated'}` : '-',
     run.first?.estimateRps?.toFixed(0) ?? '-',
     run.first?.believedRps?.toFixed(0) ?? '-',
     found === undefined ? '-' : `${found.toFixed(1)} ms`,
@@ -126,7 +126,7 @@ const seconds = runs.map((run) => run.seconds)
 const share = (holds: (run: MainJobRun) => boolean) =>
   `${runs.filter(holds).length} of ${runs.length}`
 console.log(
-  `\nmedian ${quantile(seconds, 0.5).toFixed(0)} s, p90 ${quantile(seconds, 0.9).toFixed(0)} s; confirmed ${share((r) => r.recommendation.best?.status === 'confirmed')}; the rate first asked held ${share((r) => r.first?.held === true)}`,
+  `\nmedian ${quantile(seconds, 0.5).toFixed(0)} s, p90 ${quantile(seconds, 0.9).toFixed(0)} s; confirmed ${share((r) => r.recommendation.best?.status === 'confirmed')}; the rate first asked held ${share((r) => r.first?.met === true)}`,
 )
 const { limitMs } = runs[0]!.recommendation.slo
 if (foreignMs.length > 0)

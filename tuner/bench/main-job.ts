@@ -27,7 +27,7 @@ export interface MainJobRun {
   /** Of the first confirmation: the rate that was asked, and whether it held. */
   readonly first?: {
     readonly rateRps: number
-    readonly held: boolean
+    readonly met: boolean
     readonly estimateRps?: number
     readonly believedRps?: number
   }
@@ -97,7 +97,7 @@ export async function runMainJob(
     if (event.type === 'confirmed' && first === undefined && asked?.load.kind === 'open')
       first = {
         rateRps: asked.load.rateRps,
-        held: event.held && event.rateRps >= asked.load.rateRps,
+        met: event.met && event.rateRps >= asked.load.rateRps,
         ...told.get(toConfirm),
       }
     if (event.type === 'trial-started') confirming = false

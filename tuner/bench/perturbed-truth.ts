@@ -218,7 +218,7 @@ function drawTruth(
       configuration,
       state: 'complete',
       rate: { value: truth.capacityRps * Math.exp(interaction(configuration)) },
-      constraint: { value: truth.idleMs },
+      constraint: { value: truth.unloadedMs },
     }
   }
 }

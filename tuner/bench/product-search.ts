@@ -71,7 +71,7 @@ function recordOf(
     }
   const capacityRps = observation.rate?.value ?? 0
   const spread = Math.exp(1.645 * (observation.rate?.logSd ?? 0.05))
-  const idleMs = observation.constraint?.value ?? Number.NaN
+  const unloadedMs = observation.constraint?.value ?? Number.NaN
   return {
     ...told,
     state: 'complete',
@@ -79,15 +79,16 @@ function recordOf(
       outcome: 'converged',
       capacityRps,
       capacityCi90Rps: [capacityRps / spread, capacityRps * spread],
+      bounds: 'both',
       slo: { percentile: 0.99, limitMs, maxErrorRate: 0.001 },
-      idle: {
+      unloaded: {
         requests: 50,
-        meanMs: idleMs,
-        p50Ms: idleMs,
-        p90Ms: idleMs,
-        p95Ms: idleMs,
-        p99Ms: idleMs,
-        maxMs: idleMs,
+        meanMs: unloadedMs,
+        p50Ms: unloadedMs,
+        p90Ms: unloadedMs,
+        p95Ms: unloadedMs,
+        p99Ms: unloadedMs,
+        maxMs: unloadedMs,
       },
       saturationRps: capacityRps,
       points: [],

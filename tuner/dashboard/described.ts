@@ -6,7 +6,6 @@ import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
-import { shownDocument } from '../experiment/secret-values.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
 import { noticesOf } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
@@ -57,7 +56,7 @@ export async function describeExperiment(
       notices: noticesOf(experiment, record.provenance),
       stop: stopOf(record),
       confirm: experiment.confirm,
-      specification: stringify(shownDocument(record.spec as ExperimentDocument), { lineWidth: 0 }),
+      specification: stringify(record.spec, { lineWidth: 0 }),
       specTargets,
     },
   }

@@ -17,10 +17,10 @@ function trial(n: number) {
   const gpuMemoryPercent = 5 * (1 + (Math.floor(i / 40) % 20))
   const cpuCores = 1 + Math.floor(i / 800)
   const speed = 40 * (1 + (i % 5)) * batchSize ** 0.6 * (gpuMemoryPercent / 100) ** 0.7
-  const idleMs = (1000 / speed) * batchSize ** 0.7 * (1 + 0.1 * Math.sin(i))
+  const unloadedMs = (1000 / speed) * batchSize ** 0.7 * (1 + 0.1 * Math.sin(i))
   const { points, ...measurement } = measured(
     speed * (1 + 0.05 * Math.sin(7 * i)) * Math.min(4, cpuCores),
-    idleMs,
+    unloadedMs,
   )
   const whole = complete(
     n,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { experimentFromDocument } from './load-experiment.ts'
-import { shownDocument, withSecretValues } from './secret-values.ts'
+import { withSecretValues } from './secret-values.ts'
 import { machine, problemLines, useWorkspace } from './testing/workspace.ts'
 import type { Experiment } from './types.ts'
 
@@ -131,18 +131,6 @@ kubernetes:
   expect(shown).toContain('"secretKeyRef":{"name":"login","key":"token"}')
   expect(shown).toContain('"key":"nvidia.com/gpu"')
   expect(JSON.stringify(withSecretValues(experiment).kubernetes)).toContain('planted-env')
-})
-
-test('a document of an older version, with its secrets in it, is shown without them', () => {
-  const old = {
-    model: 'm',
-    predictor: {
-      kind: 'url',
-      url: 'http://u:planted@h',
-      headers: { authorization: 'planted-header' },
-    },
-  }
-  expect(JSON.stringify(shownDocument(old))).not.toContain('planted')
 })
 
 test('a secret is not tuned, and what refuses it does not repeat it', () => {

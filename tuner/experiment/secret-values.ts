@@ -21,12 +21,7 @@ import {
 import { readExperimentFile } from './experiment-file.ts'
 import { checkLayer, joinPath } from './layers.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
-import {
-  ConfigError,
-  type ConfigProblem,
-  type Experiment,
-  type ExperimentDocument,
-} from './types.ts'
+import { ConfigError, type ConfigProblem, type Experiment } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
 /**
@@ -64,10 +59,6 @@ export function takeSecrets(
     secrets: taker.secrets,
   }
 }
-
-/** A stored experiment as it may be shown: older versions kept its secrets as they were given. */
-export const shownDocument = (document: ExperimentDocument): ExperimentDocument =>
-  takeSecrets(document as ExperimentEntries, { folder: '/' }).entries as ExperimentDocument
 
 type Predictor = NonNullable<ExperimentEntries['predictor']>
 type Outputs = NonNullable<ExperimentEntries['send']>

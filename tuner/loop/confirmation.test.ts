@@ -104,7 +104,7 @@ describe('what is confirmed', () => {
     const windows = tasks.map(({ earlier }) => earlier?.map((each) => each.windows.length))
     expect(windows.slice(0, 2).map((each) => each?.length)).toEqual([1, 2])
     const unloadedMs = tasks[0]!.earlier!.map(({ unloaded }) => unloaded.p50Ms)
-    expect(unloadedMs).toEqual([measurement(800).idle.p50Ms])
+    expect(unloadedMs).toEqual([measurement(800).unloaded.p50Ms])
   })
 
   test('close rivals take turns', async () => {
@@ -170,7 +170,7 @@ describe('what is told of it', () => {
       sloMs: 50,
       phase: 'confirm',
     })
-    expect(done).toEqual({ type: 'confirmed', number: 2, held: true, rateRps: 720, sloMs: 48 })
+    expect(done).toEqual({ type: 'confirmed', number: 2, met: true, rateRps: 720, sloMs: 48 })
     expect(events).toHaveLength(4)
   })
 
@@ -179,7 +179,7 @@ describe('what is told of it', () => {
     expect(events.find(({ type }) => type === 'confirmed')).toEqual({
       type: 'confirmed',
       number: 2,
-      held: false,
+      met: false,
       rateRps: 0,
       sloMs: 60,
     })
@@ -218,7 +218,7 @@ describe('what is told of it', () => {
     expect(trial).toMatchObject({ state: 'infeasible', why: 'verification of trial 4' })
     expect(store.appended).toEqual([trial])
     expect(events.slice(-2)).toEqual([
-      { type: 'confirmed', number: 1, held: false, rateRps: 0, sloMs: Infinity },
+      { type: 'confirmed', number: 1, met: false, rateRps: 0, sloMs: Infinity },
       { type: 'warning', message: 'the verification of trial 4 did not complete: under load: OOM' },
     ])
   })

@@ -142,7 +142,7 @@ export async function measureAgain(
   const measured = trial.state === 'complete' ? trial.measurement : undefined
   const rateRps = measured?.capacityRps ?? 0
   const sloMs = measured?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
-  emit({ type: 'confirmed', number, held: rateRps > 0, rateRps, sloMs })
+  emit({ type: 'confirmed', number, met: rateRps > 0, rateRps, sloMs })
   const why =
     trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
   if (why !== undefined)

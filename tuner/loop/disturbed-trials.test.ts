@@ -6,9 +6,9 @@ import { measurement } from '../testing/fakes.ts'
 
 const disturbed = {
   ...measurement(0),
-  outcome: 'disturbed',
+  outcome: 'host-interference',
   capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
-  known: 'nothing',
+  bounds: 'none',
 } as const
 
 const batches = (trials: readonly { readonly configuration: Configuration }[]) =>

@@ -44,7 +44,7 @@ export type TuneEvent = { readonly at: string } & (
       /** Since the trial began, what `prepared` took included. */
       readonly seconds: number
       /** Of a predictor with a `prepare` step. */
-      readonly prepared?: { readonly seconds: number; readonly kept: boolean }
+      readonly prepared?: { readonly seconds: number; readonly reused: boolean }
       /** It was started while another trial was measured. */
       readonly ahead?: true
     }
@@ -89,7 +89,7 @@ export type TuneEvent = { readonly at: string } & (
   | {
       readonly type: 'confirmed'
       readonly number: number
-      readonly held: boolean
+      readonly met: boolean
       readonly rateRps: number
       readonly sloMs: number
     }

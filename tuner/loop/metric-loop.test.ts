@@ -34,7 +34,7 @@ async function tuned(kind: 'min-metric' | 'max-metric', seed: number) {
   const measured = new Map<string, Configuration>()
   const read = (rps: number, configuration: Configuration): Measurement =>
     isSlow(configuration)
-      ? { ...measurement(0), idle: { ...measurement(0).idle, p50Ms: 80, p99Ms: 90 } }
+      ? { ...measurement(0), unloaded: { ...measurement(0).unloaded, p50Ms: 80, p99Ms: 90 } }
       : { ...measurement(rps), metrics: [{ name: 'skill', value: skillOf(configuration) }] }
   const launcher = fakeLauncher(async (configuration) => {
     const isolation = JSON.stringify(configuration)

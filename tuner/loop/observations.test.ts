@@ -60,7 +60,10 @@ describe('the spread of a capacity', () => {
 
 describe('what a trial teaches', () => {
   test('requests per second and ms, as measured', () => {
-    const measured = { ...measurement(250), idle: { ...measurement(250).idle, p99Ms: 7.25 } }
+    const measured = {
+      ...measurement(250),
+      unloaded: { ...measurement(250).unloaded, p99Ms: 7.25 },
+    }
     expect(observationOf(complete(measured), objective)).toEqual({
       configuration: { batchSize: 4 },
       state: 'complete',
@@ -85,12 +88,17 @@ describe('what a trial teaches', () => {
     })
   })
 
-  test.each(['disturbed', 'generator-limit', 'unsettled', 'server-died'] as const)(
+  test.each(['host-interference', 'generator-limit', 'non-stationary', 'server-died'] as const)(
     'a rate of nothing that says nothing of the server: %s',
     (outcome) => {
       expect(
         observationOf(
-          complete({ outcome, capacityRps: 0, capacityCi90Rps: [0, Number.POSITIVE_INFINITY] }),
+          complete({
+            outcome,
+            capacityRps: 0,
+            capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
+            bounds: 'none',
+          }),
           objective,
         ),
       ).toBeUndefined()
@@ -98,7 +106,7 @@ describe('what a trial teaches', () => {
   )
 
   test('a trial that was cut short tells of a bound', () => {
-    expect(observationOf(complete({ outcome: 'beaten' }), objective)).toMatchObject({
+    expect(observationOf(complete({ outcome: 'pruned' }), objective)).toMatchObject({
       censored: true,
     })
     for (const outcome of ['converged', 'budget', 'generator-limit', 'errors'] as const)
@@ -106,9 +114,9 @@ describe('what a trial teaches', () => {
   })
 
   test('an idle latency that was not measured constrains nothing', () => {
-    const { idle } = measurement(100)
+    const { unloaded } = measurement(100)
     const zero = {
-      ...idle,
+      ...unloaded,
       requests: 0,
       meanMs: 0,
       p50Ms: 0,
@@ -117,10 +125,13 @@ describe('what a trial teaches', () => {
       p99Ms: 0,
       maxMs: 0,
     }
-    expect(observationOf(complete({ idle: zero }), objective)).toMatchObject({
+    expect(observationOf(complete({ unloaded: zero }), objective)).toMatchObject({
       constraint: undefined,
     })
-    const missed = complete({ idle: zero, capacityCi90Rps: [80, 125] }, { purpose: 'confirmation' })
+    const missed = complete(
+      { unloaded: zero, capacityCi90Rps: [80, 125] },
+      { purpose: 'confirmation' },
+    )
     expect(observationOf(missed, objective)).toMatchObject({
       constraint: undefined,
       rate: { value: 100 },
@@ -146,7 +157,7 @@ describe('what a trial teaches', () => {
     [
       'was disturbed',
       complete({
-        outcome: 'disturbed',
+        outcome: 'host-interference',
         capacityRps: 0,
         capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
       }),
@@ -170,7 +181,7 @@ describe('what a trial teaches', () => {
 describe('the idle latency under an SLO', () => {
   const idle = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
   const at = (percentile: number, summary = idle) =>
-    complete({ idle: summary, slo: { ...measurement(100).slo, percentile } })
+    complete({ unloaded: summary, slo: { ...measurement(100).slo, percentile } })
   const learned = (trial: FinishedTrial) => {
     const observation = observationOf(trial, objective)
     return observation?.state === 'complete' ? observation.constraint?.value : undefined
@@ -207,7 +218,7 @@ describe('the idle latency under an SLO', () => {
             [{ ...trial, measurement: { ...trial.measurement, points: [] } }],
             { ...view, slo },
           )
-          expect(learned(trial)).toBe(judged?.candidate.idleMs)
+          expect(learned(trial)).toBe(judged?.candidate.unloadedMs)
         },
       ),
     )
@@ -215,12 +226,12 @@ describe('the idle latency under an SLO', () => {
 })
 
 describe('a confirmation that missed', () => {
-  const missed = (heldRps: number, missedRps: number, more: Partial<FinishedTrial> = {}) =>
+  const missed = (provenRps: number, missedRps: number, more: Partial<FinishedTrial> = {}) =>
     complete(
       {
-        outcome: heldRps > 0 ? 'converged' : 'budget',
-        capacityRps: heldRps,
-        capacityCi90Rps: [heldRps, missedRps],
+        outcome: provenRps > 0 ? 'converged' : 'budget',
+        capacityRps: provenRps,
+        capacityCi90Rps: [provenRps, missedRps],
       },
       { purpose: 'confirmation', ...more },
     )

@@ -59,15 +59,15 @@ export const scaleOf = (trials: readonly FinishedTrial[], objective: Objective):
  */
 export function missedBetween(
   trial: FinishedTrial,
-): readonly [heldRps: number, missedRps: number] | undefined {
+): readonly [provenRps: number, missedRps: number] | undefined {
   if (
     trial.state !== 'complete' ||
     trial.purpose !== 'confirmation' ||
     hasNoResult(trial.measurement)
   )
     return undefined
-  const [heldRps, missedRps] = trial.measurement.capacityCi90Rps
-  return Number.isFinite(missedRps) && missedRps > heldRps ? [heldRps, missedRps] : undefined
+  const [provenRps, missedRps] = trial.measurement.capacityCi90Rps
+  return Number.isFinite(missedRps) && missedRps > provenRps ? [provenRps, missedRps] : undefined
 }
 
 /**
@@ -105,7 +105,7 @@ export function observationOf(
   if (hasNoResult(measurement)) return undefined
   const rate = computeModelledRate(
     objective,
-    { ...measuredOf(trial), idleMs: idleMsOf(measurement) },
+    { ...measuredOf(trial), unloadedMs: idleMsOf(measurement) },
     scale,
   )
   return {
@@ -118,7 +118,7 @@ export function observationOf(
           logSd: getMetric(objective) === undefined ? logSdOf(measurement) : undefined,
         },
     constraint: constraintOf(measurement),
-    censored: measurement.outcome === 'beaten',
+    censored: measurement.outcome === 'pruned',
     ...(predicted && {
       predicted: {
         value: predicted.rate,
@@ -128,12 +128,13 @@ export function observationOf(
   }
 }
 
-const idleMsOf = ({ idle, slo }: Measurement): number => interpolatePercentile(idle, slo.percentile)
+const idleMsOf = ({ unloaded, slo }: Measurement): number =>
+  interpolatePercentile(unloaded, slo.percentile)
 
 /** One that was not measured constrains nothing. */
 function constraintOf(measurement: Measurement): Estimate | undefined {
-  const idleMs = idleMsOf(measurement)
-  return idleMs > 0 ? { value: idleMs } : undefined
+  const unloadedMs = idleMsOf(measurement)
+  return unloadedMs > 0 ? { value: unloadedMs } : undefined
 }
 
 /** Of capacities alone: what else the objective ranks by was read at another rate. */
@@ -142,15 +143,15 @@ function lessonOf(trial: FinishedTrial, objective: Objective): Observation | und
   if (trial.state !== 'complete' || between === undefined || !modelsCapacityOrLatency(objective))
     return undefined
   const { configuration, measurement } = trial
-  const [heldRps, missedRps] = between
+  const [provenRps, missedRps] = between
   return {
     configuration,
     state: 'complete',
     rate: {
-      value: heldRps > 0 ? Math.sqrt(heldRps * missedRps) : missedRps,
+      value: provenRps > 0 ? Math.sqrt(provenRps * missedRps) : missedRps,
       logSd: logSdOf(measurement),
     },
     constraint: constraintOf(measurement),
-    censored: heldRps === 0,
+    censored: provenRps === 0,
   }
 }

@@ -96,12 +96,12 @@ const troubled: Meddling = ({ backend }) => ({
   },
   measure: async (predictor, task, options, signal) => {
     const { number } = options
-    const nothing = { capacityRps: 0, known: 'nothing' as const }
+    const nothing = { capacityRps: 0, bounds: 'none' as const }
     if (task.kind === 'trial' && number % 4 === 3)
       return {
         ...measurement(0),
         ...nothing,
-        outcome: 'disturbed',
+        outcome: 'host-interference',
         capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
       }
     const measured = await backend.measure(predictor, task, options, signal)
@@ -110,7 +110,7 @@ const troubled: Meddling = ({ backend }) => ({
           ...measured,
           capacityRps: 0.5 * task.rateRps,
           capacityCi90Rps: [0.5 * task.rateRps, 0.6 * task.rateRps],
-          known: 'held',
+          bounds: 'both',
         }
       : measured
   },

@@ -289,7 +289,7 @@ describe('the yardstick', () => {
 test('a yardstick that the machine disturbed is tried once more where the trials that may run are spent', async () => {
   const load = async ({ isolation }: { isolation: string }) =>
     isolation === '4'
-      ? { ...measurement(0), outcome: 'disturbed' as const, known: 'nothing' as const }
+      ? { ...measurement(0), outcome: 'host-interference' as const, bounds: 'none' as const }
       : measurement(100)
   const one = search(
     {

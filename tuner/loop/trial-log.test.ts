@@ -121,9 +121,9 @@ test('what counts towards the most trials: not what failed, and no confirmation'
 })
 
 test('what the machine disturbed does not count either', () => {
-  const nothing = { ...measurement(0), known: 'nothing' as const }
+  const nothing = { ...measurement(0), bounds: 'none' as const }
   const log = logOf()
-  for (const outcome of ['disturbed', 'generator-limit', 'unsettled'] as const)
+  for (const outcome of ['host-interference', 'generator-limit', 'non-stationary'] as const)
     log.add(trial(log.nextNumber(), { measurement: { ...nothing, outcome } }))
   expect(log.counted).toBe(1)
 })

@@ -33,7 +33,7 @@ const infeasible = (
 const disturbedTrial = (number: number): FinishedTrial => ({
   ...base(number),
   state: 'complete',
-  measurement: { ...measurement(0), outcome: 'disturbed', known: 'nothing' },
+  measurement: { ...measurement(0), outcome: 'host-interference', bounds: 'none' },
 })
 /** `trials` are this run's, after those of `earlier`. */
 const state = (
@@ -75,13 +75,13 @@ describe('why a search stops', () => {
     ['one meets it at some rate', 4, 0.001, 20, undefined],
   ])('an SLO below the unloaded latency: %s', (_, count, feasible, firstRps, reason) => {
     const slow = (number: number): FinishedTrial => {
-      const { idle, ...rest } = measurement(number === 1 ? firstRps : 0)
+      const { unloaded, ...rest } = measurement(number === 1 ? firstRps : 0)
       const ms = (rest.slo.limitMs * (10 + number)) / 10
       const percentiles = { p50Ms: ms, p90Ms: ms, p95Ms: ms, p99Ms: ms, p999Ms: ms, maxMs: ms }
       return {
         ...base(number),
         state: 'complete',
-        measurement: { ...rest, idle: { ...idle, ...percentiles } },
+        measurement: { ...rest, unloaded: { ...unloaded, ...percentiles } },
         ...(feasible !== undefined && { predicted: { rate: 1, low: 1, high: 2, feasible } }),
       }
     }

@@ -135,8 +135,8 @@ function sloUnattainable({ trials }: SearchState): Ending | undefined {
     trial.state === 'complete' && !wasDisturbed(trial) ? [trial] : [],
   )
   const unloaded = measured.flatMap((trial) => {
-    const { idle, slo, capacityRps } = trial.measurement
-    const ms = interpolatePercentile(idle, slo.percentile)
+    const { unloaded, slo, capacityRps } = trial.measurement
+    const ms = interpolatePercentile(unloaded, slo.percentile)
     return !(capacityRps > 0) && ms > slo.limitMs ? [{ trial, ms, slo }] : []
   })
   const last = unloaded.at(-1)
@@ -222,7 +222,7 @@ const broke = (trial: FinishedTrial): boolean =>
 /** Other work kept the server or the load generator from the cores: it says nothing. */
 export const wasDisturbed = (trial: FinishedTrial): boolean =>
   trial.state === 'complete' &&
-  (trial.measurement.outcome === 'disturbed' ||
+  (trial.measurement.outcome === 'host-interference' ||
     (trial.measurement.outcome === 'generator-limit' && hasNoResult(trial.measurement)))
 
 const whatWentWrong = (trial: FinishedTrial): string =>

@@ -110,7 +110,7 @@ class MlflowRuns {
           atMs,
           'FINISHED',
           { confirmed_rps: event.rateRps, slo_latency_ms: event.sloMs },
-          { 'tune.held': event.held },
+          { 'tune.held': event.met },
         )
       case 'stopped':
         return this.#runStops(event.reason, event.detail, atMs)

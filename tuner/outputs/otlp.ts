@@ -213,7 +213,7 @@ class RunSpans {
       }
       case 'confirmed':
         this.#ends(event.number, atMs, {
-          'tune.held': event.held,
+          'tune.held': event.met,
           'tune.confirmed_rps': event.rateRps,
         })
         return

@@ -115,7 +115,7 @@ const events: EventSentences = {
     when: 'A confirmation ended.',
     fields: {
       number,
-      held: 'Whether the SLO was met at `rateRps`.',
+      met: 'Whether the SLO was met at `rateRps`.',
       rateRps: 'The rate, requests per second; after a violation the lowest rate that was tried.',
       sloMs: 'SLO percentile at that rate, ms.',
     },
@@ -194,12 +194,12 @@ const measurement: Sentences<keyof Measurement> = {
   outcome: 'How the capacity search ended: an [outcome](#outcome).',
   capacityRps: 'Estimate of the capacity, requests per second.',
   capacityCi90Rps: '90 % interval of the capacity.',
-  known: 'What the estimate says: a capacity, or a bound of it.',
-  sure: 'Confirmation: confidence that the SLO is met at the capacity, 0-1.',
-  change: 'Non-stationary server: its speed at the end divided by its speed at the beginning.',
+  bounds: 'Which bounds of the capacity are known: `both`, `lower`, `upper` or `none`.',
+  confidence: 'Confirmation: confidence that the SLO is met at the capacity, 0-1.',
+  speedRatio: 'Non-stationary server: its speed at the end divided by its speed at the beginning.',
   slo: 'The SLO of the search.',
   metrics: "The server's own metrics at the capacity.",
-  idle: 'Latencies of one request at a time.',
+  unloaded: 'Latencies of one request at a time.',
   saturationRps: 'Rate of a saturated closed loop.',
   points: 'Every [load point](#load-point), in time order.',
   requests: 'Requests sent.',
@@ -216,10 +216,10 @@ const outcomes: Sentences<CapacityOutcome> = {
   'slo-unattainable': 'Even one request at a time violates the SLO; the capacity is 0.',
   errors: 'The server fails more requests than allowed at any load.',
   budget: 'Time or requests ran out; the interval states how far the search came.',
-  unsettled: 'The speed of the server still changed when the time was up.',
+  'non-stationary': 'The speed of the server still changed when the time was up.',
   'generator-limit': 'The load generator was the limit; the capacity is a lower bound.',
-  disturbed: 'Other work on the machine disturbed every window; nothing is known.',
-  beaten: 'Pruned: certainly worse than the best so far; the capacity is an upper bound.',
+  'host-interference': 'Other work on the machine disturbed every window; nothing is known.',
+  pruned: 'Pruned: certainly worse than the best so far; the capacity is an upper bound.',
   'server-died': 'The server ended under load.',
   imported: 'Read from the results of another tool.',
 }
@@ -247,7 +247,7 @@ const loadPoint: Sentences<keyof LoadPoint> = {
   stream: 'Streamed answers: all their latencies and tokens.',
   joint: 'SLO with several limits: the share of good requests, and of those within each limit.',
   latencies: 'Histograms of the latencies, for another SLO.',
-  disturbed: 'true: other work on the machine kept the server or the load generator waiting.',
+  invalid: 'true: other work on the machine kept the server or the load generator waiting.',
 }
 
 const fieldTable = (sentences: Readonly<Record<string, string>>): string =>

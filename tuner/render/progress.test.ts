@@ -26,7 +26,7 @@ const progress = (part: Partial<Progress>): Progress => ({
 test('trials that failed or were disturbed and confirmations take no place of those that may run', () => {
   const failed = { trial: { state: 'failed' } } as Row
   const disturbed = {
-    trial: { state: 'complete', measurement: { ...measurement(0), outcome: 'disturbed' } },
+    trial: { state: 'complete', measurement: { ...measurement(0), outcome: 'host-interference' } },
   } as Row
   const confirmation = { trial: { state: 'complete', purpose: 'confirmation' } } as Row
   expect(

@@ -111,7 +111,7 @@ test('every line of --events is an event; Infinity survives as a string', async 
     at: '2026-01-01T00:00:00Z',
     type: 'confirmed',
     number: 1,
-    held: false,
+    met: false,
     rateRps: 1,
     sloMs: Number.POSITIVE_INFINITY,
   })

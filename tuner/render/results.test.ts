@@ -85,11 +85,11 @@ describe('the verdict', () => {
     [{ percentile: 0.95 }, {}, "tune show bert-7f3a --slo 'p95<183ms'"],
     [{}, { sloMsFrom: 'measured' }, 'tune show bert-7f3a ·'],
     [{}, { sloMsAtCapacity: Number.POSITIVE_INFINITY }, 'tune show bert-7f3a ·'],
-    [{}, { status: 'disturbed' }, 'tune resume bert-7f3a --max-trials 12'],
+    [{}, { status: 'inconclusive' }, 'tune resume bert-7f3a --max-trials 12'],
   ] as const)('without a best, of %j and %j, says what leads to one', (slo, change, next) => {
     const nearest = {
       ...best,
-      ...({ status: 'infeasible', sloMsFrom: 'idle', sloMsAtCapacity: 91.2 } as const),
+      ...({ status: 'infeasible', sloMsFrom: 'unloaded', sloMsAtCapacity: 91.2 } as const),
       ...change,
     }
     const none = { best: undefined, nearest, slo: { ...recommendation.slo, ...slo } }

@@ -228,6 +228,6 @@ function confirmationInterval({ confirmation, slo }: Recommendation): string[] {
     ? `${sloValue(slo, low)} to ${sloValue(slo, high)}`
     : `at least ${sloValue(slo, low)}`
   return [
-    `Second load test at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval}), SLO ${confirmation.held ? 'met' : 'violated'}`,
+    `Second load test at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval}), SLO ${confirmation.met ? 'met' : 'violated'}`,
   ]
 }

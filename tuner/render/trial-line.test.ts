@@ -28,8 +28,8 @@ const line = (given: Partial<Measurement>, why = '') => {
 
 test('a safe capacity stands beside its estimate, or as the bound that it is', () => {
   expect(line({})).toMatch(/^#3 2 cores: 108 req\/s \(estimate 120 \[114 to 126\]\), /)
-  expect(line({ outcome: 'beaten' })).toMatch(/: at most 126 req\/s/)
-  expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY] })).toMatch(
+  expect(line({ outcome: 'pruned', bounds: 'upper' })).toMatch(/: at most 126 req\/s/)
+  expect(line({ capacityCi90Rps: [114, Number.POSITIVE_INFINITY], bounds: 'lower' })).toMatch(
     /: 108 req\/s \(estimate at least 120\), \$/,
   )
 })
@@ -65,7 +65,10 @@ test('a step under several limits says each of them, and the tokens of its strea
     '47 % of the limits, TTFT 66 of 300 ms, TPOT 14.2 of 30 ms, 8,040 tokens/s',
   )
   // Of several classes that which is nearest to its limits.
-  const classes = { chat: { ...stream, good: 1 }, summary: { ...stream, ttft: of(900), good: 1 } }
+  const classes = {
+    chat: { ...stream, good: 1, errors: 0 },
+    summary: { ...stream, ttft: of(900), good: 1, errors: 0 },
+  }
   const own = {
     ...slo,
     limits: [...slo.limits, { metric: 'ttft', limitMs: 1000, requestClass: 'summary' } as const],
@@ -89,11 +92,11 @@ test.each([
     sloMs: 10,
     ...of,
   }
-  expect(stepLine(point as unknown as LoadPoint, undefined, 'idle')).toMatch(words)
+  expect(stepLine(point as unknown as LoadPoint, undefined, 'unloaded')).toMatch(words)
 })
 
 test('a trial that the machine disturbed is one line with its attempt', () => {
-  const busy = { outcome: 'disturbed', known: 'nothing', capacityRps: 0 } as const
+  const busy = { outcome: 'host-interference', bounds: 'none', capacityRps: 0 } as const
   expect(line(busy, 'likely better')).toMatch(/2 cores: machine busy, attempt 1$/)
   expect(line(busy, 'likely better, attempt 3')).toMatch(/2 cores: machine busy, attempt 3$/)
 })

@@ -1,6 +1,5 @@
 /** One finished trial, or one load step, as a line. */
 
-import { resolveCapacity } from '../../profiler/capacity/capacity-bounds.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import type { Phase } from '../../profiler/model/load.ts'
@@ -61,29 +60,28 @@ export function trialLine(
 /** One measurement's safe capacity and its estimate. */
 function measuredLine(trial: Complete, head: string, pricePerHour: number, style: Style): Line {
   const { measurement, seconds } = trial
-  const { slo, idle, detail } = measurement
-  const { capacityRps, capacityCi90Rps: ci, known } = resolveCapacity(measurement)
+  const { slo, unloaded, detail, capacityRps, capacityCi90Rps: ci, bounds } = measurement
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
-  if (known === 'nothing') {
+  if (bounds === 'none') {
     const attempt = / attempt (\d+)$/.exec(trial.why)?.[1] ?? '1'
     const why =
-      measurement.outcome === 'disturbed'
+      measurement.outcome === 'host-interference'
         ? `machine busy, attempt ${attempt}`
         : `inconclusive (${detail ?? measurement.outcome})`
     return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: ${why}` }
   }
   const violation = lowestViolation(windowsOf(measurement, slo))
-  if (known === 'bound above' && capacityRps === 0 && violation !== undefined)
+  if (bounds === 'upper' && capacityRps === 0 && violation !== undefined)
     return {
       mark: glyph('bullet', style),
       text: `${head}: ${violatedText(slo, violation)}, ${took}`,
     }
-  if (known === 'bound above' || (capacityRps > 0 && ci[0] === 0)) {
+  if (bounds === 'upper' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
     return { mark: glyph('bullet', style), text: `${head}: at most ${rate(ci[1])}${why}, ${took}` }
   }
   if (capacityRps <= 0) {
-    const alone = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, idle.p99Ms)} unloaded`
+    const alone = `${sloName({ ...slo, percentile: 0.99 })} ${sloValue(slo, unloaded.p99Ms)} unloaded`
     return {
       mark: glyph('infeasible', style),
       paint: 'yellow',
@@ -114,10 +112,10 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
     return {
       mark: glyph('failed', style),
       paint: 'yellow',
-      text: `${head}: second load test inconclusive (${trial.measurement.detail ?? 'disturbed'}), ${took}`,
+      text: `${head}: second load test inconclusive (${trial.measurement.detail ?? 'host interference'}), ${took}`,
     }
   const at = `${rate(second.rateRps)}, ${sloFigure(slo, second.sloMs)}`
-  return second.held
+  return second.met
     ? {
         mark: glyph('done', style),
         paint: 'green',
@@ -133,7 +131,7 @@ function secondLine(trial: Complete, head: string, style: Style): Line {
 /** What a phase of a measurement does. */
 const phaseNames: Readonly<Record<Phase, string>> = {
   'warm-up': 'warming up',
-  idle: 'measuring unloaded latency',
+  unloaded: 'measuring unloaded latency',
   saturation: 'finding saturation',
   search: 'searching capacity',
   curve: 'measuring the load curve',
@@ -214,11 +212,11 @@ export function readyWords({
 /** Of a predictor with a `prepare` step: what it added to the start. */
 export const preparedWords = ({
   seconds,
-  kept,
+  reused,
 }: {
   readonly seconds: number
-  readonly kept: boolean
-}): string => (kept ? 'prepared before' : `${duration(seconds)} of it for preparation`)
+  readonly reused: boolean
+}): string => (reused ? 'prepared before' : `${duration(seconds)} of it for preparation`)
 
 /** The server's own metrics at the capacity, with their bounds. */
 const metricWords = ({ metrics = [] }: Complete['measurement']): string =>

@@ -51,13 +51,14 @@ export function loadPoint(offeredRps: number, sloMs: number): LoadPoint {
 }
 
 export function measurement(capacityRps: number): Measurement {
-  const idle = { requests: 10, meanMs: 5, p50Ms: 5, p90Ms: 6, p95Ms: 6, p99Ms: 7, maxMs: 7 }
+  const unloaded = { requests: 10, meanMs: 5, p50Ms: 5, p90Ms: 6, p95Ms: 6, p99Ms: 7, maxMs: 7 }
   return {
     outcome: capacityRps > 0 ? 'converged' : 'slo-unattainable',
     capacityRps,
     capacityCi90Rps: [capacityRps * 0.95, capacityRps * 1.05],
+    bounds: 'both',
     slo,
-    idle,
+    unloaded,
     saturationRps: capacityRps * 1.3,
     points: [loadPoint(capacityRps, 48)],
     requests: 100,

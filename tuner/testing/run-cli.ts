@@ -137,8 +137,8 @@ export class CliBox {
       trial.state === 'complete' ? trial.measurement.outcome : trial.state,
     )
     if (
-      outcomes.includes('disturbed') &&
-      outcomes.every((outcome) => outcome === 'disturbed' || outcome === 'failed')
+      outcomes.includes('host-interference') &&
+      outcomes.every((outcome) => outcome === 'host-interference' || outcome === 'failed')
     )
       skip('disturbed: the machine spoilt every trial')
   }

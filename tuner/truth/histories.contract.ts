@@ -6,7 +6,6 @@
 import {
   A,
   again,
-  asStoredBefore,
   B,
   C,
   disturbed,
@@ -32,7 +31,7 @@ export const histories: readonly History[] = [
     trials: [tried(1, A, 500), again(2, A, [[485, 34]], false)],
     conclusion: 'confirmed',
     exit: 0,
-    statuses: { 1: 'held' },
+    statuses: { 1: 'met' },
     best: { trial: 1, capacityRps: 485, sloMs: 34 },
   },
   {
@@ -186,7 +185,7 @@ export const histories: readonly History[] = [
       tried(1, A, 0, {
         outcome: 'budget',
         capacityCi90Rps: [0, 512],
-        known: 'bound above',
+        bounds: 'upper',
         windows: [[512, 70]],
       }),
     ],
@@ -195,7 +194,7 @@ export const histories: readonly History[] = [
     statuses: { 1: 'bound' },
   },
   {
-    what: 'an estimate whose interval begins at nothing, from an old store',
+    what: 'an estimate whose interval begins at 0',
     trials: [
       tried(1, A, 400, { outcome: 'budget', capacityCi90Rps: [0, 512], windows: [[400, 70]] }),
       tried(2, B, 450),
@@ -211,7 +210,7 @@ export const histories: readonly History[] = [
     what: 'cut short beside a confirmed one',
     trials: [
       tried(1, A, 500),
-      tried(2, C, 891, { outcome: 'beaten', capacityCi90Rps: [0, 891], known: 'bound above' }),
+      tried(2, C, 891, { outcome: 'pruned', capacityCi90Rps: [0, 891], bounds: 'upper' }),
       again(3, A, [[485, 34]]),
     ],
     conclusion: 'confirmed',
@@ -225,7 +224,7 @@ export const histories: readonly History[] = [
       tried(1, A, 500, {
         outcome: 'generator-limit',
         capacityCi90Rps: [500, Number.POSITIVE_INFINITY],
-        known: 'bound below',
+        bounds: 'lower',
         windows: [[500, 31]],
       }),
     ],
@@ -240,7 +239,7 @@ export const histories: readonly History[] = [
     trials: [tried(1, A, 0, { ...disturbed, windows: [] })],
     conclusion: 'unknown',
     exit: 1,
-    statuses: { 1: 'disturbed' },
+    statuses: { 1: 'inconclusive' },
   },
   {
     what: 'a confirmation that the machine disturbed says nothing',
@@ -255,7 +254,7 @@ export const histories: readonly History[] = [
     what: 'a confirmation that the generator could not hold says nothing',
     trials: [
       tried(1, A, 500),
-      again(2, A, [[485, 90]], true, { outcome: 'generator-limit', known: 'nothing' }),
+      again(2, A, [[485, 90]], true, { outcome: 'generator-limit', bounds: 'none' }),
     ],
     conclusion: 'unconfirmed',
     exit: 4,
@@ -418,13 +417,5 @@ export const histories: readonly History[] = [
     exit: 4,
     statuses: { 1: 'measured' },
     best: { trial: 1, capacityRps: 450 },
-  },
-  {
-    what: 'a store of an earlier version',
-    trials: [tried(1, A, 500), again(2, A, [[485, 34]])].map(asStoredBefore),
-    conclusion: 'confirmed',
-    exit: 0,
-    statuses: { 1: 'confirmed' },
-    best: { trial: 1, capacityRps: 485, sloMs: 34 },
   },
 ]

@@ -179,7 +179,7 @@ describe.each(histories)('$what', (history) => {
       rows.find((row) => row[0] === String(trial))?.[head.indexOf(name)]
     for (const c of candidates) {
       expect(cell(c.trial, 'status')).toBe(c.status)
-      if (c.status === 'disturbed' || c.status === 'failed') {
+      if (c.status === 'inconclusive' || c.status === 'failed') {
         for (const name of ['feasible', 'safe_capacity_rps', 'estimate_rps', 'slo_ms'])
           expect(cell(c.trial, name)).toBe('')
         continue

@@ -228,7 +228,7 @@ test('a window that a full bucket carries is no capacity', async () => {
       effort: 'quick',
     })
     const truth = findBucketRate({ perSecond: 40, burst: 30 }, 0.001)
-    expect(found.known).toBe('held')
+    expect(found.bounds).toBe('both')
     expect(Math.abs(found.capacityRps / truth - 1)).toBeLessThan(0.06)
     expect(found.capacityCi90Rps[0]).toBeLessThan(truth)
     expect(found.capacityCi90Rps[1]).toBeGreaterThan(truth)

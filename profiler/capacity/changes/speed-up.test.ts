@@ -114,7 +114,7 @@ describe('a server whose speed comes with time, not with requests', () => {
 
   test('is not said to be known while it still gains', async () => {
     const { outcome, detail, capacityCi90Rps } = await measured(30_000, 1)
-    expect(outcome).toBe('unsettled')
+    expect(outcome).toBe('non-stationary')
     expect(detail).toMatch(/^still speeding up: /)
     expect(capacityCi90Rps[1]).toBe(Number.POSITIVE_INFINITY)
   })
@@ -135,7 +135,7 @@ describe('a server whose speed comes with time, not with requests', () => {
       effort: 'quick',
       ...toBeat,
     })
-    expect(found.outcome).not.toBe('beaten')
+    expect(found.outcome).not.toBe('pruned')
     expect(found.capacityRps).toBeGreaterThan(toBeat.capacityToBeatRps)
   })
 })

@@ -29,9 +29,9 @@ const pointAt = (rateRps: number, over: number, durationS = 1, more: Partial<Loa
     slo,
   )
 }
-const earlier = (points: ReturnType<typeof pointAt>[], idleMs = 5) => {
-  const idle = { requests: 100, meanMs: idleMs, p50Ms: idleMs, p90Ms: idleMs + 0.1 }
-  const measurement = { points, slo, idle } as unknown as Measurement
+const earlier = (points: ReturnType<typeof pointAt>[], unloadedMs = 5) => {
+  const unloaded = { requests: 100, meanMs: unloadedMs, p50Ms: unloadedMs, p90Ms: unloadedMs + 0.1 }
+  const measurement = { points, slo, unloaded } as unknown as Measurement
   return [extractEarlierMeasurement(measurement)]
 }
 const six = Array.from({ length: 6 }, () => pointAt(109, 0))
@@ -54,7 +54,7 @@ describe('a confirmation', () => {
   ])('%s ends as soon as it is proven', async (_, options) => {
     const { found, each, rests } = await confirmed((load) => open(load), options)
     expect([each.length, rests]).toEqual([2, []])
-    expect(found).toMatchObject({ held: true, proven: true })
+    expect(found).toMatchObject({ met: true, proven: true })
     expect(found.variation).toBeUndefined()
   })
 
@@ -94,7 +94,7 @@ describe('a confirmation', () => {
     const loadS = sum(asked.map(({ durationS }) => durationS))
     expect(loadS).toBeGreaterThanOrEqual(10)
     expect(loadS + sum(rests)).toBeCloseTo(20, 6)
-    expect(found).toMatchObject({ held: true, proven: true, capacityRps: 100 })
+    expect(found).toMatchObject({ met: true, proven: true, capacityRps: 100 })
     expect(found.variation).toMatchObject({
       found: [expect.stringMatching(why)],
       windows: asked.length,
@@ -118,7 +118,7 @@ describe('a confirmation', () => {
       earlier: earlier(six),
       signal: new AbortController().signal,
     })
-    expect(found).toMatchObject({ held: true, idle: { p50Ms: 5 } })
+    expect(found).toMatchObject({ met: true, unloaded: { p50Ms: 5 } })
     expect(found.variation).toBeUndefined()
   })
 
@@ -135,7 +135,7 @@ describe('a confirmation', () => {
       (load, window) => open(load, () => (load.rateRps > 99 ? (window < 1 ? 5 : 70) : 5)),
       { minRps: 80 },
     )
-    expect(found).toMatchObject({ held: false, capacityRps: expect.closeTo(93.3, 1) })
+    expect(found).toMatchObject({ met: false, capacityRps: expect.closeTo(93.3, 1) })
     const lower = asked.filter(({ rateRps }) => rateRps < 100)
     expect(sum(lower.map(({ durationS }) => durationS))).toBeGreaterThanOrEqual(10)
     expect(sum(rests)).toBeGreaterThan(9)
@@ -166,9 +166,9 @@ describe('a server that is half as fast for ten seconds of each forty', () => {
 
   test('is not confirmed at what it serves when it is fast, once a trial saw it slow', async () => {
     // 125 a second when it is fast, 62 when it is slow.
-    expect(await at(80)).toMatchObject({ held: true, capacityRps: 80 })
+    expect(await at(80)).toMatchObject({ met: true, capacityRps: 80 })
     const found = await at(80, { earlier: earlier([pointAt(80, 60), pointAt(80, 0)]) })
-    expect(found.held).toBe(false)
+    expect(found.met).toBe(false)
     expect(found.capacityRps).toBeGreaterThan(0)
     expect(found.capacityRps).toBeLessThan(62)
   })

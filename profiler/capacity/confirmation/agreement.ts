@@ -63,8 +63,12 @@ const minComparedShare = 0.5
 const rateRounding = 0.001
 
 /** Extracts what a stored measurement contributes to the confirmation of its configuration. */
-export function extractEarlierMeasurement({ points, idle, slo }: Measurement): EarlierMeasurement {
-  const { requests, p50Ms, p90Ms } = idle
+export function extractEarlierMeasurement({
+  points,
+  unloaded,
+  slo,
+}: Measurement): EarlierMeasurement {
+  const { requests, p50Ms, p90Ms } = unloaded
   const windows = points.flatMap((point): WindowShare[] => {
     const { load, latencies } = point
     if (load.kind !== 'open' || load.arrivals.kind === 'sweep' || latencies === undefined) return []

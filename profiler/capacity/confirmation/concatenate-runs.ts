@@ -8,7 +8,7 @@ import type { LoadRun } from '../../model/load-run.ts'
  * - Send times of `b` are shifted by the length of `a`; counts and durations are added.
  * - `latenessP99Ms` is the larger of the two, an upper bound of the joint percentile;
  *   `generatorCores` is the larger one too.
- * - Dropped, as they are evaluated for each window on its own: `lateMs`, `stallsMs`, `machineWait`,
+ * - Dropped, as they are evaluated for each window on its own: `lateMs`, `generatorPausesMs`, `machineWait`,
  *   `connections` and `sampled`.
  * - `a.cutMs` is dropped: it would mark all requests of `b` as cut off.
  * - A stream, its input tokens and its classes remain only where both runs have them.

@@ -21,7 +21,7 @@ describe('a confirmation', () => {
     async (times) => {
       const truth = 87.6
       const found = await confirm(caseNamed('FIFO 8 ms').server(1), times * truth)
-      expect(found).toMatchObject({ held: false, outcome: 'converged', known: 'held' })
+      expect(found).toMatchObject({ met: false, outcome: 'converged', bounds: 'both' })
       // A rate that holds for its time without proof may lie a little beyond.
       expect(found.capacityRps).toBeLessThan(1.1 * truth)
       expect(found.capacityRps).toBeGreaterThan(0.7 * truth)
@@ -44,7 +44,7 @@ describe('a confirmation', () => {
         seed: 1000 * seed,
         signal,
       })
-      expect(found).toMatchObject({ held: false, proven: true })
+      expect(found).toMatchObject({ met: false, proven: true })
       expect(found.capacityRps).toBeLessThan(truth)
       expect(found.capacityRps).toBeGreaterThan(0.7 * truth)
     }
@@ -81,7 +81,7 @@ describe('a confirmation', () => {
       'ends at the rate that was asked for, not at a lower one without proof either (seed %d)',
       async (seed) => {
         const held = await found(0.93, seed)
-        expect(held).toMatchObject({ held: true, proven: false, share: 0.93 })
+        expect(held).toMatchObject({ met: true, proven: false, share: 0.93 })
         expect(held.seconds).toBeLessThan(110)
       },
     )
@@ -90,7 +90,7 @@ describe('a confirmation', () => {
       'is long enough for a queue to grow at a rate beyond what it serves (seed %d)',
       async (seed) => {
         expect(await found(1.15, seed)).toMatchObject({
-          held: false,
+          met: false,
           capacityRps: 0,
           outcome: 'budget',
         })
@@ -126,10 +126,10 @@ describe('a confirmation', () => {
     })
     const found = await confirm(server, 100)
     expect(found).toMatchObject({
-      held: false,
+      met: false,
       outcome: 'budget',
       capacityRps: 0,
-      known: 'bound above',
+      bounds: 'upper',
     })
     expect(found.capacityCi90Rps).toEqual([0, 10])
   })
@@ -187,7 +187,7 @@ describe('a confirmation', () => {
       },
     })
     const found = await confirm(server, 70)
-    expect(found).toMatchObject({ held: true, capacityRps: 70 })
+    expect(found).toMatchObject({ met: true, capacityRps: 70 })
     expect(found.caveats.join()).toMatch(
       /the server answered nothing for \d{3} ms of one window at 70.0/,
     )
@@ -221,7 +221,7 @@ describe('a confirmation', () => {
       signal,
       generator,
     })
-    expect(found).toMatchObject({ outcome: 'converged', held: false })
+    expect(found).toMatchObject({ outcome: 'converged', met: false })
     expect(found.capacityRps).toBeCloseTo(82, 9)
   })
 
@@ -258,11 +258,11 @@ describe('a confirmation', () => {
       })
     }
     expect(await on(50)).toMatchObject({
-      outcome: 'disturbed',
+      outcome: 'host-interference',
       capacityRps: 0,
-      held: false,
-      known: 'nothing',
+      met: false,
+      bounds: 'none',
     })
-    expect(await on(1)).toMatchObject({ outcome: 'converged', capacityRps: 100, held: true })
+    expect(await on(1)).toMatchObject({ outcome: 'converged', capacityRps: 100, met: true })
   })
 })

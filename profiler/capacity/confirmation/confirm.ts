@@ -68,7 +68,7 @@ export interface ConfirmationWindows {
  */
 export interface Confirmation extends Measurement {
   /** Whether `rateRps` itself met the SLO. */
-  readonly held: boolean
+  readonly met: boolean
   readonly rateRps: number
   /** All windows at the highest rate that met the SLO, else at the last rate. */
   readonly point: LoadPoint
@@ -233,31 +233,35 @@ class ConfirmationRun {
       maxUnloadedS,
       Math.max(maxUnloadedS / 3, (2 * unloadedRequests) / warm.point.achievedRps),
     )
-    const first = await session.closed(1, idleS, 'idle')
+    const first = await session.closed(1, idleS, 'unloaded')
     this.points.push(first.point)
     if (await session.died(warm.point)) return this.result('server-died', warm, first.run)
     await this.warmUp(first.point)
-    const idle = await this.warmUnloaded(first, idleS)
+    const unloaded = await this.warmUnloaded(first, idleS)
     const { slo, rateRps, earlier = [] } = this.options
-    this.agreement = new Agreement({ slo, rateRps, unloaded: idle.point, earlier })
-    let last: Played = idle
+    this.agreement = new Agreement({ slo, rateRps, unloaded: unloaded.point, earlier })
+    let last: Played = unloaded
     for (let next = this.nextRate(); next !== undefined; next = this.nextRate()) {
       // The next rate depends on the unloaded latency, which was measured anew. Stored windows keep
       // the rate at which they were played.
       const rate = this.stored[0]?.rps ?? next
-      const triedRate = await this.tryRate(rate, idle.point)
+      const triedRate = await this.tryRate(rate, unloaded.point)
       while (this.stored[0]?.rps === rate) this.stored.shift()
       last = triedRate.played
       this.lastTried = triedRate
       this.points.push(last.point)
-      if (await session.died(last.point)) return this.result('server-died', last, idle.run)
-      this.record(triedRate, idle.point)
+      if (await session.died(last.point)) return this.result('server-died', last, unloaded.run)
+      this.record(triedRate, unloaded.point)
     }
     this.found ??= this.unproven
-    if (this.found !== undefined) return this.result('converged', this.found.played, idle.run)
+    if (this.found !== undefined) return this.result('converged', this.found.played, unloaded.run)
     const outcome =
-      this.invalidRates === 0 ? 'budget' : last.point.disturbed ? 'disturbed' : 'generator-limit'
-    return this.result(outcome, last, idle.run)
+      this.invalidRates === 0
+        ? 'budget'
+        : last.point.invalid
+          ? 'host-interference'
+          : 'generator-limit'
+    return this.result(outcome, last, unloaded.run)
   }
 
   /**
@@ -267,7 +271,7 @@ class ConfirmationRun {
     const { session, options } = this
     if (findOtherUnloaded(options.earlier ?? [], first.point) === undefined) return first
     await session.settle(first.point)
-    const again = await session.closed(1, idleS, 'idle')
+    const again = await session.closed(1, idleS, 'unloaded')
     this.points.push(again.point)
     return again
   }
@@ -446,7 +450,7 @@ class ConfirmationRun {
     return this.options.arrivals ?? { kind: 'poisson' }
   }
 
-  private result(outcome: CapacityOutcome, { point }: Played, idle: LoadRun): Confirmation {
+  private result(outcome: CapacityOutcome, { point }: Played, unloaded: LoadRun): Confirmation {
     const { session, found, violatedRps, outageCaveats, points } = this
     const { target, slo, rateRps } = this.options
     const met = outcome === 'server-died' ? undefined : found
@@ -464,10 +468,10 @@ class ConfirmationRun {
             metRps,
           )
         : boundedBetween(0, outcome === 'budget' ? violatedRps : Number.POSITIVE_INFINITY)),
-      ...(met && { sure: met.evidence.confidence }),
+      ...(met && { confidence: met.evidence.confidence }),
       ...(variation && { variation }),
       slo,
-      idle: summarise(idle.latencyMs),
+      unloaded: summarise(unloaded.latencyMs),
       saturationRps: point.achievedRps,
       points,
       requests: session.requests,
@@ -478,7 +482,7 @@ class ConfirmationRun {
         ...outageCaveats,
         ...(metRps > 0 && !proven ? [describeUnproven(nEff, slo)] : []),
       ],
-      held: metRps === rateRps,
+      met: metRps === rateRps,
       rateRps,
       point,
       nEff,
@@ -502,7 +506,7 @@ function explainFailure(outcome: CapacityOutcome, point: LoadPoint, violatedRps:
   if (point.errors > 0) return describeErrors(point)
   if (outcome === 'generator-limit')
     return 'the load generator could not sustain the rate: this machine was busy with other work'
-  if (outcome === 'disturbed') return 'other work on this machine disturbed every window'
+  if (outcome === 'host-interference') return 'other work on this machine disturbed every window'
   return describeViolation(violatedRps)
 }
 

@@ -80,7 +80,7 @@ describe('a confirmation', () => {
     expect(each).toEqual([100, 100])
     expect(found).toMatchObject({
       outcome: 'converged',
-      held: true,
+      met: true,
       proven: true,
       nEff: 500,
       rateRps: 100,
@@ -89,11 +89,11 @@ describe('a confirmation', () => {
     expect(found).toMatchObject({
       capacityRps: 100,
       capacityCi90Rps: [100, infinite],
-      known: 'bound below',
+      bounds: 'lower',
       caveats: [],
     })
-    expect(found.sure).toBeGreaterThan(0.95)
-    expect(found.sure).toBeLessThan(0.99)
+    expect(found.confidence).toBeGreaterThan(0.95)
+    expect(found.confidence).toBeLessThan(0.99)
     expect(found.detail).toBeUndefined()
     expect(found.points.map(({ load }) => load.kind)).toEqual(['closed', 'open'])
     const fast = await confirmed((load) => open(load), { rateRps: 3000 })
@@ -115,12 +115,12 @@ describe('a confirmation', () => {
     const held = await confirmed((load, window) => open(load, over(window < 2 ? 2 : 1)))
     expect(held.each).toEqual([100, 100, 100, 100])
     expect(held.found).toMatchObject({
-      held: true,
+      met: true,
       proven: false,
       capacityRps: 100,
       capacityCi90Rps: [95, infinite],
     })
-    expect(held.found.sure).toBeLessThan(0.95)
+    expect(held.found.confidence).toBeLessThan(0.95)
     expect(held.found.caveats).toEqual([
       'the SLO was met, but 1000 effective requests do not prove p99 at 95 %; a longer confirmation may',
     ])
@@ -130,7 +130,7 @@ describe('a confirmation', () => {
     })
     expect(missed.each).toEqual([100, 100, 100, 100])
     expect(missed.found).toMatchObject({
-      held: false,
+      met: false,
       outcome: 'budget',
       capacityRps: 0,
       capacityCi90Rps: [0, 100],
@@ -141,9 +141,9 @@ describe('a confirmation', () => {
     const { found, each } = await confirmed((load) => open(load, over(1)))
     expect(each.length).toBeGreaterThan(4)
     expect(each.length).toBeLessThanOrEqual(8)
-    expect(found).toMatchObject({ held: true, proven: true, capacityCi90Rps: [100, infinite] })
-    expect(found.sure).toBeGreaterThan(0.95)
-    expect(found.sure).toBeLessThan(0.99)
+    expect(found).toMatchObject({ met: true, proven: true, capacityCi90Rps: [100, infinite] })
+    expect(found.confidence).toBeGreaterThan(0.95)
+    expect(found.confidence).toBeLessThan(0.99)
   })
 
   test('joins its windows to one point, failures and lateness with them', async () => {
@@ -220,7 +220,7 @@ describe('a confirmation', () => {
   test('of few requests holds by what was seen', async () => {
     expect((await confirmed((load) => open(load), { rateRps: 10 })).each).toEqual([10])
     expect((await confirmed((load) => open(load), { rateRps: 0.5 })).found).toMatchObject({
-      held: true,
+      met: true,
       proven: false,
       capacityRps: 0.5,
     })
@@ -232,7 +232,7 @@ describe('where the SLO does not hold', () => {
     const { found, rates } = await confirmed(upTo(50))
     const [between, again] = [Math.sqrt(45 * 65), Math.sqrt(45 * Math.sqrt(45 * 65))]
     close(rates, [100, 95, 90, 82, 65, 45, between, again])
-    expect(found).toMatchObject({ outcome: 'converged', held: false, known: 'held', proven: true })
+    expect(found).toMatchObject({ outcome: 'converged', met: false, bounds: 'both', proven: true })
     expect(found.capacityRps).toBeCloseTo(again, 9)
     expect(found.capacityCi90Rps).toEqual([expect.closeTo(again, 9), expect.closeTo(between, 9)])
     expect(found.point.offeredRps).toBeCloseTo(again, 0)
@@ -248,9 +248,9 @@ describe('where the SLO does not hold', () => {
     close(rates, [100, 95, 90])
     expect(found).toMatchObject({
       outcome: 'budget',
-      held: false,
+      met: false,
       capacityRps: 0,
-      known: 'bound above',
+      bounds: 'upper',
     })
     expect(found.detail).toBe(
       'the SLO was violated at 90.0 requests per second; lower rates were not tried',
@@ -273,13 +273,13 @@ describe('where the SLO does not hold', () => {
     expect(found).toMatchObject({
       outcome: 'budget',
       capacityRps: 0,
-      held: false,
+      met: false,
       proven: false,
       nEff: 0,
-      known: 'bound above',
+      bounds: 'upper',
       caveats: [],
     })
-    expect(found.sure).toBeUndefined()
+    expect(found.confidence).toBeUndefined()
     expect(found.capacityCi90Rps).toEqual([0, expect.closeTo(10, 9)])
     expect(found.detail).toBe(
       'the SLO was violated at 10.0 requests per second; lower rates were not tried',
@@ -451,9 +451,9 @@ describe('a rate that holds without proof, where a lower one would do', () => {
   test('stays where the lower one would be too low, and gets its time', async () => {
     const { found, each } = await confirmed(unprovenAt(2), { minProvenRps: 94 })
     expect(each).toEqual([100, 100, 100, 100])
-    expect(found).toMatchObject({ held: true, capacityRps: 100, proven: false })
+    expect(found).toMatchObject({ met: true, capacityRps: 100, proven: false })
     expect((await confirmed(unprovenAt(2))).found).toMatchObject({
-      held: true,
+      met: true,
       capacityRps: 100,
       proven: false,
     })
@@ -482,7 +482,7 @@ describe('a rate that holds without proof, where a lower one would do', () => {
     expect(found).toMatchObject({
       capacityRps: expect.closeTo(80.4357, 9),
       proven: false,
-      known: 'bound below',
+      bounds: 'lower',
     })
   })
 
@@ -524,8 +524,8 @@ test('a server that is gone ends it, before or while it is confirmed', async () 
   expect(found).toMatchObject({
     outcome: 'server-died',
     capacityRps: 0,
-    known: 'nothing',
-    held: false,
+    bounds: 'none',
+    met: false,
     detail: expect.stringMatching(/refused/),
   })
   const generator = scriptedGenerator(gone)

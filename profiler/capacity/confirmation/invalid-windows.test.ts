@@ -26,7 +26,7 @@ describe('a window that something else may have spoilt', () => {
     )
     expect(each).toEqual(new Array(1 + windows).fill(100))
     expect(found).toMatchObject({
-      held: true,
+      met: true,
       capacityRps: 100,
       nEff: 250 * windows,
       caveats: expect.not.arrayContaining([expect.stringMatching(/nothing was/)]),
@@ -69,14 +69,14 @@ describe('a window that something else may have spoilt', () => {
     )
     expect(late.found).toMatchObject({
       outcome: 'generator-limit',
-      known: 'nothing',
+      bounds: 'none',
       capacityCi90Rps: [0, infinite],
     })
     expect(late.found.detail).toMatch(/^the load generator could not sustain the rate/)
     const busy = await confirmed((load) => open(load, slow, { machineWait: { server: 0.5 } }))
     expect(busy.found).toMatchObject({
-      outcome: 'disturbed',
-      known: 'nothing',
+      outcome: 'host-interference',
+      bounds: 'none',
       capacityCi90Rps: [0, infinite],
     })
     expect(busy.found.detail).toMatch(/^other work on this machine disturbed/)
@@ -90,7 +90,7 @@ describe('a window that something else may have spoilt', () => {
     close(rates, [100, 82, between])
     expect(found).toMatchObject({
       outcome: 'converged',
-      held: false,
+      met: false,
       capacityRps: expect.closeTo(between, 9),
     })
   })
@@ -101,7 +101,7 @@ describe('a window that something else may have spoilt', () => {
       load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load),
     )
     close(rates, [100, 82, 65, 45, 25, 10])
-    expect(found).toMatchObject({ outcome: 'disturbed', held: false })
+    expect(found).toMatchObject({ outcome: 'host-interference', met: false })
   })
 
   test('by one pause is set aside and told, and nothing ends early any more', async () => {
@@ -112,7 +112,7 @@ describe('a window that something else may have spoilt', () => {
     expect(found.caveats).toEqual([
       'the server answered nothing for 205 ms of one window at 100.0 requests per second; this outage did not recur in 10 s and is left out',
     ])
-    expect(found).toMatchObject({ held: true, nEff: 1000 })
+    expect(found).toMatchObject({ met: true, nEff: 1000 })
   })
 
   test('by a pause that comes back: both count', async () => {
@@ -122,14 +122,14 @@ describe('a window that something else may have spoilt', () => {
       { minRps: 100 },
     )
     expect(each.length).toBeGreaterThan(2)
-    expect(found).toMatchObject({ held: false, caveats: [] })
+    expect(found).toMatchObject({ met: false, caveats: [] })
     const twiceInOne = await confirmed(
       (load, window) => open(load, (i) => (window === 0 ? pausing(i >= 150 ? i - 80 : i) : 5)),
       {
         minRps: 100,
       },
     )
-    expect(twiceInOne.found.held).toBe(false)
+    expect(twiceInOne.found.met).toBe(false)
     const never = await confirmed((load) => (load.rateRps > 96 ? open(load, pausing) : open(load)))
     // So far over the limit that 95 is passed over.
     close(never.rates, [100, 90])

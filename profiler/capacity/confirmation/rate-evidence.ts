@@ -161,7 +161,7 @@ export class RateEvidence {
         this.invalid++
         this.invalidInARow++
         this.lastInvalid = played
-        if (played.point.disturbed) agreement?.addDisturbed()
+        if (played.point.invalid) agreement?.addDisturbed()
         return
       }
       const outages = findOutageSpans(played.run, slo.limitMs)

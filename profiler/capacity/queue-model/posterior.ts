@@ -55,7 +55,7 @@ interface ComparedWindow {
 }
 
 /** Median and 90 % interval of the capacity, and properties of the model behind them. */
-export interface CapacityPosterior extends Omit<Capacity, 'known'> {
+export interface CapacityPosterior extends Omit<Capacity, 'bounds'> {
   /**
    * The model refuses requests as the server does once its system is full, so the estimate includes
    * failures.

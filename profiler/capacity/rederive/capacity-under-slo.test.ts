@@ -48,7 +48,7 @@ function queue(
     slo: measuredSlo,
     capacityRps: truth,
     capacityCi90Rps: [truth * 0.97, truth * 1.03],
-    idle: summary(0, 200),
+    unloaded: summary(0, 200),
     saturationRps: mu,
     points,
     ...change,
@@ -147,7 +147,7 @@ describe('capacity under another SLO', () => {
         limitMs: 500,
       },
     )
-    expect(derived).toMatchObject({ capacityRps: 80, known: 'bound below' })
+    expect(derived).toMatchObject({ capacityRps: 80, bounds: 'lower' })
     expect(derived.capacityCi90Rps[1]).toBe(mu)
   })
 
@@ -155,10 +155,11 @@ describe('capacity under another SLO', () => {
     const given = queue([40, 80], undefined, {
       capacityRps: 80,
       capacityCi90Rps: [80, Number.POSITIVE_INFINITY],
+      bounds: 'lower',
     })
     expect(deriveCapacity(given, given.slo)).toMatchObject({
       capacityRps: 80,
-      known: 'bound below',
+      bounds: 'lower',
     })
   })
 
@@ -181,7 +182,7 @@ describe('capacity under another SLO', () => {
     })
     const derived = deriveCapacity(m, { ...measuredSlo, limitMs: 60 })
     expect(derived.capacityRps).toBe(40)
-    expect(derived.known).toBe('bound below')
+    expect(derived.bounds).toBe('lower')
   })
 
   test('uses open-loop points alone where there are enough: a closed loop hides waiting', () => {
@@ -221,15 +222,16 @@ describe('capacity under another SLO', () => {
     )
     const m = measurement({
       points: closed,
-      outcome: 'beaten',
+      outcome: 'pruned',
       capacityRps: 150,
       capacityCi90Rps: [90, 150],
+      bounds: 'upper',
       slo: measuredSlo,
     })
     for (const limitMs of [15, 30, 59]) {
       const derived = deriveCapacity(m, { ...measuredSlo, limitMs })
       expect(derived.capacityRps).toBeLessThanOrEqual(150)
-      expect(derived.known).toBe('bound above')
+      expect(derived.bounds).toBe('upper')
     }
   })
 

@@ -13,7 +13,7 @@ import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import { areSameSlo, exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
-import { type CurveKnot, type DerivedCapacity, resolveCapacity } from '../capacity-bounds.ts'
+import type { CurveKnot, DerivedCapacity } from '../capacity-bounds.ts'
 import { buildImportedCurve, isImported, resolveImportedCapacity } from './imported-loads.ts'
 import { viewUnderSlo } from './stream-points.ts'
 
@@ -32,13 +32,12 @@ export function deriveCapacity(
   if (!(slo.limitMs > 0)) throw new RangeError(`limitMs must be positive, not ${slo.limitMs}`)
   if (isImported(measurement)) return resolveImportedCapacity(measurement, slo, curve)
   if (areSameSlo(measurement.slo, slo)) {
-    const capacity = resolveCapacity(measurement)
-    const { capacityRps } = capacity
+    const { capacityRps, capacityCi90Rps, bounds } = measurement
     const sloMs =
       capacityRps > 0
         ? Math.min(interpolateLatency(curve, capacityRps), slo.limitMs)
         : unloadedPercentile(measurement, slo)
-    return { ...capacity, sloMs, derived: false }
+    return { capacityRps, capacityCi90Rps, bounds, sloMs, derived: false }
   }
   return deriveFromCurve(
     haveSameLatency(measurement.slo, slo) ? measurement : viewUnderSlo(measurement, slo),
@@ -61,7 +60,7 @@ function deriveFromCurve(
     return {
       capacityRps: 0,
       capacityCi90Rps: [0, high],
-      known: 'held',
+      bounds: 'both',
       sloMs: unloadedMs,
       derived: true,
     }
@@ -74,11 +73,7 @@ function deriveFromCurve(
     capacityCi90Rps: [low, open ? Math.max(high, measurement.saturationRps) : high],
     sloMs: Math.min(limitMs, interpolateLatency(curve, capacityRps)),
     derived: true,
-    known: open
-      ? 'bound below'
-      : limitMs <= measurement.slo.limitMs
-        ? resolveCapacity(measurement).known
-        : 'held',
+    bounds: open ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
   }
 }
 
@@ -120,19 +115,19 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
   )
   const open = usable.filter((p) => p.load.kind === 'open')
   const unloadedMs = unloadedPercentile(measurement, slo)
-  const idle: CurveKnot = {
+  const unloaded: CurveKnot = {
     rateRps: 0,
     latencyMs: unloadedMs,
     lowMs: unloadedMs,
     highMs: unloadedMs,
-    requests: measurement.idle.requests,
+    requests: measurement.unloaded.requests,
   }
   // A closed loop hides waiting time (coordinated omission), so its points are used only where
   // there are fewer than two others.
   const points = (open.length >= 2 ? open : usable)
     .map((p) => makeKnot(p, slo, measurement.slo))
     .sort((a, b) => a.rateRps - b.rateRps)
-  const knots = idle.latencyMs > 0 ? [idle, ...points] : points
+  const knots = unloaded.latencyMs > 0 ? [unloaded, ...points] : points
   const anchor = makeAnchor(measurement, slo)
   if (!anchor) return poolAdjacentViolators(knots)
   const [low, high] = measurement.capacityCi90Rps
@@ -164,7 +159,7 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
       .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
       .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
       .slice(0, 3)
-    const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.idle]
+    const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.unloaded]
     const logs = summaries.map((p) =>
       Math.log(
         interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile),
@@ -299,7 +294,7 @@ function findCrossing(
 }
 
 const unloadedPercentile = (measurement: Measurement, slo: Slo): number =>
-  interpolatePercentile(measurement.idle, slo.percentile)
+  interpolatePercentile(measurement.unloaded, slo.percentile)
 
 /**
  * Interpolates any percentile of the answered requests, ms, from the stored ones: linear in -ln(1 -

@@ -42,14 +42,14 @@ function imported(
   const base = {
     outcome: 'imported',
     slo: made,
-    idle: unknown,
+    unloaded: unknown,
     saturationRps: 0,
     points,
     requests: 0,
     seconds: 0,
     caveats: [],
   } as const
-  return { ...base, capacityRps: 0, capacityCi90Rps: [0, 0] }
+  return { ...base, capacityRps: 0, capacityCi90Rps: [0, 0], bounds: 'both' as const }
 }
 
 const under = (measurement: Measurement, asked: Partial<Slo> = {}) =>
@@ -64,7 +64,7 @@ describe('the capacity of loads that another tool applied', () => {
         [200, 40],
         [260, 80],
       ],
-      { capacityRps: 200, capacityCi90Rps: [200, 260], known: 'held', sloMs: 40 },
+      { capacityRps: 200, capacityCi90Rps: [200, 260], bounds: 'both', sloMs: 40 },
     ],
     [
       'in any order',
@@ -81,7 +81,7 @@ describe('the capacity of loads that another tool applied', () => {
         [100, 20],
         [200, 40],
       ],
-      { capacityRps: 200, capacityCi90Rps: [200, Infinity], known: 'bound below' },
+      { capacityRps: 200, capacityCi90Rps: [200, Infinity], bounds: 'lower' },
     ],
     [
       'more requests at once, and fewer a second: at least',
@@ -125,7 +125,7 @@ describe('the capacity of loads that another tool applied', () => {
     })
     expect(under(loads, { limitMs: 100 })).toMatchObject({
       capacityRps: 260,
-      known: 'bound below',
+      bounds: 'lower',
       derived: true,
     })
     expect(under(loads)).toMatchObject({ derived: false })
@@ -156,16 +156,16 @@ describe('the capacity of loads that another tool applied', () => {
         ]),
         { percentile: 0.95 },
       ),
-    ).toMatchObject({ known: 'nothing', capacityRps: 0, sloMs: NaN })
-    expect(under(imported([[100, 20]]), { percentile: 0.999 })).toMatchObject({ known: 'nothing' })
+    ).toMatchObject({ bounds: 'none', capacityRps: 0, sloMs: NaN })
+    expect(under(imported([[100, 20]]), { percentile: 0.999 })).toMatchObject({ bounds: 'none' })
   })
 
   test('another latency, and several limits together, are not known', () => {
-    expect(under(imported([[100, 20]]), { metric: 'ttft' })).toMatchObject({ known: 'nothing' })
+    expect(under(imported([[100, 20]]), { metric: 'ttft' })).toMatchObject({ bounds: 'none' })
     const limits = [
       { metric: 'ttft', limitMs: 50 },
       { metric: 'tpot', limitMs: 20 },
     ] as const
-    expect(under(imported([[100, 20]]), { limits })).toMatchObject({ known: 'nothing' })
+    expect(under(imported([[100, 20]]), { limits })).toMatchObject({ bounds: 'none' })
   })
 })

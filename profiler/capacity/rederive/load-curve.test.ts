@@ -68,14 +68,16 @@ describe('a load curve', () => {
   })
 
   test('has no idle knot where its latency is not known, or none', () => {
-    const { idle } = measurement()
+    const { unloaded } = measurement()
     for (const p99Ms of [0, Number.NaN])
       expect(
-        knotsOf(measured([window(100, 20)], { idle: { ...idle, p99Ms } })).map(([rate]) => rate),
+        knotsOf(measured([window(100, 20)], { unloaded: { ...unloaded, p99Ms } })).map(
+          ([rate]) => rate,
+        ),
       ).toEqual([100, 200])
-    expect(knotsOf(measured([window(100, 20)], { idle: { ...idle, p99Ms: 0.5 } }))[0]).toEqual([
-      0, 0.5, 0.5, 0.5,
-    ])
+    expect(
+      knotsOf(measured([window(100, 20)], { unloaded: { ...unloaded, p99Ms: 0.5 } }))[0],
+    ).toEqual([0, 0.5, 0.5, 0.5])
   })
 
   test('leaves out windows that the generator spoilt, and those without a rate', () => {
@@ -268,7 +270,7 @@ describe('a capacity read off a curve', () => {
   const points = [window(100, 20), window(150, 30), window(250, 120)]
 
   test('has the measured interval, widened by a quarter of it in logarithms', () => {
-    const { capacityRps, capacityCi90Rps, sloMs, known } = deriveCapacity(
+    const { capacityRps, capacityCi90Rps, sloMs, bounds } = deriveCapacity(
       measured(points, { capacityCi90Rps: [190, 220] }),
       {
         ...slo,
@@ -278,11 +280,11 @@ describe('a capacity read off a curve', () => {
     expect(capacityRps).toBeCloseTo(150, 9)
     expect(capacityCi90Rps[0]).toBeCloseTo(150 * (190 / 200) ** 1.25, 9)
     expect(capacityCi90Rps[1]).toBeCloseTo(150 * (220 / 200) ** 1.25, 9)
-    expect([sloMs, known]).toEqual([expect.closeTo(30, 9), 'held'])
+    expect([sloMs, bounds]).toEqual([expect.closeTo(30, 9), 'both'])
   })
 
   test('has no wider end than the curve’s where the measured one is not known', () => {
-    const bounded = measured(points, { known: 'bound above', capacityCi90Rps: [0, 200] })
+    const bounded = measured(points, { bounds: 'upper', capacityCi90Rps: [0, 200] })
     const beyond = 200 + (50 * Math.log(90 / 60)) / Math.log(120 / 60)
     expect(deriveCapacity(bounded, { ...slo, limitMs: 90 }).capacityCi90Rps).toEqual(
       [beyond, beyond].map((rate) => expect.closeTo(rate, 9)),
@@ -309,16 +311,14 @@ describe('a capacity read off a curve', () => {
   })
 
   test('is known as the measured one up to its limit, as held beyond it, and at least where no knot is over the limit', () => {
-    const bound = measured(points, { known: 'bound above' })
+    const bound = measured(points, { bounds: 'upper' })
     const under = (limitMs: number, of = bound) => deriveCapacity(of, { ...slo, limitMs })
-    expect([under(30).known, under(100).known, under(500).known]).toEqual([
-      'bound above',
-      'held',
-      'bound below',
+    expect([under(30).bounds, under(100).bounds, under(500).bounds]).toEqual([
+      'upper',
+      'both',
+      'lower',
     ])
-    expect(deriveCapacity(bound, { ...slo, percentile: 0.95, limitMs: 60 }).known).toBe(
-      'bound above',
-    )
+    expect(deriveCapacity(bound, { ...slo, percentile: 0.95, limitMs: 60 }).bounds).toBe('upper')
     expect(under(500).capacityCi90Rps[1]).toBe(Math.max(260, 250 * (210 / 200) ** 1.25))
     expect(under(500, measured(points, { saturationRps: 400 })).capacityCi90Rps[1]).toBe(400)
   })
@@ -327,13 +327,13 @@ describe('a capacity read off a curve', () => {
     expect(deriveCapacity(measured(points), { ...slo, limitMs: 9 })).toEqual({
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
-      known: 'held',
+      bounds: 'both',
       sloMs: 10,
       derived: true,
     })
-    const idle: LatencySummary = { ...measurement().idle, p99Ms: Number.NaN }
+    const unloaded: LatencySummary = { ...measurement().unloaded, p99Ms: Number.NaN }
     const open = deriveCapacity(
-      measured([window(100, 20, [10, 25]), window(150, 30, [28, 33])], { idle }),
+      measured([window(100, 20, [10, 25]), window(150, 30, [28, 33])], { unloaded }),
       { ...slo, limitMs: 15 },
     )
     expect(open.capacityRps).toBe(0)
@@ -342,7 +342,7 @@ describe('a capacity read off a curve', () => {
       expect.closeTo(100 + (50 * Math.log(1.5)) / Math.log(2.8), 9),
     ])
     expect(
-      deriveCapacity(measured([], { idle, capacityRps: 0, capacityCi90Rps: [0, 0] }), {
+      deriveCapacity(measured([], { unloaded, capacityRps: 0, capacityCi90Rps: [0, 0] }), {
         ...slo,
         limitMs: 15,
       }),

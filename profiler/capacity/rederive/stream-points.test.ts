@@ -53,8 +53,9 @@ function measured(rates: readonly number[], stream = true): Measurement {
     outcome: 'converged',
     capacityRps: 9,
     capacityCi90Rps: [8.8, 9.2],
+    bounds: 'both',
     slo: ttft,
-    idle: of(100),
+    unloaded: of(100),
     saturationRps: 10,
     points,
     requests: 1,
@@ -153,12 +154,21 @@ describe('a measurement seen under another SLO', () => {
     const of = measured(rates)
     const [alone, ...others] = of.points
     const crowd = { ...others[3]!, load: { kind: 'closed', connections: 4, durationS: 1 } as const }
-    expect(viewUnderSlo({ ...of, points: [crowd, ...others, alone!] }, tpot).idle).toMatchObject({
+    expect(
+      viewUnderSlo({ ...of, points: [crowd, ...others, alone!] }, tpot).unloaded,
+    ).toMatchObject({
       p99Ms: 10,
     })
-    const { idle } = viewUnderSlo({ ...of, points: [crowd, ...others] }, tpot)
-    expect(idle.requests).toBe(0)
-    for (const ms of [idle.meanMs, idle.p50Ms, idle.p90Ms, idle.p95Ms, idle.p99Ms, idle.maxMs])
+    const { unloaded } = viewUnderSlo({ ...of, points: [crowd, ...others] }, tpot)
+    expect(unloaded.requests).toBe(0)
+    for (const ms of [
+      unloaded.meanMs,
+      unloaded.p50Ms,
+      unloaded.p90Ms,
+      unloaded.p95Ms,
+      unloaded.p99Ms,
+      unloaded.maxMs,
+    ])
       expect(ms).toBeNaN()
   })
 

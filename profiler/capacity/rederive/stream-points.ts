@@ -31,7 +31,7 @@ export function viewUnderSlo(measurement: Measurement, slo: Slo): Measurement {
     slo,
     capacityRps: 0,
     capacityCi90Rps: [0, 0],
-    idle: unloaded ?? noLatency,
+    unloaded: unloaded ?? noLatency,
     points,
   }
 }

@@ -153,7 +153,7 @@ describe('a stored window under another SLO', () => {
       { ...measured, limitMs: 60 },
       { ...measured, limitMs: 20 },
     ]
-    for (const spoilt of [{ generatorSaturated: true, latenessP99Ms: 10 }, { disturbed: true }])
+    for (const spoilt of [{ generatorSaturated: true, latenessP99Ms: 10 }, { invalid: true }])
       expect([
         judgeWindow({ ...point, ...spoilt }, loose),
         judgeWindow({ ...point, ...spoilt }, strict),

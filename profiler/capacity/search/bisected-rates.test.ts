@@ -36,14 +36,14 @@ async function bisected(
     new AbortController().signal,
     () => {},
   )
-  const idle = summariseRun(
+  const unloaded = summariseRun(
     runOf({ kind: 'closed', connections: 1, durationS: 1 }, [500, 500, 500], {
       stream,
       sentMs: new Float64Array(3),
     }),
     slo,
   )
-  const found = await bisectRate(session, { ...efforts.quick, windowS, budgetS }, idle, {
+  const found = await bisectRate(session, { ...efforts.quick, windowS, budgetS }, unloaded, {
     seed: 7,
     ...aim,
   })
@@ -66,7 +66,7 @@ describe('rates', () => {
         (rate) => 2 ** (Math.round(Math.log2(rate) * 16) / 16),
       ),
     )
-    expect(found).toMatchObject({ outcome: 'converged', known: 'held' })
+    expect(found).toMatchObject({ outcome: 'converged', bounds: 'both' })
     const [low, high] = found.capacityCi90Rps
     expect(found.capacityRps).toBeGreaterThan(2 ** 4.25)
     expect(found.capacityRps).toBeLessThan(2 ** 4.375)
@@ -130,7 +130,7 @@ describe('a window', () => {
     // Eight windows, where no rate is missed.
     expect(unbounded).toMatchObject({
       outcome: 'budget',
-      known: 'bound below',
+      bounds: 'lower',
       detail: 'the SLO was met at 512 req/s when the time was up',
     })
     expect(unbounded.capacityCi90Rps).toEqual([512, infinite])
@@ -174,8 +174,8 @@ describe('what is known beforehand', () => {
     const { found, rates } = await from(10, { expectedRps: 12, capacityToBeatRps: 15 })
     expect(rates).toEqual([15])
     expect(found).toMatchObject({
-      outcome: 'beaten',
-      known: 'bound above',
+      outcome: 'pruned',
+      bounds: 'upper',
       detail: 'stopped early: violates the SLO at 15 req/s, and 15 req/s is needed to win',
     })
     expect(found.capacityCi90Rps[1]).toBe(15)
@@ -186,13 +186,13 @@ describe('what is known beforehand', () => {
   test('missed against expectation, or without any, it takes two windows', async () => {
     const against = await from(10, { expectedRps: 20, capacityToBeatRps: 15 })
     close(against.rates, [20, 16, 16 / 1.25 ** 2])
-    expect(against.found.outcome).toBe('beaten')
+    expect(against.found.outcome).toBe('pruned')
     const without = await from(10, { capacityToBeatRps: 14 })
     close(without.rates, [4, 8, 16, Math.sqrt(128)])
-    expect(without.found.outcome).toBe('beaten')
+    expect(without.found.outcome).toBe('pruned')
     expect((await from(20, { expectedRps: 12, capacityToBeatRps: 15 })).found).toMatchObject({
       outcome: 'converged',
-      known: 'held',
+      bounds: 'both',
     })
   })
 
@@ -210,7 +210,7 @@ test('a miss in a window that the machine disturbed is played again, three times
     rateOf(load) > 10 ? disturbed(load, 150) : taking(load, 50),
   )
   expect(rates).toEqual([4, 8, 16, 16, 16])
-  expect(found.outcome).toBe('disturbed')
+  expect(found.outcome).toBe('host-interference')
 })
 
 describe('a generator at its limit', () => {
@@ -225,7 +225,7 @@ describe('a generator at its limit', () => {
     expect(found).toMatchObject({
       outcome: 'generator-limit',
       capacityRps: 8,
-      known: 'bound below',
+      bounds: 'lower',
     })
     const once = await bisected((load, window) =>
       window === 1 || window === 3 || window === 5 ? late(load, 150, 60) : upTo(20)(load),

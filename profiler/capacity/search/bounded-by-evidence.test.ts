@@ -53,7 +53,7 @@ test('no capacity beyond what full steps serve, no lower end without a window th
               points.push(point)
           },
         })
-        if (outcome === 'unsettled' || outcome === 'slo-unattainable') return
+        if (outcome === 'non-stationary' || outcome === 'slo-unattainable') return
         const [low, high] = capacityCi90Rps
         const held = points
           .filter((point) => meetsSlo(point, slo) && !point.cut)
@@ -109,7 +109,7 @@ test('of servers of any kind, no lower end without a window that held, no upper 
             points.push(point)
         },
       })
-      if (outcome === 'unsettled' || outcome === 'slo-unattainable') return
+      if (outcome === 'non-stationary' || outcome === 'slo-unattainable') return
       const [low, high] = capacityCi90Rps
       const most = (holds: (point: LoadPoint) => boolean) =>
         points.reduce(

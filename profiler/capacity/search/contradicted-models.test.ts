@@ -34,7 +34,7 @@ test('a search whose queue model lies far below what windows kept is not beaten 
   expect(found.capacityCi90Rps[1]).toBeGreaterThan(805)
   const upTo800 = (load: Parameters<typeof windowOf>[0]) =>
     load.rateRps > 800 ? missing(load) : windowOf(load)
-  expect((await against900(() => of(700), upTo800)).found.outcome).toBe('beaten')
+  expect((await against900(() => of(700), upTo800)).found.outcome).toBe('pruned')
 })
 
 test('a server that has outages and has lost is bounded by what windows missed, or what it had to beat: how rare its outages are a few seconds do not tell', async () => {
@@ -50,15 +50,15 @@ test('a server that has outages and has lost is bounded by what windows missed, 
   const upTo200 = (load: Parameters<typeof windowOf>[0]) =>
     load.rateRps > 200 ? missing(load) : windowOf(load)
   expect(await against1200(180, true, (load) => windowOf(load))).toMatchObject({
-    outcome: 'beaten',
+    outcome: 'pruned',
     capacityCi90Rps: [0, 1200],
   })
   expect(await against1200(600, true, (load) => missing(load))).toMatchObject({
-    outcome: 'beaten',
+    outcome: 'pruned',
     capacityCi90Rps: [0, 600],
   })
   expect(await against1200(180, false, upTo200)).toMatchObject({
-    outcome: 'beaten',
+    outcome: 'pruned',
     capacityCi90Rps: [0, 190],
   })
 })
@@ -72,7 +72,7 @@ test('a search whose every window at the queue model’s rates missed has not co
   )
   expect(found).toMatchObject({
     outcome: 'budget',
-    known: 'held',
+    bounds: 'both',
     capacityRps: expect.closeTo(Math.sqrt(394 * 438), 0),
   })
   expect(found.capacityCi90Rps).toEqual([394, 606])

@@ -181,7 +181,7 @@ describe('a window that the machine disturbed', () => {
       add(seen, windowOf(200, 5, waited), false),
       add(seen, windowOf(200, 5, { ...waited, cutMs: 900 })),
     ]).toEqual(['repeat', 'repeat'])
-    const hasOutages = { stallsMs: Float64Array.of(1000, 2670) }
+    const hasOutages = { generatorPausesMs: Float64Array.of(1000, 2670) }
     expect([
       add(evidence(), windowOf(100, 5, hasOutages)),
       add(evidence(), windowOf(100, slow, hasOutages)),
@@ -215,7 +215,7 @@ describe('a window that the machine disturbed', () => {
 
   test('was so for more than half of its time, with twice as long after each outage', () => {
     const stalled = (ms: number) =>
-      windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) })
+      windowOf(100, slow, { generatorPausesMs: Float64Array.of(1000, 1000 + ms) })
     expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
       'counts',
       'repeat',
@@ -226,7 +226,7 @@ describe('a window that the machine disturbed', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
       const seen = new Evidence(of, unloadedMs)
       for (let i = 0; i < windows; i++)
-        add(seen, windowOf(100, slow, { stallsMs: Float64Array.of(1000, 1000 + ms) }))
+        add(seen, windowOf(100, slow, { generatorPausesMs: Float64Array.of(1000, 1000 + ms) }))
       return seen.caveats()
     }
     expect([caveatsOf(66), caveatsOf(0)]).toEqual([[], []])
@@ -246,14 +246,17 @@ describe('a window that the machine disturbed', () => {
       add(
         seen,
         windowOf(100, 5, {
-          stallsMs: Float64Array.from({ length: 40 }, (_, i) => 100 * i + (i % 2) * (ms - 100)),
+          generatorPausesMs: Float64Array.from(
+            { length: 40 },
+            (_, i) => 100 * i + (i % 2) * (ms - 100),
+          ),
         }),
       )
       return seen.caveats().length
     }
     expect([many(9), many(11)]).toEqual([0, 1])
     const seen = evidence()
-    add(seen, windowOf(100, 5, { stallsMs: Float64Array.of(1000, 1100) }))
+    add(seen, windowOf(100, 5, { generatorPausesMs: Float64Array.of(1000, 1100) }))
     const { log } = seen.windows[0]!
     expect(log.endedMs.filter((ms) => ms >= 1000 && ms <= 1300)).toEqual([])
     expect(log.endedMs).toHaveLength(1000 - 31)
@@ -274,7 +277,7 @@ describe('a pause longer than the limit', () => {
 
   test('may be the machine’s: that is told', () => {
     const seen = evidence()
-    add(seen, windowOf(100, outageWindow, { stallsMs: Float64Array.of(2000, 2020) }))
+    add(seen, windowOf(100, outageWindow, { generatorPausesMs: Float64Array.of(2000, 2020) }))
     expect(seen.caveats()[0]).toMatch(
       /other work on this machine paused the load generator meanwhile/,
     )

@@ -60,7 +60,7 @@ describe('bounded by what was seen', () => {
     })
     const found = await measure(bursts, { ...slo, limitMs: 80 })
     expect(Math.max(...heldRates(found))).toBeGreaterThanOrEqual(found.capacityCi90Rps[0])
-    expect(found.known).toBe('held')
+    expect(found.bounds).toBe('both')
   })
 })
 
@@ -96,7 +96,7 @@ describe('pauses', () => {
     const raced = await measure(pausing(Number.POSITIVE_INFINITY), slo, {
       capacityToBeatRps: 0.9 * calm.capacityRps,
     })
-    expect(raced.outcome).not.toBe('beaten')
+    expect(raced.outcome).not.toBe('pruned')
   })
 
   test('of a server that pauses again and again its figure has them', async () => {
@@ -157,10 +157,10 @@ describe('warm-up', () => {
   test('one that goes on getting faster is not converged', async () => {
     const found = await measure(fifo((atMs) => 16 * 0.97 ** (atMs / 1000)))
     expect(found).toMatchObject({
-      outcome: 'unsettled',
+      outcome: 'non-stationary',
       detail: expect.stringMatching(/still speeding up: .* % faster/),
     })
-    expect(found.change).toBeGreaterThan(1.05)
+    expect(found.speedRatio).toBeGreaterThan(1.05)
   })
 
   test('speeds are compared for as many requests served', () => {
@@ -286,13 +286,13 @@ describe('a busy machine', () => {
   test('windows that it spoilt are played again', async () => {
     const [calm, some] = [await busy(() => false), await busy((open) => open === 1)]
     expect(Math.abs(some.capacityRps / calm.capacityRps - 1)).toBeLessThan(0.03)
-    expect(some.points.filter((p) => p.disturbed).length).toBe(1)
+    expect(some.points.filter((p) => p.invalid).length).toBe(1)
   })
 
   test('where it goes on, nothing is known', async () => {
     expect(await busy((open) => open > 0)).toMatchObject({
-      outcome: 'disturbed',
-      known: 'nothing',
+      outcome: 'host-interference',
+      bounds: 'none',
       capacityRps: 0,
       capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
     })

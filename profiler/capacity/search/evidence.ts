@@ -204,7 +204,7 @@ export class Evidence {
       disturbed,
       log: extractServiceLog(served, this.coalescingMs, disturbed),
     }
-    if (sumSpansMs(disturbed) > 500 * run.elapsedS || point.disturbed) {
+    if (sumSpansMs(disturbed) > 500 * run.elapsedS || point.invalid) {
       if (steady && run.cutMs === undefined && meetsSlo(point, this.slo)) {
         // An SLO met in spite of interference is met. But the window does not show the server's
         // speed, so it enters no service log.

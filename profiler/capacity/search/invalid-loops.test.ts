@@ -50,21 +50,21 @@ describe('a server whose closed loops host interference made invalid', () => {
 
   test('has lost to none by them', async () => {
     const found = await measured(atFirst, { capacityToBeatRps: 4000 })
-    expect(found.outcome).not.toBe('beaten')
+    expect(found.outcome).not.toBe('pruned')
     expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
   })
 
   test('is known where they are spoilt again, but windows come as far as it goes', async () => {
     const found = await measured(inLoops, { times: 1.3 })
     expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
-    expect(found.known).toBe('held')
+    expect(found.bounds).toBe('both')
   })
 
   test('is not known where they are spoilt again, and no window misses', async () => {
     const found = await measured(inLoops)
     expect(found).toMatchObject({
-      outcome: 'disturbed',
-      known: 'nothing',
+      outcome: 'host-interference',
+      bounds: 'none',
       capacityRps: 0,
       capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
     })

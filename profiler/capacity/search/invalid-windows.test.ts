@@ -30,8 +30,8 @@ describe('a window', () => {
     })
     expect(asked).toHaveLength(5)
     expect(found).toMatchObject({
-      outcome: 'disturbed',
-      known: 'nothing',
+      outcome: 'host-interference',
+      bounds: 'none',
       capacityRps: 0,
       capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
     })
@@ -47,7 +47,7 @@ describe('a window', () => {
     expect(asked).toHaveLength(7)
     expect(found).toMatchObject({
       outcome: 'budget',
-      known: 'held',
+      bounds: 'both',
       capacityRps: 600,
       capacityCi90Rps: [400, 700],
     })
@@ -58,7 +58,7 @@ describe('a window', () => {
       window: (load, i) => windowOf(load, 5, i >= 1 ? waited : {}),
     })
     expect(rates(asked)).toEqual([775, 600, 600])
-    expect(found).toMatchObject({ outcome: 'converged', known: 'held', capacityRps: 600 })
+    expect(found).toMatchObject({ outcome: 'converged', bounds: 'both', capacityRps: 600 })
     expect(found.capacityCi90Rps[0]).toBeLessThanOrEqual(600)
   })
 })

@@ -26,7 +26,7 @@ const maxWarmUpS = 15
 export async function searchOpenLoop(
   session: Session,
   effort: Effort,
-  idle: LoadPoint,
+  unloaded: LoadPoint,
   options: SearchOptions,
   posteriorEstimator = estimatePosterior,
   workerIdentifier = identifyWorkers,
@@ -39,7 +39,7 @@ export async function searchOpenLoop(
     const search = new SearchPass(
       session,
       effort,
-      idle,
+      unloaded,
       { ...options, isLast },
       posteriorEstimator,
       workerIdentifier,

@@ -26,19 +26,19 @@ describe('a race', () => {
     const lost = await racing(0.981)
     expect(rates(lost.asked).slice(1)).toEqual([600, expect.closeTo(825, 9)])
     expect(lost.found).toMatchObject({
-      outcome: 'beaten',
+      outcome: 'pruned',
       capacityRps: expect.closeTo(660, 9),
-      known: 'bound above',
+      bounds: 'upper',
     })
     expect(lost.found.capacityCi90Rps).toEqual([0, expect.closeTo(660, 9)])
     expect(lost.found.detail).toBe('stopped early: cannot reach the 1,200 req/s needed to win')
-    expect((await racing(0.98)).found.outcome).not.toBe('beaten')
+    expect((await racing(0.98)).found.outcome).not.toBe('pruned')
   })
 
   test('not where that window holds: the queue model is another server’s', async () => {
     const { asked, found } = await racing(0.981, { window: (load) => windowOf(load) })
     expect(rates(asked)[2]).toBeCloseTo(825, 9)
-    expect(found.outcome).not.toBe('beaten')
+    expect(found.outcome).not.toBe('pruned')
   })
 
   test('without it where that is what was expected, or what had to be beaten is nearer', async () => {
@@ -48,25 +48,25 @@ describe('a race', () => {
       options: { capacityToBeatRps: 810 },
       estimate: () => posterior(600, 0.1, { below: () => 0.99 }),
     })
-    expect([near.found.outcome, near.asked.length]).toEqual(['beaten', 2])
+    expect([near.found.outcome, near.asked.length]).toEqual(['pruned', 2])
   })
 
   test('not by a server whose interval reaches what is to be beaten, or that held it with room to spare', async () => {
     const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
-    expect((await racing(0.99, wide)).found.outcome).toBe('beaten')
+    expect((await racing(0.99, wide)).found.outcome).toBe('pruned')
     expect(
       (
         await racing(0.99, {
           estimate: () => posterior(600, 1.1, { capacityCi90Rps: [500, 1200], below: () => 0.99 }),
         })
       ).found.outcome,
-    ).not.toBe('beaten')
+    ).not.toBe('pruned')
     const held = (rps: number) =>
       racing(0.99, {
         options: { capacityToBeatRps: 700 },
         estimate: () => posterior(rps, 0.001, { below: () => 0.99, capacityCi90Rps: [400, 500] }),
       })
-    expect((await held(650)).found).toMatchObject({ outcome: 'beaten', capacityRps: 650 })
-    expect((await held(700)).found.outcome).not.toBe('beaten')
+    expect((await held(650)).found).toMatchObject({ outcome: 'pruned', capacityRps: 650 })
+    expect((await held(700)).found.outcome).not.toBe('pruned')
   })
 })

@@ -29,7 +29,7 @@ const maxModelWaitShare = 0.4
 export async function searchThrottledCapacity(
   session: Session,
   effort: Effort,
-  idle: LoadPoint,
+  unloaded: LoadPoint,
   aim: {
     readonly seed: number
     readonly capacityToBeatRps?: number
@@ -40,7 +40,7 @@ export async function searchThrottledCapacity(
   if (share < maxModelWaitShare) return undefined
   session.startBudget()
   // A request that arrives during a wait has, on average, half of the wait ahead of it.
-  const delayedIdle = { ...idle, p50Ms: idle.p50Ms + (share * periodMs) / 2 }
+  const delayedIdle = { ...unloaded, p50Ms: unloaded.p50Ms + (share * periodMs) / 2 }
   const found = await bisectRate(session, effort, delayedIdle, {
     ...aim,
     busy: measureLoopThroughput(session.loops),

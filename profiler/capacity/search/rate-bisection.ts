@@ -97,10 +97,10 @@ function answeredRps({ sentMs, latencyMs, stream, seconds }: LoadRun): number {
 export async function bisectRate(
   session: Session,
   effort: Effort,
-  idle: LoadPoint,
+  unloaded: LoadPoint,
   aim: BisectionAim,
 ): Promise<SearchResult> {
-  return new RateBisection(session, effort, idle, aim).run()
+  return new RateBisection(session, effort, unloaded, aim).run()
 }
 
 class RateBisection {
@@ -131,13 +131,13 @@ class RateBisection {
   constructor(
     private readonly session: Session,
     private readonly effort: Effort,
-    idle: LoadPoint,
+    unloaded: LoadPoint,
     private readonly aim: BisectionAim,
   ) {
-    this.answerS = (idle.stream?.e2e.p90Ms ?? idle.p90Ms) / 1000
-    this.unloadedMs = idle.p50Ms
+    this.answerS = (unloaded.stream?.e2e.p90Ms ?? unloaded.p90Ms) / 1000
+    this.unloadedMs = unloaded.p50Ms
     this.violatedRps = aim.busy?.rateRps ?? Number.POSITIVE_INFINITY
-    this.saturationRps = aim.busy?.rateRps ?? idle.achievedRps
+    this.saturationRps = aim.busy?.rateRps ?? unloaded.achievedRps
     this.longestLimitS = maxLimitMs(session.slo) / 1000
   }
 
@@ -235,7 +235,7 @@ class RateBisection {
   private findInvalidity(point: LoadPoint): keyof typeof invalidityDetails | undefined {
     if (meetsSlo(point, this.session.slo)) return undefined
     if (isViolatedByLateSends(point, this.session.slo)) return 'generator-limit'
-    return point.disturbed ? 'disturbed' : undefined
+    return point.invalid ? 'host-interference' : undefined
   }
 
   /**
@@ -249,7 +249,7 @@ class RateBisection {
     const isExpectedToLose = expectedRps !== undefined && expectedRps < toBeatRps
     if (violatedRps > toBeatRps || violations < (isExpectedToLose ? 1 : 2)) return undefined
     const detail = `stopped early: violates the SLO at ${rate(violatedRps)}, and ${rate(toBeatRps)} is needed to win`
-    return { ...this.finish('beaten', detail), ...boundedAbove(violatedRps) }
+    return { ...this.finish('pruned', detail), ...boundedAbove(violatedRps) }
   }
 
   private chooseWindowS(rateRps: number): number {
@@ -315,5 +315,5 @@ class RateBisection {
 /** Details of outcomes whose windows were invalid. */
 const invalidityDetails = {
   'generator-limit': 'the load generator could not sustain the rate: the server may serve more',
-  disturbed: allWindowsDisturbed,
+  'host-interference': allWindowsDisturbed,
 } as const

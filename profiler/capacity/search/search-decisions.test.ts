@@ -58,7 +58,7 @@ describe('a search', () => {
       outcome: 'converged',
       capacityRps: 650,
       saturationRps: 1000,
-      known: 'held',
+      bounds: 'both',
       detail: undefined,
       caveats: [],
     })
@@ -121,7 +121,7 @@ describe('a search', () => {
       ...Array.from(asked.slice(1), (_, i) => about(775 * 0.7 ** (i + 1))),
     ])
     expect(asked).toHaveLength(9)
-    expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 0, known: 'nothing' })
+    expect(found).toMatchObject({ outcome: 'generator-limit', capacityRps: 0, bounds: 'none' })
     expect(found.detail).toMatch(/^the load generator could not sustain the rate/)
     const unheld = await searched({
       window: (load, i) => windowOf(load, 5, i === 0 ? { planned: 1e6 } : {}),
@@ -171,7 +171,7 @@ describe('the saturation', () => {
 
   test('ends the search where the server dies', async () => {
     const { found, asked } = await searched({ loop: gone })
-    expect(found).toMatchObject({ outcome: 'server-died', known: 'nothing', capacityRps: 0 })
+    expect(found).toMatchObject({ outcome: 'server-died', bounds: 'none', capacityRps: 0 })
     expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
     expect(asked).toEqual([])
   })
@@ -181,8 +181,8 @@ describe('the saturation', () => {
       searched({ options: { capacityToBeatRps }, loop: (load) => loop(load, more) })
     const beaten = await racing(1334)
     expect(beaten.found).toMatchObject({
-      outcome: 'beaten',
-      known: 'bound above',
+      outcome: 'pruned',
+      bounds: 'upper',
       saturationRps: 1000,
     })
     expect(beaten.found.capacityRps).toBeCloseTo(1000 / 0.75, 9)
@@ -243,7 +243,7 @@ describe('the next rate', () => {
     expect(found).toMatchObject({
       outcome: 'generator-limit',
       capacityRps: 420,
-      known: 'bound below',
+      bounds: 'lower',
     })
   })
 })
@@ -258,7 +258,7 @@ describe('a search ends', () => {
     expect(asked.slice(3).map(({ durationS }) => durationS)).toEqual(Array(6).fill(0.5))
     expect(found).toMatchObject({
       outcome: 'budget',
-      known: 'bound above',
+      bounds: 'upper',
       capacityRps: 0,
       detail: 'no open window met the SLO',
     })
@@ -276,7 +276,7 @@ describe('a search ends', () => {
       estimate: () => posterior(600, 0.3),
     })
     expect(rates(asked).slice(1)).toEqual([600, 420, 378])
-    expect(found).toMatchObject({ outcome: 'budget', known: 'held', capacityRps: 600 })
+    expect(found).toMatchObject({ outcome: 'budget', bounds: 'both', capacityRps: 600 })
     expect(found.capacityCi90Rps).toEqual([378, expect.closeTo(780, 9)])
   })
 
@@ -296,16 +296,16 @@ describe('a search ends', () => {
     const { found } = await refusesFrom(590)
     expect(found).toMatchObject({
       outcome: 'converged',
-      known: 'held',
+      bounds: 'both',
       capacityRps: 510,
       capacityCi90Rps: [510, 600],
     })
     expect(found.detail).toBe('requests fail from 600.0 per second on, before they become slow')
     const always = (await refusesFrom(1)).found
-    expect(always).toMatchObject({ outcome: 'errors', known: 'bound above', capacityRps: 0 })
+    expect(always).toMatchObject({ outcome: 'errors', bounds: 'upper', capacityRps: 0 })
     expect(always.capacityCi90Rps[0]).toBe(0)
     const full = (await refusesFrom(590, { refusesWhenFull: true })).found
-    expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, known: 'held' })
+    expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, bounds: 'both' })
     expect(full.detail).toBe('requests fail from 600.0 per second on, before they become slow')
     expect(
       (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found
@@ -326,7 +326,7 @@ describe('a search ends', () => {
     })
     expect(late.found).toMatchObject({
       outcome: 'budget',
-      known: 'held',
+      bounds: 'both',
       capacityRps: about(410),
       capacityCi90Rps: [about(410), about(595)],
     })
@@ -345,7 +345,7 @@ describe('a search ends', () => {
     })
     expect(once.found).toMatchObject({
       outcome: 'budget',
-      known: 'held',
+      bounds: 'both',
       capacityRps: 425,
       capacityCi90Rps: [425, 600],
     })
@@ -360,7 +360,7 @@ describe('a search ends', () => {
     })
     // Three windows of a second, of which one is kept, and three more.
     expect(asked).toHaveLength(6)
-    expect(found).toMatchObject({ outcome: 'unsettled', known: 'held', change: 0.5 })
+    expect(found).toMatchObject({ outcome: 'non-stationary', bounds: 'both', speedRatio: 0.5 })
     expect(found.detail).toBe(
       'slowed down during the measurement: service took 2.00 times as long at the end as at the beginning',
     )
@@ -372,11 +372,11 @@ describe('a search ends', () => {
   test('after two more windows, where its last one may have got slower', async () => {
     const ends = async (slowdown: (windows: number) => Slowdown | undefined) => {
       const { found, asked } = await searched({ slowdown, loop: oneByOne })
-      return [asked.length, found.outcome, found.detail, found.change]
+      return [asked.length, found.outcome, found.detail, found.speedRatio]
     }
     expect(await ends((windows) => ({ speed: 0.5, from: windows }))).toEqual([
       5,
-      'unsettled',
+      'non-stationary',
       'slowing down at the end',
       1,
     ])
@@ -391,10 +391,10 @@ describe('a search ends', () => {
   test('unsettled, where the server was still getting faster', async () => {
     const { found, asked } = await searched({ window: (load, i) => windowOf(load, 0.8 ** i) })
     expect(found).toMatchObject({
-      outcome: 'unsettled',
-      known: 'bound below',
+      outcome: 'non-stationary',
+      bounds: 'lower',
       capacityRps: 600,
-      change: expect.closeTo(1.25, 2),
+      speedRatio: expect.closeTo(1.25, 2),
     })
     expect(found.capacityCi90Rps).toEqual([600, Number.POSITIVE_INFINITY])
     expect(found.detail).toMatch(/^still speeding up: its last window was served 25 % faster/)
@@ -413,9 +413,7 @@ describe('a search ends', () => {
       expect(asked).toHaveLength(when + 1)
       // The load that it died of may be less than the queue model says: it is known to do what it held.
       expect(found).toMatchObject(
-        when === 2
-          ? { known: 'bound below', capacityRps: 600 }
-          : { known: 'nothing', capacityRps: 0 },
+        when === 2 ? { bounds: 'lower', capacityRps: 600 } : { bounds: 'none', capacityRps: 0 },
       )
     }
     // And where rates fall until one holds.
@@ -433,7 +431,7 @@ describe('a search ends', () => {
       loop: (load) =>
         load.kind === 'closed' && load.connections === 1 ? timedOut(load) : loop(load),
     })
-    expect(found).toMatchObject({ outcome: 'server-died', known: 'bound below', capacityRps: 600 })
+    expect(found).toMatchObject({ outcome: 'server-died', bounds: 'lower', capacityRps: 600 })
     expect(found.detail).toBe('nothing is answered any more: 1 of 1 requests failed (timeout × 1)')
     expect(asked).toHaveLength(3)
   })

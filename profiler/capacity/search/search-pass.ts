@@ -121,22 +121,22 @@ export class SearchPass {
   constructor(
     private readonly session: Session,
     private readonly effort: Effort,
-    private readonly idle: LoadPoint,
+    private readonly unloaded: LoadPoint,
     private readonly options: SearchOptions,
     posteriorEstimator: typeof estimatePosterior,
     workerIdentifier: typeof identifyWorkers,
     slowdownDetector: typeof detectSlowdown,
   ) {
-    this.evidence = new Evidence(session.slo, idle.p50Ms, slowdownDetector)
+    this.evidence = new Evidence(session.slo, unloaded.p50Ms, slowdownDetector)
     this.estimator = new CapacityEstimator(
       session,
       this.evidence,
-      idle.p50Ms,
+      unloaded.p50Ms,
       options.seed,
       posteriorEstimator,
       workerIdentifier,
     )
-    this.saturationRps = options.refusesBeyondRps ?? idle.achievedRps
+    this.saturationRps = options.refusesBeyondRps ?? unloaded.achievedRps
   }
 
   async run(): Promise<SearchResult> {
@@ -217,7 +217,7 @@ export class SearchPass {
       ) {
         const detail = `stopped early: saturated at ${rate(found.rps)}, far below the ${rate(toBeatRps)} needed to win`
         const maxRps = found.rps / prunableSaturationShare
-        return this.result('beaten', detail, boundPruned(undefined, maxRps, 0, toBeatRps))
+        return this.result('pruned', detail, boundPruned(undefined, maxRps, 0, toBeatRps))
       }
       const opened = await session.connect(
         planOpeningLoop(found, session.slo.limitMs, effort.saturationS),
@@ -228,7 +228,7 @@ export class SearchPass {
       const throttled = await searchThrottledCapacity(
         session,
         effort,
-        this.idle,
+        this.unloaded,
         this.options,
         this.quotaWaitShare,
       )
@@ -237,7 +237,7 @@ export class SearchPass {
     this.evidence.recordWorkers(
       estimateBusyWorkers(
         this.saturationRps,
-        this.idle,
+        this.unloaded,
         estimateMaxBatch(this.evidence.extractLoopLogs(session.loops)),
       ),
     )
@@ -283,7 +283,7 @@ export class SearchPass {
     durationS: number,
     arrivals: Arrivals = { kind: 'poisson' },
   ): Promise<SearchResult | undefined> {
-    const { session, evidence, idle, options } = this
+    const { session, evidence, unloaded, options } = this
     for (;;) {
       const cut = planEarlyCut(session.slo, Math.max(20, 0.3 * rateRps * durationS))
       const load = {
@@ -297,7 +297,7 @@ export class SearchPass {
       const { run, point } = await session.play(load, 'search', arrivals.kind !== 'sweep')
       if (await session.died(point)) return this.result('server-died', session.causeOfDeath(point))
       if (run.cutMs !== undefined && options.refusesBeyondRps === undefined)
-        await session.settle(idle)
+        await session.settle(unloaded)
       if (session.unresponsive)
         return this.result('server-died', session.causeOfDeath(session.unresponsive))
       const verdict = evidence.add(run, point, arrivals.kind !== 'sweep')
@@ -365,7 +365,7 @@ export class SearchPass {
       return undefined
     const detail = `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`
     const capacity = boundPruned(posterior, boundRps, evidence.violatedRps, toBeatRps)
-    return this.result('beaten', detail, capacity)
+    return this.result('pruned', detail, capacity)
   }
 
   private async finishSearch(): Promise<SearchResult> {
@@ -428,13 +428,14 @@ export class SearchPass {
     )
   }
 
-  private concludeSpeedUp(change: number): SearchResult {
-    const percent = ((change - 1) * 100).toFixed(0)
+  private concludeSpeedUp(speedRatio: number): SearchResult {
+    const percent = ((speedRatio - 1) * 100).toFixed(0)
     const how =
       this.evidence.change > 1
         ? `its last window was served ${percent} % faster than those before it`
         : `${percent} % in half of the time it took so far`
-    return { ...this.result('unsettled', `still speeding up: ${how}`, this.boundBelow()), change }
+    const found = this.result('non-stationary', `still speeding up: ${how}`, this.boundBelow())
+    return { ...found, speedRatio }
   }
 
   /**
@@ -452,16 +453,14 @@ export class SearchPass {
   /** Reports the capacity of the server at its present speed. It may still get slower. */
   private concludeSlowdown(): SearchResult {
     const { maySlowDown, relativeSpeed } = this.evidence
-    return {
-      ...this.result('unsettled', describeSlowdown(relativeSpeed, maySlowDown)),
-      change: relativeSpeed,
-    }
+    const found = this.result('non-stationary', describeSlowdown(relativeSpeed, maySlowDown))
+    return { ...found, speedRatio: relativeSpeed }
   }
 
   private boundBelow = (): ReportedCapacity => boundBelow(this.posterior, this.evidence.metRps)
 
   private concludeDisturbed(detail: string): SearchResult {
-    return this.result('disturbed', detail, unknownCapacity)
+    return this.result('host-interference', detail, unknownCapacity)
   }
 
   private concludeSaturationTooLow(): SearchResult {

@@ -12,7 +12,7 @@ function serverOf(latencyMs: (rateRps: number) => number, expectedRps: number) {
   const asked: { rateRps: number; limitMs: number; most: number; requests: number }[] = []
   return {
     asked,
-    expects: () => ({ capacityRps: expectedRps, saturationRps: 1000, idleMs: 1 }),
+    expects: () => ({ capacityRps: expectedRps, saturationRps: 1000, unloadedMs: 1 }),
     countOver(load: Load, limitMs: number, most: number) {
       if (load.kind !== 'open') throw new Error('an open load is counted')
       const requests = Math.round(load.rateRps * load.durationS)

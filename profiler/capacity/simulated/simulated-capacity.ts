@@ -73,7 +73,7 @@ class SimulatedMeasurement {
 
   async run(): Promise<Measurement> {
     const { slo, target } = this.options
-    const idle = await this.idle()
+    const unloaded = await this.measureUnloaded()
     const result = (
       saturationRps: number,
       outcome: Measurement['outcome'],
@@ -83,7 +83,7 @@ class SimulatedMeasurement {
       outcome,
       ...capacity,
       slo,
-      idle,
+      unloaded,
       saturationRps,
       points: this.points,
       requests: this.points.reduce((sum, p) => sum + p.requests, 0),
@@ -91,15 +91,15 @@ class SimulatedMeasurement {
       detail,
       caveats: [],
     })
-    if (!meetsSlo(idle, slo)) {
-      const detail = `one request at a time takes ${sloValue(slo, idle.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
-      return result(idle.achievedRps, 'slo-unattainable', noCapacity, detail)
+    if (!meetsSlo(unloaded, slo)) {
+      const detail = `one request at a time takes ${sloValue(slo, unloaded.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`
+      return result(unloaded.achievedRps, 'slo-unattainable', noCapacity, detail)
     }
     // A closed loop may end before a large batch on a slow device, and the unloaded rate is a lower
     // bound.
     const saturationRps = Math.max(
-      idle.achievedRps,
-      (await this.measureSaturation(idle)).achievedRps,
+      unloaded.achievedRps,
+      (await this.measureSaturation(unloaded)).achievedRps,
     )
     const { server } = target
     const { expects, countOver } = server
@@ -109,7 +109,7 @@ class SimulatedMeasurement {
             { expects: expects.bind(server), countOver: countOver.bind(server) },
             saturationRps,
           )
-        : await this.bisect(idle, saturationRps)
+        : await this.bisect(unloaded, saturationRps)
     return result(saturationRps, 'converged', capacity)
   }
 
@@ -134,16 +134,16 @@ class SimulatedMeasurement {
     )
   }
 
-  private async idle(): Promise<LoadPoint> {
+  private async measureUnloaded(): Promise<LoadPoint> {
     const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
     const first = await this.closed(
       1,
-      boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.idleMs, seconds),
-      'idle',
+      boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.unloadedMs, seconds),
+      'unloaded',
     )
     // A streamed answer takes long, whatever the SLO counts.
     return first.stream
-      ? this.closed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'idle')
+      ? this.closed(1, (unloadedAnswers * first.stream.e2e.meanMs) / 1000, 'unloaded')
       : first
   }
 
@@ -151,17 +151,17 @@ class SimulatedMeasurement {
    * Measures the saturation with windows of several large batches: a window cut within its first
    * batch shows almost no throughput.
    */
-  private async measureSaturation(idle: LoadPoint): Promise<LoadPoint> {
+  private async measureSaturation(unloaded: LoadPoint): Promise<LoadPoint> {
     const { slo } = this.options
-    const seconds = idle.stream
-      ? (2 * idle.stream.e2e.maxMs) / 1000
+    const seconds = unloaded.stream
+      ? (2 * unloaded.stream.e2e.maxMs) / 1000
       : boundSeconds(
           saturationRequests,
           this.expected?.saturationRps,
           Math.max(1, (4 * slo.limitMs) / 1000),
         )
     const filled = await this.closed(saturatingConnections, seconds, 'saturation')
-    const slowest = filled.stream?.e2e ?? idle.stream?.e2e ?? filled
+    const slowest = filled.stream?.e2e ?? unloaded.stream?.e2e ?? filled
     const enoughS = (4 * slowest.maxMs) / 1000
     return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
   }
@@ -191,11 +191,11 @@ class SimulatedMeasurement {
   }
 
   /** Bisects the rate, then lowers it until a long window meets the SLO. */
-  private async bisect(idle: LoadPoint, saturationRps: number): Promise<Capacity> {
+  private async bisect(unloaded: LoadPoint, saturationRps: number): Promise<Capacity> {
     const { slo } = this.options
     let low = 0.005 * saturationRps
     // A time per token does not include waiting, so it may meet the SLO even beyond the saturation.
-    let high = (idle.stream ? 1 : 1.05) * saturationRps
+    let high = (unloaded.stream ? 1 : 1.05) * saturationRps
     let ciMetRps = 0
     let ciViolatedRps = high
     while (high / low > maxBracketRatio) {

@@ -15,7 +15,7 @@ type Open = Extract<Load, { kind: 'open' }>
 interface Script {
   /** Whether an open window of so many requests meets the SLO. */
   readonly keeps?: (rateRps: number, requests: number) => boolean
-  readonly idleMs?: number
+  readonly unloadedMs?: number
   /** Latencies of the parts of a stream, as parts of the whole answer. */
   readonly streams?: boolean
   readonly expects?: VirtualExpectation
@@ -53,12 +53,12 @@ class Scripted implements VirtualServer {
 
   play(load: Load): VirtualRun {
     this.asked.push(load)
-    const { idleMs = 5, streams = false, slow = () => true } = this.script
+    const { unloadedMs = 5, streams = false, slow = () => true } = this.script
     const [rateRps, ms] =
       load.kind === 'open'
         ? [load.rateRps, 5]
         : load.connections === 1
-          ? [1000 / idleMs, idleMs]
+          ? [1000 / unloadedMs, unloadedMs]
           : [1000, 20]
     const n = Math.round(rateRps * load.durationS)
     const missed = load.kind === 'open' && !this.keeps(rateRps, n)
@@ -118,10 +118,10 @@ describe('before the search', () => {
     expect(await seconds(6)).toEqual([0.5, 1])
     // Then 256 at a time, for four times the limit, a second at least, or for 1,500 requests.
     expect(await seconds(500)).toEqual([25, 2])
-    expect(await seconds(500, { capacityRps: 600, saturationRps: 1000, idleMs: 5 })).toEqual([
+    expect(await seconds(500, { capacityRps: 600, saturationRps: 1000, unloadedMs: 5 })).toEqual([
       1, 1.5,
     ])
-    expect(await seconds(50, { capacityRps: 600, saturationRps: 1000, idleMs: 50 })).toEqual([
+    expect(await seconds(50, { capacityRps: 600, saturationRps: 1000, unloadedMs: 50 })).toEqual([
       2.5, 1,
     ])
     const { asked } = await measured({})
@@ -132,17 +132,17 @@ describe('before the search', () => {
   })
 
   test('a server that is too slow alone ends it', async () => {
-    const { found, asked } = await measured({ idleMs: 80 })
+    const { found, asked } = await measured({ unloadedMs: 80 })
     expect(found).toMatchObject({
       outcome: 'slo-unattainable',
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
-      known: 'held',
+      bounds: 'both',
     })
     expect(found.saturationRps).toBeCloseTo(12.4, 6)
     expect(found.detail).toBe('one request at a time takes 80 ms at p99, over 50 ms')
     expect(asked).toHaveLength(1)
-    expect((await measured({ idleMs: 50 })).found.outcome).toBe('converged')
+    expect((await measured({ unloadedMs: 50 })).found.outcome).toBe('converged')
   })
 })
 
@@ -163,7 +163,7 @@ describe('by bisection', () => {
     })
     expect(found).toMatchObject({
       outcome: 'converged',
-      known: 'held',
+      bounds: 'both',
       detail: undefined,
       saturationRps: 1000,
     })
@@ -210,13 +210,13 @@ describe('by bisection', () => {
 })
 
 describe('a server that counts its slow requests', () => {
-  const expects = { capacityRps: 600, saturationRps: 1000, idleMs: 5 }
+  const expects = { capacityRps: 600, saturationRps: 1000, unloadedMs: 5 }
 
   test('is searched without playing windows; its load curve is played beside it', async () => {
     const { found, open, counted } = await measured({ expects })
     expect(found.capacityRps).toBeGreaterThan(700 / 1.0202)
     expect(found.capacityRps).toBeLessThanOrEqual(700)
-    expect(found).toMatchObject({ outcome: 'converged', known: 'held' })
+    expect(found).toMatchObject({ outcome: 'converged', bounds: 'both' })
     const { capacityRps } = found
     expect(open.map(({ rateRps }) => rateRps / capacityRps)).toEqual(
       [0.3, 0.6, 0.85, Math.sqrt(1000 / capacityRps), 1].map((part) => expect.closeTo(part, 9)),
@@ -270,7 +270,7 @@ describe('streamed answers', () => {
 test('every window is told and counted, and the figure says what it is', async () => {
   const { found, steps } = await measured({})
   expect(steps.map(([, phase]) => phase)).toEqual([
-    'idle',
+    'unloaded',
     'saturation',
     ...Array(10).fill('search'),
   ])
@@ -280,7 +280,7 @@ test('every window is told and counted, and the figure says what it is', async (
     found.points.reduce((sum, { load }) => sum + load.durationS, 0),
     9,
   )
-  expect(found.idle).toMatchObject({ p50Ms: 5 })
+  expect(found.unloaded).toMatchObject({ p50Ms: 5 })
   expect(found.slo).toBe(slo)
   // That nothing was measured stands once, in the notice of the backend.
   expect(found.caveats).toEqual([])

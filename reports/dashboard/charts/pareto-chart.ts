@@ -55,8 +55,8 @@ export function latencyAxis(trials: readonly FinishedTrial[], asked: Slo): Laten
   const known: number[] = []
   for (const t of trials) {
     if (t.state !== 'complete') continue
-    const { idle, slo } = t.measurement
-    known.push(of(percentile >= 0.9 ? idle.p99Ms : idle.p50Ms), of(slo.limitMs) * 1.8)
+    const { unloaded, slo } = t.measurement
+    known.push(of(percentile >= 0.9 ? unloaded.p99Ms : unloaded.p50Ms), of(slo.limitMs) * 1.8)
   }
   return logAxis(known, [limit / 1.5, limit * 1.5])
 }
@@ -205,7 +205,7 @@ function missed(
     data: all.flatMap((c) => {
       const trial = c.feasible ? undefined : byNumber.get(c.trial)
       if (trial?.state !== 'complete' || !(c.sloMsAtCapacity > 0)) return []
-      const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.idle.meanMs
+      const rps = c.capacityRps > 0 ? c.capacityRps : 1000 / trial.measurement.unloaded.meanMs
       return [[x(c), y(rps, c), c.trial]]
     }),
     z: 3,
@@ -240,7 +240,7 @@ const dashes = [
 const dashOf = (i: number) => dashes[i % dashes.length]
 const frontName = (leastQuality: number) => `front of quality ≥ ${leastQuality}`
 const qualityFrontNames = (r: Recommendation): string[] =>
-  betterFronts(r).map(({ leastQuality }) => frontName(leastQuality))
+  betterFronts(r).map(({ minQuality }) => frontName(minQuality))
 
 function qualitySeries(
   r: Recommendation,
@@ -249,10 +249,10 @@ function qualitySeries(
   most: number,
   theme: Theme,
 ): object[] {
-  return betterFronts(r).map(({ leastQuality, front }, i) => ({
+  return betterFronts(r).map(({ minQuality, front }, i) => ({
     ...frontSeries(front, x, y, most, theme),
-    id: frontName(leastQuality),
-    name: frontName(leastQuality),
+    id: frontName(minQuality),
+    name: frontName(minQuality),
     lineStyle: { width: 2, type: dashOf(i) },
   }))
 }

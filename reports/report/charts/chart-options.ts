@@ -106,7 +106,7 @@ export function paretoOption(
       textStyle: { color: '#333', fontSize: 11 },
       data: [
         ...judged.map((j) => j.candidate.label),
-        ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.leastQuality}`),
+        ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.minQuality}`),
       ],
     },
     xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
@@ -132,9 +132,9 @@ export function paretoOption(
         },
       },
       ...qualityFronts.slice(0, -1).map(
-        ({ leastQuality, front: better }, i): SeriesOption => ({
+        ({ minQuality, front: better }, i): SeriesOption => ({
           type: 'line',
-          name: `quality ≥ ${leastQuality}`,
+          name: `quality ≥ ${minQuality}`,
           step: 'end',
           symbol: 'none',
           color: '#000',

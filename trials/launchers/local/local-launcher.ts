@@ -218,7 +218,7 @@ const launchOnce = async (
       },
       rest: launch.rest,
     }),
-    ...(prepared && { prepared: { seconds: prepared.seconds, kept: prepared.kept } }),
+    ...(prepared && { prepared: { seconds: prepared.seconds, reused: prepared.kept } }),
     logPath: log.path,
     logTail: () => log.tail(),
     usage: async () => ({

@@ -71,7 +71,7 @@ it('a second core answers no lone request sooner, and lets more than twice as ma
   })
   const [one, two] = [1, 2].map((cpuCores) => estimate({ cpuCores, batchSize: 1 }))
   if (!one?.serves || !two?.serves) throw new Error('both serve')
-  expect(two.idleMs / one.idleMs).toBeCloseTo(1, 1)
+  expect(two.unloadedMs / one.unloadedMs).toBeCloseTo(1, 1)
   expect(two.saturationRps / one.saturationRps).toBeCloseTo(2, 1)
   expect(two.capacityRps / one.capacityRps).toBeGreaterThan(2.1)
 })

@@ -156,7 +156,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
           },
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
-      return capacity && Math.log(capacity.idleMs)
+      return capacity && Math.log(capacity.unloadedMs)
     },
     cannotServe(configuration) {
       const { modelled, reason } = read(configuration)

@@ -161,11 +161,11 @@ export function predictTimedCapacity(
   const saturationRps = Math.min(cpuLimit, gpuLimit)
   // A lone request waits out the delay of its batch of one.
   const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
-  const idleMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
-  if (idleMs > slo.limitMs) return { capacityRps: 0, saturationRps, idleMs, binding: 'slo' }
+  const unloadedMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
+  if (unloadedMs > slo.limitMs) return { capacityRps: 0, saturationRps, unloadedMs, binding: 'slo' }
   const capacityRps = highestRate(model, slo, saturationRps)
   const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
-  return { capacityRps, saturationRps, idleMs, binding }
+  return { capacityRps, saturationRps, unloadedMs, binding }
 }
 
 /**
@@ -178,7 +178,7 @@ export const softCapacity = (
 ): number =>
   Math.max(
     capacity.capacityRps,
-    0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.idleMs),
+    0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.unloadedMs),
   )
 
 /** Ends of the bracket around the highest rate are this far apart. */

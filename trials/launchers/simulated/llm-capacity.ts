@@ -405,9 +405,9 @@ export function llmCapacities(
   }
   const saturationRps = saturatedRps(model)
   return (slowdown = 1) => {
-    const idleMs = slowdown * countedAt(lowestRps)
-    const common = { saturationRps: saturationRps / slowdown, idleMs }
-    if (idleMs > limitMs) return { ...common, capacityRps: 0, binding: 'slo' }
+    const unloadedMs = slowdown * countedAt(lowestRps)
+    const common = { saturationRps: saturationRps / slowdown, unloadedMs }
+    if (unloadedMs > limitMs) return { ...common, capacityRps: 0, binding: 'slo' }
     const capacityRps = highest((rate) => slowdown * countedAt(rate) <= limitMs) / slowdown
     return {
       ...common,

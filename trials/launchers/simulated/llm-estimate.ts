@@ -113,8 +113,8 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     priorLogConstraint(configuration) {
       const found = read(configuration)
       if (!('server' in found)) return undefined
-      const { idleMs } = found.capacityAt()
-      return Number.isFinite(idleMs) ? Math.log(idleMs) : undefined
+      const { unloadedMs } = found.capacityAt()
+      return Number.isFinite(unloadedMs) ? Math.log(unloadedMs) : undefined
     },
     cannotServe(configuration) {
       const found = read(configuration)
@@ -146,9 +146,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
  * slope.
  */
 const softCapacity = (
-  { capacityRps, saturationRps, idleMs }: PredictedCapacity,
+  { capacityRps, saturationRps, unloadedMs }: PredictedCapacity,
   { limitMs }: Slo,
-): number => Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / idleMs), 1e-6)
+): number => Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / unloadedMs), 1e-6)
 
 /** The weights alone are more than the memory: no error of the model changes that. */
 function weightsExceed(

@@ -199,7 +199,7 @@ describe('the closed form', () => {
         llmCapacities({ server, load }, slo)(slowdown),
         llmCapacities({ server: slower, load }, slo)(),
       ]
-      for (const part of ['capacityRps', 'saturationRps', 'idleMs'] as const)
+      for (const part of ['capacityRps', 'saturationRps', 'unloadedMs'] as const)
         expect(scaled[part] / own[part]).toBeCloseTo(1, 1.7)
       expect(scaled.binding).toBe(own.binding)
     },

@@ -31,7 +31,7 @@ const warmUpS = 5
 /** Percentiles of the SLO that the client finds, ms; Infinity where too many requests fail. */
 async function playConfirmed(run: MainJobRun, seed: number): Promise<number[]> {
   const { best, confirmation, slo } = run.recommendation
-  if (best === undefined || !confirmation?.held) return []
+  if (best === undefined || !confirmation?.met) return []
   const machine = await inspectMachine()
   const experiment = loadExperiment({
     file: folderFile('experiment.yaml'),
@@ -112,7 +112,7 @@ export async function runForeignJobs(args: readonly string[]): Promise<void> {
       run.seconds.toFixed(0),
       best?.label ?? 'none',
       best?.status ?? '-',
-      confirmation?.held ? confirmation.rateRps.toFixed(0) : '-',
+      confirmation?.met ? confirmation.rateRps.toFixed(0) : '-',
       confirmation?.variation?.found.join('; ') ?? '-',
       found.length === 0 ? '-' : `${found.map((ms) => ms.toFixed(0)).join(', ')} ms`,
     ])

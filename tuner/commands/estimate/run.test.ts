@@ -20,7 +20,9 @@ test('every configuration of the space, the best first, each with its error', ()
   expect(complete).toBe(true)
   expect(rows.length).toBeGreaterThan(50)
   expect(rows.map((r) => r.logCost)).toEqual(rows.map((r) => r.logCost).sort((a, b) => a - b))
-  expect(rows.every((r) => r.relativeError > 0 && r.capacityRps > 0 && r.idleMs <= 50)).toBe(true)
+  expect(rows.every((r) => r.relativeError > 0 && r.capacityRps > 0 && r.unloadedMs <= 50)).toBe(
+    true,
+  )
   expect(rows[0]!.pricePerMillionRequests).toBeCloseTo(
     (rows[0]!.pricePerHour / 3600 / rows[0]!.capacityRps) * 1e6,
     6,

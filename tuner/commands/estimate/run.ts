@@ -90,7 +90,7 @@ function lines(estimates: EstimateTable, { objective, slo }: Experiment): string
           `${i + 1}`,
           row.label,
           `${rate(row.capacityRps)} ± ${percent(row.relativeError)}`,
-          sloValue(slo, row.idleMs),
+          sloValue(slo, row.unloadedMs),
           row.binding,
           formatCost(objective, row, writing),
           row.outOfMemory < 0.001 ? '-' : percent(row.outOfMemory),

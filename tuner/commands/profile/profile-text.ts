@@ -35,14 +35,14 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
     `  ${profile.model} at ${profile.url}, ${profile.protocol}`,
   ]
   if (measurement !== undefined) {
-    const { idle, saturationRps, seconds, requests, slo } = measurement
-    const unloaded =
-      idle.requests > 0
-        ? `unloaded p50 ${sloValue(slo, idle.p50Ms)}, p99 ${sloValue(slo, idle.p99Ms)}; `
+    const { unloaded, saturationRps, seconds, requests, slo } = measurement
+    const unloadedText =
+      unloaded.requests > 0
+        ? `unloaded p50 ${sloValue(slo, unloaded.p50Ms)}, p99 ${sloValue(slo, unloaded.p99Ms)}; `
         : ''
     const saturated = saturationRps > 0 ? `saturated at ${significant(saturationRps)} req/s; ` : ''
     lines.push(
-      `  ${unloaded}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`,
+      `  ${unloadedText}${saturated}${requests.toLocaleString('en-US')} requests in ${seconds.toFixed(1)} s`,
     )
   }
   if (profile.sweep !== undefined) {
@@ -119,7 +119,7 @@ function streamLines({ stream, joint }: LoadPoint, { limits }: Slo): string[] {
   if (!stream) return []
   const row = (name: string, s: LatencySummary, metric: StreamLatency) => {
     const limit = limits?.find((each) => each.metric === metric)
-    const kept = metric === 'interToken' ? undefined : joint?.kept[metric]
+    const kept = metric === 'interToken' ? undefined : joint?.met[metric]
     return [
       `  ${name}`,
       ...[s.p50Ms, s.p90Ms, s.p99Ms].map((ms) => (s.requests > 0 ? latency(ms) : notObservable)),

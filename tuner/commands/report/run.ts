@@ -11,8 +11,6 @@ import { type ReportInput, reportBlocks } from '../../../reports/report/report-b
 import { trialsCsv } from '../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { shownDocument } from '../../experiment/secret-values.ts'
-import type { ExperimentDocument } from '../../experiment/types.ts'
 import { viewOf } from '../../loop/problem.ts'
 import { mustBeWritable } from '../../writable-places.ts'
 import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
@@ -64,7 +62,7 @@ function inputOf({
     recommendation,
     trials,
     ...viewOf(experiment, { pricePerHour, label }),
-    specification: stringify(shownDocument(record.spec as ExperimentDocument), { lineWidth: 0 }),
+    specification: stringify(record.spec, { lineWidth: 0 }),
     environment: [
       `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,
       ...(record.provenance === 'imported'

@@ -47,7 +47,7 @@ describe('an experiment in virtual time', () => {
       schema: 'tune.verify/v1',
       finding: 'holds',
       experimentId: experiment.id,
-      heldRps: found.askedRps,
+      provenRps: found.askedRps,
     })
     expect(trials).toHaveLength(before.trials.length + 1)
     expect(trials.at(-1)).toMatchObject({
@@ -162,7 +162,7 @@ describe('a service that runs', () => {
     expect(holds.code, holds.stderr).toBe(0)
     expect(json(holds.stdout)).toMatchObject({
       finding: 'holds',
-      heldRps: 20,
+      provenRps: 20,
       label: `http://127.0.0.1:${server.port}`,
     })
     expect(json(holds.stdout)).not.toHaveProperty('experimentId')
@@ -215,7 +215,7 @@ describe('a service that runs', () => {
       skipIfUnknown(verified, skip)
       const { code, stdout, stderr } = verified
       expect(code, stderr).toBe(0)
-      expect(json(stdout)).toMatchObject({ finding: 'holds', heldRps: 20 })
+      expect(json(stdout)).toMatchObject({ finding: 'holds', provenRps: 20 })
     } finally {
       server.closeAllConnections()
       server.close()

@@ -23,7 +23,7 @@ test('it holds: the figure is of the window at that rate', () => {
   const found = verifiedOf(question, complete({ points: [loadPoint(200, 41)] }))
   expect(found).toMatchObject({
     finding: 'holds',
-    heldRps: 200,
+    provenRps: 200,
     sloMs: 41,
     experimentId: 'e',
     trial: 3,
@@ -35,7 +35,7 @@ test('it holds: the figure is of the window at that rate', () => {
 test('rounding is not a miss, a lower rate is', () => {
   expect(verifiedOf(question, complete({ capacityRps: 200 * (1 - 1e-9) })).finding).toBe('holds')
   const lower = verifiedOf(question, complete({ capacityRps: 190, points }))
-  expect(lower).toMatchObject({ finding: 'does not hold', heldRps: 190, sloMs: 70 })
+  expect(lower).toMatchObject({ finding: 'does not hold', provenRps: 190, sloMs: 70 })
   expect(lower.verdict).toBe(
     'SLO violated: 2 cores, batch 8 at 200 req/s: p99 70 ms (SLO 50 ms); it is met at 190 req/s',
   )
@@ -65,11 +65,11 @@ test('no rate held', () => {
       detail: 'the SLO was violated at 164 requests per second; lower rates were not tried',
     }),
   )
-  expect(found).toMatchObject({ finding: 'does not hold', heldRps: 0 })
+  expect(found).toMatchObject({ finding: 'does not hold', provenRps: 0 })
   expect(found.verdict).toContain('violated at 164 requests per second; lower rates were not')
 })
 
-test.each(['generator-limit', 'disturbed'] as const)(
+test.each(['generator-limit', 'host-interference'] as const)(
   'a load that ended as %s tells nothing',
   (outcome) => {
     const found = verifiedOf(

@@ -24,7 +24,7 @@ export interface Verified {
   /** `unknown`: it could not be told. */
   readonly finding: 'holds' | 'does not hold' | 'unknown'
   /** Highest rate whose window kept the SLO; 0: none did. */
-  readonly heldRps: number
+  readonly provenRps: number
   /** The SLO's percentile in the window at the asked rate, ms. Absent: there was none. */
   readonly sloMs?: number
   readonly verdict: string
@@ -48,26 +48,26 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
     return {
       ...common,
       finding: 'unknown',
-      heldRps: 0,
+      provenRps: 0,
       verdict: `Inconclusive: ${label} could not be measured: ${trial.error}`,
       caveats: [],
     }
   if (trial.state === 'infeasible') {
     const verdict = `SLO violated: ${label} no longer serves: ${trial.detail}`
-    return { ...common, finding: 'does not hold', heldRps: 0, verdict, caveats: [] }
+    return { ...common, finding: 'does not hold', provenRps: 0, verdict, caveats: [] }
   }
   const { measurement } = trial
-  const { capacityRps: heldRps, outcome, variation } = measurement
+  const { capacityRps: provenRps, outcome, variation } = measurement
   const caveats = [...measurement.caveats, ...(variation ? [variationText(slo, variation)] : [])]
   const windows = measurement.points.filter((point) => isAt(point, askedRps))
   const clean = windows.findLast(
-    ({ generatorSaturated, disturbed }) => !generatorSaturated && !disturbed,
+    ({ generatorSaturated, invalid }) => !generatorSaturated && !invalid,
   )
   const at = clean ?? windows.findLast((point) => !isInvalidWindow(point, slo)) ?? windows.at(-1)
-  const figures = { heldRps, ...(at && { sloMs: at.sloMs }), caveats }
+  const figures = { provenRps, ...(at && { sloMs: at.sloMs }), caveats }
   const figure = at ? `: ${sloFigure(slo, at.sloMs)}` : ''
   const limit = slo.limits ? sloText(slo) : latency(slo.limitMs)
-  if (outcome === 'converged' && heldRps >= askedRps * (1 - sameRate))
+  if (outcome === 'converged' && provenRps >= askedRps * (1 - sameRate))
     return {
       ...common,
       ...figures,
@@ -76,13 +76,13 @@ export function verifiedOf(question: Question, trial: FinishedTrial): Verified {
     }
   // What a window missed at the rate itself is not taken back by those at lower rates.
   const missed = at !== undefined && !meetsSlo(at, slo) && !isInvalidWindow(at, slo)
-  if (!missed && (outcome === 'generator-limit' || outcome === 'disturbed')) {
+  if (!missed && (outcome === 'generator-limit' || outcome === 'host-interference')) {
     const verdict = `Inconclusive: the load on ${label} was disturbed${measurement.detail ? `: ${measurement.detail}` : ''}`
     return { ...common, ...figures, finding: 'unknown', verdict }
   }
   const instead =
-    heldRps > 0
-      ? `it is met at ${rate(heldRps)}`
+    provenRps > 0
+      ? `it is met at ${rate(provenRps)}`
       : (measurement.detail ?? 'no lower rate that was tried met it')
   return {
     ...common,

@@ -35,7 +35,8 @@ import { serving } from '../../../reports/specs/spec-samples.contract.ts'
 import { parseArchitecture, parseGpus } from '../../../trials/devices/own.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { parsePriceBook } from '../../../trials/prices/parse-book.ts'
-import { openReader } from '../../../trials/store/index.ts'
+import { openReader, openStore } from '../../../trials/store/index.ts'
+import { completeTrial } from '../../../trials/store/samples.contract.ts'
 import { readFleetFile } from '../../commands/fleet/fleet-file.ts'
 import { recommended } from '../../commands/recommended.ts'
 import { LogSample, parseFieldFlags, parseRequest } from '../../commands/watch/access-log/index.ts'
@@ -48,7 +49,6 @@ import { commandLine } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
 import { fleetSeeds } from './fleet-seeds.ts'
 import { ends, fields, frame, frameKind, grpcMessage, speaking } from './frames.ts'
-import { storeOfValues } from './store-values.ts'
 
 export interface Fuzzed {
   /** Valid, or nearly so. */
@@ -154,15 +154,35 @@ function metrics(input: Buffer): void {
   }
 }
 
-const store = readFileSync(
-  fileURLToPath(new URL('../../../trials/store/fixtures/v1.db', import.meta.url)),
-)
+/** Bytes of a sound store with an experiment of three trials. */
+async function makeStore(): Promise<Buffer> {
+  const folder = mkdtempSync(join(tmpdir(), 'tune-fuzz-'))
+  const path = join(folder, 'tune.db')
+  try {
+    const store = await openStore(path)
+    await store.create({
+      id: 'e',
+      name: 'e',
+      createdAt: '2026-11-20T10:00:00.000Z',
+      spec: {},
+      provenance: 'simulated',
+      seed: 1,
+    })
+    for (const number of [1, 2, 3]) await store.append('e', completeTrial(number))
+    await store.close()
+    return readFileSync(path)
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+let soundStore: Promise<Buffer> | undefined
 
 /** A store with the input's bytes written over it, at a place that they say. */
 async function damagedStore(input: Buffer) {
   const folder = mkdtempSync(join(tmpdir(), 'tune-fuzz-'))
   try {
-    const bytes = Buffer.from(store)
+    soundStore ??= makeStore()
+    const bytes = Buffer.from(await soundStore)
     for (let i = 0; i + 3 < input.length; i += 4)
       bytes[input.readUIntBE(i, 3) % bytes.length] = input[i + 3]!
     writeFileSync(join(folder, 'a.db'), bytes)
@@ -481,15 +501,6 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
       'spec kserve --out o',
     ].map((line) => line.replaceAll(' ', '\n')),
     read: words,
-  },
-  'store-values': {
-    seeds: [
-      'experiments name x00ff\nexperiments seed 1e300\ntrials number 9007199254740993',
-      'trials trial NULL\nload_points point x7b7d\nload_points position -1',
-      'experiments spec {"model": []}\nexperiments created_at 7\nexperiments provenance nowhere',
-      'experiments spec []\nexperiments result 5\nexperiments owner {"pid": "x"}',
-    ],
-    read: storeOfValues,
   },
   'http2-frames': {
     seeds: [Buffer.concat(http2Answer), ...http2Hostile],

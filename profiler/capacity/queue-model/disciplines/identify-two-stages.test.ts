@@ -57,7 +57,7 @@ describe('cores beside batches show in how many are decoded when a batch begins'
     expect(found.maxBatch).toBe(options.maxBatch ?? 16)
     const busiest =
       rateRps / maxCoresRps({ cores: options.cores, decodeMs: options.ms, writeMs: 0.02 })
-    // Busy cores are known by what they serve, idle ones by the time that they take.
+    // Busy cores are known by what they serve, unloaded ones by the time that they take.
     if (busiest > 0.8)
       expect(Math.abs(maxCoresRps(found.cores) / (rateRps / busiest) - 1)).toBeLessThan(0.12)
     else expect(Math.abs(found.cores!.decodeMs / options.ms - 1)).toBeLessThan(0.4)

@@ -97,7 +97,7 @@ function tableOf(
       served(({ candidate }) => atCapacityValue(whatIf.slo, candidate)),
     ),
     figure('unloaded latency', ({ candidate }) =>
-      candidate.idleMs === undefined ? '-' : latency(candidate.idleMs),
+      candidate.unloadedMs === undefined ? '-' : latency(candidate.unloadedMs),
     ),
     figure('$ / h', ({ candidate }) => money(candidate.pricePerHour)),
     figure(

@@ -193,7 +193,7 @@ function describe(
         : []),
       ...(m
         ? ([
-            ...(Number.isNaN(m.idle.p99Ms)
+            ...(Number.isNaN(m.unloaded.p99Ms)
               ? []
               : [
                   [
@@ -202,7 +202,7 @@ function describe(
                       .map((q) =>
                         sloFigure(
                           { ...m.slo, percentile: q },
-                          q === 0.5 ? m.idle.p50Ms : m.idle.p99Ms,
+                          q === 0.5 ? m.unloaded.p50Ms : m.unloaded.p99Ms,
                         ),
                       )
                       .join(', '),

@@ -22,12 +22,12 @@ type Kind = Status | 'again' | 'later'
 /** Statuses, and trials that stand for no configuration. */
 export const kinds: Readonly<Record<Kind, string>> = {
   confirmed: '✓ confirmed',
-  held: '✓ met, not proven',
+  met: '✓ met, not proven',
   measured: '· measured',
   imported: '◇ imported',
   bound: '≤ bound',
   refuted: '✕ refuted',
-  disturbed: '~ disturbed',
+  inconclusive: '~ inconclusive',
   infeasible: '⊘ infeasible',
   failed: '! failed',
   again: '↻ second load test',
@@ -91,10 +91,10 @@ export const columnsFor = (
     key: ({ candidate }) => candidate?.sloMsAtCapacity ?? absent,
     cell: ({ candidate: c }) =>
       c && Number.isFinite(c.sloMsAtCapacity)
-        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', idle: ' (unloaded)' }[c.sloMsFrom]}`
+        ? `${partOrLatency(slo)(c.sloMsAtCapacity)}${{ measured: '', model: ' (est.)', unloaded: ' (unloaded)' }[c.sloMsFrom]}`
         : '',
   },
-  number('unloaded', (c) => c.idleMs, partOrLatency(slo)),
+  number('unloaded', (c) => c.unloadedMs, partOrLatency(slo)),
   number('$ / h', (c) => c.pricePerHour, money),
   number('$ / M req', (c) => c.pricePerMillionRequests, money),
   ...(tokens ? tokenColumns : []),

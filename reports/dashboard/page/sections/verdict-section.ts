@@ -204,7 +204,7 @@ function figures(r: Recommendation): Figure[] {
       ? [
           [
             'second load test',
-            r.confirmation.held ? 'SLO met' : 'SLO violated',
+            r.confirmation.met ? 'SLO met' : 'SLO violated',
             `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
         ]
