@@ -1,8 +1,8 @@
 /** The capacity plan in words and tables, as JSON, and as CSV. */
 import type { EChartsOption } from 'echarts'
-import type { Slo } from '../../profiler/model/slo.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
+import { describeStatus } from '../recommendation/describe-status.ts'
 import { latencyRows, rateRows, windowText } from '../recommendation/token-figures.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
@@ -10,7 +10,7 @@ import { leastOf, peakOf } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
 import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'
 import type { ScaledFleet } from './lossless.ts'
-import type { Plan, UnitPlan } from './plan-capacity.ts'
+import type { Plan, PlanInput, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
 /** Most rows of a table that lists changes. */
@@ -54,7 +54,7 @@ export async function planBlocks(
         'autoscaled replicas',
         'minutes of SLO violation while scaling',
       ],
-      plan.units.map((unit) => fleetRow(unit, plan.input.slo)),
+      plan.units.map((unit) => fleetRow(unit, plan.input)),
       [2, 3, 4, 5, 6, 7, 8],
     ),
     ...scalingBlocks(plan),
@@ -89,7 +89,7 @@ function verdict({ units, input, demand, scaling, commitment }: Plan): string {
   const rival =
     cheapest === best
       ? ''
-      : `; for this demand ${cheapest.unit.label} (${cheapest.unit.status}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
+      : `; for this demand ${cheapest.unit.label} (${describeStatus(cheapest.unit.status, input.provenance).name}) costs ${money(cheapest.months[0]!.staticPerMonth)}`
   return `${best!.unit.label}: ${month.replicas} replica${month.replicas === 1 ? '' : 's'} for ${demand.what}, ${money(month.staticPerMonth)} per month${total}${auto}${bought}${rival}`
 }
 
@@ -118,11 +118,11 @@ function commitmentBlocks({ commitment, units }: Plan): Block[] {
   ]
 }
 
-function fleetRow({ unit, months }: UnitPlan, slo: Slo): string[] {
+function fleetRow({ unit, months }: UnitPlan, { slo, provenance }: PlanInput): string[] {
   const m = months[0]!
   return [
     unit.label,
-    unit.status,
+    describeStatus(unit.status, provenance).name,
     String(m.replicas),
     percent(m.utilisation),
     m.sloMsAtPeak === undefined ? '' : sloValue(slo, m.sloMsAtPeak),
@@ -317,7 +317,7 @@ function assumptions({ input, units, demand }: Plan): string[] {
   const [{ startupSeconds, nodeSeconds, perNode }] = [units[0]!.unit]
   return [
     `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.asClocksShow ? 'those of the trace' : 'in UTC'}.`}`,
-    `Replicas are the minimum that meets the SLO in every minute of the period, for the demand divided by (1 - headroom ${percent(input.headroom)}). A minute counts as an SLO violation when more of its requests than the percentile allows exceed the limit. Each replica carries its safe capacity: the confirmed rate, or a discounted estimate.`,
+    `Replicas are the minimum that meets the SLO in every minute of the period, for the demand divided by (1 - headroom ${percent(input.headroom)}). A minute counts as an SLO violation when more of its requests than the percentile allows exceed the limit. Each replica carries its safe capacity.`,
     `Demand follows the given rates, without noise. Replicas share it evenly. Below saturation, latency follows the measured load curve with an exponential tail; above it, requests queue at the replica until clients time out after ${significant(timeoutSeconds)} s. Pooling effects are ignored.`,
     `Autoscaling follows Kubernetes: every ${syncSeconds} s, it compares the target with the one-minute mean of ${input.minReplicas === 0 ? 'incoming requests (counted at a gateway)' : 'answered requests'}, ${reactionSeconds} s old; it ignores deviations within ${percent(tolerance)} and applies stabilisation windows and policies. If a node has room, a replica serves ${significant(startupSeconds)} s after it is requested${nodeSeconds > 0 ? `; otherwise a new node takes ${significant(nodeSeconds)} s more. A node has room for ${perNode}, costs its full price, and is removed after 10 idle minutes` : ''}.`,
     'Cloud instances have list prices. Replicas fill them by GPU share, cores and memory; nothing is reserved for the system. Pass other commitment prices with --committed.',

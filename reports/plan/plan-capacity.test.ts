@@ -36,6 +36,7 @@ const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = 
   ...change,
 })
 const input = (change: Partial<PlanInput>): PlanInput => ({
+  provenance: 'measured',
   units: [unit(100, 1)],
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
   demand: steadyDemand(100),

@@ -8,6 +8,7 @@ import {
 } from '../../search/replica-price.ts'
 import type { Offer } from '../../trials/prices/offers.ts'
 import type { Resources } from '../../trials/resources.ts'
+import type { Provenance } from '../../trials/types.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
 import { type Commitment, planCommitment } from './commitment.ts'
@@ -70,6 +71,8 @@ export interface PlanInput {
    */
   readonly recommended?: number
   readonly units: readonly PlanUnit[]
+  /** Where the capacities come from. */
+  readonly provenance: Provenance
   /** That the capacities keep. */
   readonly slo: Slo
   readonly demand: Demand

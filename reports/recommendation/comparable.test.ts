@@ -3,8 +3,11 @@ import { expect, test } from 'vitest'
 import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { toMarkdown } from '../report/document/markdown.ts'
+import { reportBlocks } from '../report/report-blocks.ts'
 import { price, sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
+import { claimsOfMeasuring } from './claims.contract.ts'
 import { again, disturbed, failed, outOfMemory, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
 import { recommendedNote, verdictLines } from './verdict-lines.ts'
@@ -98,6 +101,21 @@ function trialsOf(
   }
 }
 
+const allTrialsOf = (drawn: readonly History[]): FinishedTrial[] =>
+  drawn.flatMap((one, i) =>
+    trialsOf(
+      one,
+      {
+        cpuCores: 1 + (i % 4),
+        memoryMiB: 4096,
+        gpu: 'T4',
+        gpuMemoryPercent: 25 * (1 + (i % 3)),
+        batchSize: 1 + i,
+      },
+      2 * i + 1,
+    ),
+  )
+
 const objectives = objectiveKinds.flatMap((kind) =>
   [30, 700].map((demandRps) =>
     createObjective(kind, { demandRps, headroom: 0.2, maxPricePerHour: 0.2 }),
@@ -111,19 +129,7 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
       fc.constantFrom(...objectives),
       fc.constantFrom('measured', 'emulated', 'simulated'),
       (drawn, objective, provenance) => {
-        const trials = drawn.flatMap((one, i) =>
-          trialsOf(
-            one,
-            {
-              cpuCores: 1 + (i % 4),
-              memoryMiB: 4096,
-              gpu: 'T4',
-              gpuMemoryPercent: 25 * (1 + (i % 3)),
-              batchSize: 1 + i,
-            },
-            2 * i + 1,
-          ),
-        )
+        const trials = allTrialsOf(drawn)
         const r = recommend({ ...sampleInput, trials, objective, provenance, pricePerHour: price })
         for (const c of candidatesOf(r)) {
           if (c.feasible) expect(c.cost).toBe(cost(objective, c))
@@ -146,5 +152,19 @@ test('the recommended configuration is the cheapest at safe capacities, or cheap
       },
     ),
     { numRuns: 300 },
+  )
+})
+
+test('the report of a simulated run claims no load test', async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(history, { minLength: 1, maxLength: 5 }), async (drawn) => {
+      const input = { ...sampleInput, trials: allTrialsOf(drawn), provenance: 'simulated' } as const
+      const recommendation = recommend(input)
+      const about = { name: 'bert', specification: 'model: bert', environment: [] }
+      const text = toMarkdown(await reportBlocks({ ...input, ...about, recommendation }))
+      expect(text).not.toMatch(claimsOfMeasuring)
+      if (recommendation.best) expect(text).toMatch(/Status: (simulated|refuted|bound) \(/)
+    }),
+    { numRuns: 100 },
   )
 })

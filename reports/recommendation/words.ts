@@ -101,20 +101,19 @@ export const variationText = (
 /**
  * What a confirmation proves, and what it does not: 'Meets the SLO at 2,140 req/s (99 % confidence),
  * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined where
- * its confidence is not known.
+ * its confidence is not known, or nothing was measured.
  */
 export function proofText({
-  met,
-  rateRps,
-  confidence,
-  seconds,
-  violatedRps,
-}: NonNullable<Recommendation['confirmation']>): string | undefined {
+  confirmation,
+  provenance,
+}: Pick<Recommendation, 'confirmation' | 'provenance'>): string | undefined {
+  if (!confirmation || provenance === 'simulated') return undefined
+  const { met, rateRps, confidence, seconds, violatedRps } = confirmation
   if (!met || confidence === undefined || seconds === undefined) return undefined
   const proof =
     confidence >= 0.5
       ? `${certaintyPercent(Math.min(confidence, 0.999))} % confidence`
-      : 'not proven'
-  const beyond = violatedRps === undefined ? '' : `, violates it at ${rate(violatedRps)}`
+      : "not proven"
+  const beyond = violatedRps === undefined ? "" : `, violates it at ${rate(violatedRps)}`
   return `Meets the SLO at ${rate(rateRps)} (${proof})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`
 }

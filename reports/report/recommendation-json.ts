@@ -156,7 +156,11 @@ const candidateFields = z.object({
   trial: z.number().int().describe('Number of the trial that measured it.'),
   configuration: configuration.describe('Parameter to value.'),
   label: z.string().describe('The configuration in words.'),
-  status: z.enum(statusNames).describe('How far its figures can be relied on: see Status.'),
+  status: z
+    .enum(statusNames)
+    .describe(
+      'How far its figures can be relied on: see Status. In a simulated run, of simulated load tests.',
+    ),
   capacityRps: z
     .number()
     .min(0)

@@ -196,6 +196,7 @@ describe('the capacity plan in words', () => {
       wholeGpuPerHour: price({ ...j.candidate.configuration, gpuMemoryPercent: 100 }),
     }))
   const planInput: PlanInput = {
+    provenance: 'measured',
     units,
     slo,
     demand: patternDemand('daily', 1000),

@@ -25,9 +25,9 @@ import {
   writing,
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
+import { describeStatus, statusSentence } from '../recommendation/describe-status.ts'
 import { boundOf, type Judged, judge, type View } from '../recommendation/judged.ts'
 import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
-import { statuses } from '../recommendation/status.ts'
 import {
   latencyRows,
   rateRows,
@@ -90,11 +90,11 @@ export async function reportBlocks(
     ...capacityBlocks(r),
     heading(2, 'Runners-up'),
     ...rankedTable(r),
-    heading(2, 'How it was measured'),
+    heading(2, isSimulated(r) ? 'How it was simulated' : 'How it was measured'),
     ...list(method(input)),
     ...(await historyBlocks(input, judged, chart)),
-    heading(2, 'What could not serve, or was not measured'),
-    ...skipped(judged),
+    heading(2, 'What could not serve, or gave no result'),
+    ...skipped(judged, r),
     heading(2, 'Appendix'),
     { kind: 'details', summary: `All ${input.trials.length} trials`, blocks: trialTable(input) },
     {
@@ -114,6 +114,8 @@ function verdictItems(r: Recommendation): string[] {
   ]
 }
 
+const isSimulated = ({ provenance }: Recommendation): boolean => provenance === 'simulated'
+
 function reasons(r: Recommendation): string[] {
   const { best, nearest, defaultCandidate, gainOverDefault, confirmation } = r
   const subject = best ?? nearest
@@ -132,10 +134,11 @@ function reasons(r: Recommendation): string[] {
               `The baseline (default configuration: ${defaultCandidate.label}): ${defaultCandidate.reason ?? 'not measured'}.`,
             ]
   const [low, high] = confirmation?.sloCi95Ms ?? []
-  const proof = confirmation && proofText(confirmation)
+  const proof = proofText(r)
+  const second = isSimulated(r) ? 'In virtual time, a second' : 'A second, independent'
   const confirmed = confirmation
     ? [
-        `A second, independent load test at ${rate(confirmation.rateRps)} ${confirmation.met ? 'met' : 'violated'} the SLO: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
+        `${second} load test at ${rate(confirmation.rateRps)} ${confirmation.met ? 'met' : 'violated'} the SLO: ${sloFigure(r.slo, confirmation.sloMs)} (95 % interval ${sloValue(r.slo, low ?? Number.NaN)} to ${sloValue(r.slo, high ?? Number.NaN)}).`,
         ...(proof ? [`${proof}.`] : []),
       ]
     : best
@@ -144,7 +147,7 @@ function reasons(r: Recommendation): string[] {
   return [
     ...(subject
       ? [
-          `Status: ${subject.status} (${statuses[subject.status]}). ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
+          `${statusSentence(subject.status, r.provenance)} ${capacityText(subject)} ${r.slo.limits ? 'with' : 'at'} ${atCapacityText(r.slo, subject)}.`,
         ]
       : []),
     ...(subject
@@ -191,21 +194,21 @@ async function paretoBlocks(
 type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
 
 async function curveBlocks(
-  { slo }: ReportInput,
+  { slo, recommendation: { provenance } }: ReportInput,
   top: readonly Judged[],
   chart: ReportChart,
 ): Promise<Block[]> {
   if (!chart || top.length === 0) return []
-  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ')}`
+  const alt = `Load curves of ${top.map((j) => `${j.candidate.label}, ${describeStatus(j.candidate.status, provenance).name}: ${capacityText(j.candidate)}`).join('; ')}`
   return [
     heading(2, 'Load curves'),
-    paragraph(hollowNote),
+    paragraph(hollowNote(provenance)),
     { kind: 'chart', svg: await chart(loadCurveOption(top, slo)), alt },
   ]
 }
 
-const hollowNote =
-  'Filled points are measured windows; the first is the unloaded latency. A hollow point marks where the model of the server reaches the SLO.'
+const hollowNote = (provenance: Recommendation['provenance']): string =>
+  `Filled points are ${provenance === 'simulated' ? 'simulated' : 'measured'} windows; the first is the unloaded latency. A hollow point marks where the model of the server reaches the SLO.`
 
 /** What the streamed answers of the best say. */
 function tokenBlocks({ best, nearest }: Recommendation): Block[] {
@@ -280,10 +283,11 @@ function rankedTable(r: Recommendation): Block[] {
   const all = [r.best, r.nearest, ...r.alternatives]
   const qualities = all.some((c) => c?.quality !== undefined)
   const streamed = all.some((c) => c?.tokens)
+  const sized = all.some((c) => c?.replicas !== undefined)
   const row = (c: Candidate, note: string) => [
     String(c.trial),
     c.label,
-    c.status,
+    describeStatus(c.status, r.provenance).name,
     ...(qualities ? [String(c.quality ?? '')] : []),
     c.capacityRps > 0 ? capacityText(c) : '',
     c.capacityRps > 0 ? atCapacityText(r.slo, c) : '',
@@ -291,7 +295,7 @@ function rankedTable(r: Recommendation): Block[] {
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
     ...(streamed ? [c.tokens ? tokensInBrief(c.tokens) : ''] : []),
-    c.replicas !== undefined && Number.isFinite(c.replicas) ? String(c.replicas) : '',
+    ...(sized ? [Number.isFinite(c.replicas) ? String(c.replicas) : ''] : []),
     note,
   ]
   const rows = [
@@ -316,7 +320,7 @@ function rankedTable(r: Recommendation): Block[] {
         'per hour',
         'per million requests',
         ...(streamed ? ['tokens'] : []),
-        'replicas',
+        ...(sized ? ['replicas'] : []),
         'why not',
       ],
       rows,
@@ -374,13 +378,13 @@ async function historyBlocks(
   ]
 }
 
-function skipped(judged: readonly Judged[]): Block[] {
+function skipped(judged: readonly Judged[], { provenance }: Recommendation): Block[] {
   const rows = judged
     .filter((j) => !j.candidate.feasible)
     .map((j) => [
       String(j.candidate.trial),
       j.candidate.label,
-      j.candidate.status,
+      describeStatus(j.candidate.status, provenance).name,
       j.candidate.reason ?? '',
     ])
   return rows.length > 0

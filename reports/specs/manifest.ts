@@ -9,7 +9,7 @@ import {
   type VerifiableService,
   verifyCommand,
 } from '../figures.ts'
-import { statuses } from '../recommendation/status.ts'
+import { statusSentence } from '../recommendation/describe-status.ts'
 import { isIncomplete, missingWeights } from './incomplete.ts'
 import type { Serving } from './serving.ts'
 
@@ -57,7 +57,7 @@ export function header(serving: Serving, notes: readonly string[] = [], mark = '
           `Check it once it runs${serving.host === undefined ? ' (ADDRESS: where it is reachable)' : ''}: ${verifyOf(serving)}`,
         ]),
     evidence.verdict,
-    `Status: ${evidence.status} (${statuses[evidence.status]}).`,
+    statusSentence(evidence.status, evidence.measured.how),
     `Written by tune from ${evidence.table ?? `experiment ${evidence.experimentId}, trial ${trial} (${figures.how}${evidence.measuredAt ? `, ${evidence.measuredAt}` : ''}, seed ${evidence.seed})`}.`,
     ...sources.map((s) => `  ${s.value.padEnd(width)}  ${s.from}`),
     ...[...figures.remarks, ...notes.filter((note) => !isIncomplete(note))].map(

@@ -14,6 +14,7 @@ import type { Resources } from '../../trials/resources.ts'
 import { type Deployed, type Figures, figuresOf } from '../figures.ts'
 import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
 import type { ScalingBehaviour } from '../plan/hpa.ts'
+import { describeStatus } from '../recommendation/describe-status.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { Candidate } from '../recommendation/types.ts'
 import { atCapacityText, capacityText, estimateText } from '../recommendation/words.ts'
@@ -341,7 +342,7 @@ function sourcesOf(
   { demandRps, headroom, ...options }: ServingOptions,
   bought: Bundle | undefined,
 ): Source[] {
-  const { slo } = serving.evidence
+  const { slo, measured } = serving.evidence
   const trial = `trial ${candidate.trial}`
   const origin = candidate.status === 'imported' ? 'imported' : 'tuned'
   return [
@@ -351,7 +352,7 @@ function sourcesOf(
     })),
     {
       value: `safe capacity ${capacityText(candidate)}${candidate.estimateRps === undefined ? '' : ` (estimate ${estimateText(candidate)})`}`,
-      from: `${trial}, ${candidate.status}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}${candidate.estimateRps === undefined ? `, ${rangeText(candidate)}` : ''}`,
+      from: `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}${candidate.estimateRps === undefined ? `, ${rangeText(candidate)}` : ''}`,
     },
     {
       value: `replicas ${serving.replicas}`,

@@ -4,6 +4,7 @@
  */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { type Deployed, type DeployedServer, deployedFor } from '../../reports/figures.ts'
+import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { capacityText } from '../../reports/recommendation/words.ts'
 import { imageToFill } from '../../reports/specs/incomplete.ts'
@@ -365,11 +366,11 @@ function evidenceOf(
  * What is said first of a trial that was asked for: that it is not the recommended one, and what it
  * came to.
  */
-function verdictOn({ best, verdict }: Recommendation, candidate: Candidate): string {
+function verdictOn({ best, verdict, provenance }: Recommendation, candidate: Candidate): string {
   if (best?.trial === candidate.trial) return verdict
   const recommended =
     best === undefined ? 'No trial is recommended' : `Recommended is trial ${best.trial}`
-  return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${candidate.status}. ${recommended}: ${verdict}`
+  return `Trial ${candidate.trial}: ${candidate.label}, ${capacityText(candidate)}, ${describeStatus(candidate.status, provenance).name}. ${recommended}: ${verdict}`
 }
 
 const greatest = (values: readonly (number | undefined)[]): number | undefined => {

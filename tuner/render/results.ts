@@ -2,6 +2,7 @@
 
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-figures.ts'
 import {
   bindings,
@@ -60,7 +61,7 @@ export function resultLines(
 }
 
 function rankedTable(recommendation: Recommendation, style: Style, columns: number): string[] {
-  const { best, nearest, slo } = recommendation
+  const { best, nearest, slo, provenance } = recommendation
   const candidates = candidatesOf(recommendation)
   const streamed = candidates.some(({ tokens }) => tokens)
   const estimated = candidates.some(({ estimateRps }) => estimateRps !== undefined)
@@ -69,7 +70,7 @@ function rankedTable(recommendation: Recommendation, style: Style, columns: numb
     candidate.quality === undefined
       ? candidate.label
       : `${candidate.label}, quality ${candidate.quality}`,
-    candidate.status,
+    describeStatus(candidate.status, provenance).name,
     candidate.capacityRps > 0 ? capacityText(candidate) : '-',
     candidate.capacityRps > 0 ? atCapacityValue(slo, candidate) : '-',
     rankedCostText(recommendation, candidate),
@@ -110,8 +111,8 @@ function detailLines(
   style: Style,
   columns: number,
 ): string[] {
-  const { binding, caveats, confirmation, provenance, seed, experimentId } = recommendation
-  const proof = confirmation && proofText(confirmation)
+  const { binding, caveats, provenance, seed, experimentId } = recommendation
+  const proof = proofText(recommendation)
   const plain = [
     `Bottleneck: ${bindings[binding.what]} (${binding.evidence})`,
     ...confirmationInterval(recommendation),
@@ -221,13 +222,13 @@ function tokenLines(best: Candidate | undefined, columns: number): string[] {
 }
 
 /** '95 % interval of p99 there: 25 to 27 ms' of the confirmation. */
-function confirmationInterval({ confirmation, slo }: Recommendation): string[] {
+function confirmationInterval({ confirmation, slo, provenance }: Recommendation): string[] {
   if (!confirmation) return []
   const [low, high] = confirmation.sloCi95Ms
   const interval = Number.isFinite(high)
     ? `${sloValue(slo, low)} to ${sloValue(slo, high)}`
     : `at least ${sloValue(slo, low)}`
   return [
-    `Second load test at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval}), SLO ${confirmation.met ? 'met' : 'violated'}`,
+    `${provenance === 'simulated' ? 'Simulated second' : 'Second'} load test at ${rate(confirmation.rateRps)}: ${sloFigure(slo, confirmation.sloMs)} (95 % interval ${interval}), SLO ${confirmation.met ? 'met' : 'violated'}`,
   ]
 }

@@ -5,6 +5,8 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { packTrial, unpackTrial } from '../../reports/dashboard/data.ts'
 import { Ranker } from '../../reports/dashboard/ranking.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
+import { claimsOfMeasuring } from '../../reports/recommendation/claims.contract.ts'
+import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { recommendedNote, verdictLines } from '../../reports/recommendation/verdict-lines.ts'
 import {
@@ -85,6 +87,7 @@ describe.each(histories)('$what', (history) => {
   let recommendation: Recommendation
   let document: RecommendationDocument
   let candidates: readonly Candidate[]
+  const named = ({ status }: Candidate) => describeStatus(status, recommendation.provenance).name
 
   beforeAll(async () => {
     recommendation = (await reopen(id, asked)).recommendation
@@ -147,7 +150,7 @@ describe.each(histories)('$what', (history) => {
     const from = lines.findIndex((line) => line.startsWith('*') || line.startsWith('★'))
     const to = lines.findIndex((line, i) => i > from && !line.startsWith('     '))
     const told = oneLine(lines.slice(from, to).join('\n'))
-    for (const part of [best.label, best.status, capacityText(best), atCapacityValue(slo, best)])
+    for (const part of [best.label, named(best), capacityText(best), atCapacityValue(slo, best)])
       expect(told).toContain(oneLine(part))
   })
 
@@ -221,15 +224,33 @@ describe.each(histories)('$what', (history) => {
       )
       expect(text).toContain(recommendation.verdict)
       for (const c of candidates.filter((c) => c.feasible || !recommendation.best))
-        expect(text).toContain(`${c.label} ${ending === 'md' ? '| ' : ''}${c.status}`)
+        expect(text).toContain(`${c.label} ${ending === 'md' ? '| ' : ''}${named(c)}`)
       const { best, slo } = recommendation
       if (best)
         for (const part of [
-          `Status: ${best.status}`,
+          `Status: ${named(best)}`,
           capacityText(best),
           atCapacityText(slo, best),
         ])
           expect(text).toContain(part)
+    }
+  })
+
+  const testSimulated = history.provenance === 'simulated' ? test : () => {}
+  testSimulated('claims no load test', async () => {
+    const texts = [
+      await printed(() => show(id, asked)),
+      await printed(() => spec(id, { ...asked, target: 'kubernetes', modelUri: 's3://bucket/m' })),
+      await printed(() => plan(id, { ...planFlags, ...asked })),
+    ].map(({ text }) => text)
+    for (const ending of ['md', 'html']) {
+      const out = join(folder, `${id}-claims.${ending}`)
+      await printed(() => report(id, { ...asked, out }))
+      texts.push(readFileSync(out, 'utf8').replace(/<svg[\s\S]*?<\/svg>/g, ''))
+    }
+    for (const text of texts) {
+      expect(oneLine(text)).toMatch(/simulated/i)
+      expect(oneLine(text)).not.toMatch(claimsOfMeasuring)
     }
   })
 
@@ -244,10 +265,10 @@ describe.each(histories)('$what', (history) => {
       return
     }
     // A demand sizes the replicas of a spec; it does not rank there.
-    expect(deployed.text).toContain(`# Status: ${best.status}`)
+    expect(deployed.text).toContain(`# Status: ${named(best)}`)
     expect(deployed.text).toContain(capacityText(best))
     expect(deployed.text).toContain(
-      `trial ${best.trial}, ${best.status}: ${atCapacityText(slo, best)}`,
+      `trial ${best.trial}, ${named(best)}: ${atCapacityText(slo, best)}`,
     )
     if (!history.asked?.rps) expect(oneLine(deployed.text)).toContain(recommendation.verdict)
     const { units } = JSON.parse(planned.text)

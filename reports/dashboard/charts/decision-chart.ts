@@ -13,6 +13,7 @@ import {
 } from '../../../search/objective.ts'
 import { money as dollars, rate } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
+import { describeStatus } from '../../recommendation/describe-status.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { openRivalsOf } from '../../recommendation/unsettled.ts'
@@ -458,7 +459,7 @@ export function decisionWords(r: Recommendation, bill: Bill): string {
   if (!r.best)
     return `Cost and capacity of ${served.length} configurations: ${conclusions[r.conclusion]}`
   const one = (c: Candidate) =>
-    `${c.label}, ${c.status}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
+    `${c.label}, ${describeStatus(c.status, r.provenance).name}: ${rate(c.capacityRps)}, ${dollars(dollarsOf(c))} ${billName(bill)}`
   return `Cost and capacity of ${served.length} configurations. Recommended: ${one(r.best)}. ${r.defaultCandidate ? `Baseline: ${one(r.defaultCandidate)}. ` : ''}Cheapest by capacity: ${cheapestByCapacity(
     served,
     dollarsOf,

@@ -9,6 +9,7 @@ import {
   otherQuestions,
 } from '../../../reports/comparison/comparison.ts'
 import { rateInterval, sloName, sloText, sloValue } from '../../../reports/format.ts'
+import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
 import { capacityText, estimateText, intervalName } from '../../../reports/recommendation/words.ts'
 import type { RecommendationDocument } from '../../../reports/report/recommendation-json.ts'
 import { exitCodes } from '../../exit-codes.ts'
@@ -78,7 +79,9 @@ function linesOf(
 ): string[] {
   const { slo, best, provenance, trials, verdict } = document
   const head = `${name}: ${sloText(slo)}, ${provenance}, ${counted(trials, 'trial')}`
-  const found = best ? [`${best.status}: ${best.label}`, figures(document, best)] : [verdict]
+  const found = best
+    ? [`${describeStatus(best.status, provenance).name}: ${best.label}`, figures(document, best)]
+    : [verdict]
   const lines = [
     ...found,
     ...(change

@@ -108,6 +108,7 @@ export async function plan(id: string | undefined, flags: PlanFlags): Promise<nu
       timesOf(flags),
       committedPrice(flags.committed, reopened.book),
     ),
+    provenance: reopened.record.provenance,
     slo: reopened.experiment.slo,
     demand,
     headroom: parseShare(flags.headroom ?? '0%'),

@@ -1,7 +1,8 @@
 /** What experiments came to, a column each, and the configurations that two of them measured. */
 import { money, percent, rate, sloText } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
-import { conclusions, type Recommendation } from '../../../recommendation/types.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
+import { type Candidate, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { gainText } from '../../../recommendation/verdict.ts'
 import { capacityText, estimateText } from '../../../recommendation/words.ts'
 import { askedOtherwise, pairsOf } from '../../analysis.ts'
@@ -20,9 +21,9 @@ export interface Side {
 
 export function sideBySide(sides: readonly Side[]): HTMLElement[] {
   const row = (name: string, of: (side: Side) => Child): Child[] => [name, ...sides.map(of)]
-  const best = (of: (c: NonNullable<Recommendation['best']>) => string) => (side: Side) =>
+  const best = (of: (c: Candidate, r: Recommendation) => string) => (side: Side) =>
     side.recommendation.best
-      ? of(side.recommendation.best)
+      ? of(side.recommendation.best, side.recommendation)
       : conclusions[side.recommendation.conclusion]
   return [
     table(
@@ -38,7 +39,7 @@ export function sideBySide(sides: readonly Side[]): HTMLElement[] {
         ),
         row(
           'status',
-          best((c) => c.status),
+          best((c, { provenance }) => describeStatus(c.status, provenance).name),
         ),
         row('safe capacity', best(capacityText)),
         row('estimate [90 %]', best(estimateText)),

@@ -3,6 +3,7 @@
  * their configurations and figures differ.
  */
 import { latency, money, significant, sloName } from '../../../format.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { Judged } from '../../../recommendation/judged.ts'
 import { atCapacityValue, capacityText, estimateText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
@@ -83,7 +84,11 @@ function tableOf(
   const served = (of: (judged: Judged) => string) => (one: Judged) =>
     one.candidate.capacityRps > 0 ? of(one) : '-'
   const figures: Row[] = [
-    figure('status', ({ candidate }) => candidate.reason ?? candidate.status),
+    figure(
+      'status',
+      ({ candidate: { reason, status } }) =>
+        reason ?? describeStatus(status, experiment.provenance).name,
+    ),
     figure(
       'safe capacity',
       served(({ candidate }) => capacityText(candidate)),

@@ -3,6 +3,7 @@
 import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { mostCompared } from '../../address.ts'
 import { compareOption, compareWords } from '../../charts/compare-chart.ts'
 import { billName, billsOf } from '../../charts/decision-chart.ts'
@@ -169,7 +170,11 @@ export class CompareSection implements Section {
       {},
       h('strong', {}, `${side.experiment.id}, trial ${trial}`),
       h('div', {}, label),
-      h('div', {}, `${status}: ${rate(capacityRps)}, ${money(pricePerHour)} / h`),
+      h(
+        'div',
+        {},
+        `${describeStatus(status, side.recommendation.provenance).name}: ${rate(capacityRps)}, ${money(pricePerHour)} / h`,
+      ),
     )
   }
 }

@@ -1,6 +1,7 @@
 /** Load curves of the best configurations. */
 
 import { rate } from '../../../format.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { capacityText } from '../../../recommendation/words.ts'
 import { kneeOf } from '../../analysis.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
@@ -37,13 +38,13 @@ export function curvesSection(app: App): Section {
   )
   return {
     element,
-    update({ trials, candidates, whatIf, ranker, theme }) {
+    update({ trials, candidates, whatIf, ranker, recommendation, theme }) {
       const served = candidates.filter((c) => c.capacityRps > 0).slice(0, drawn)
       const judged = ranker.judged(trials, served, whatIf)
       element.hidden = judged.length === 0
       chart.set(() => curvesOption(judged, whatIf.slo, theme))
       chart.describe(
-        `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, ${j.candidate.status}: ${capacityText(j.candidate)}`).join('; ') || 'nothing yet'}`,
+        `Load curves of ${judged.map((j) => `trial ${j.candidate.trial}, ${describeStatus(j.candidate.status, recommendation.provenance).name}: ${capacityText(j.candidate)}`).join('; ') || 'nothing yet'}`,
       )
       fill(
         key,

@@ -73,7 +73,9 @@ function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const { better, close } = openRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
-    'Down and right is better. Outlined: confirmed. Filled: measured once. Hollow: unreliable. Crossed: failed confirmation.',
+    r.provenance === 'simulated'
+      ? 'Down and right is better. Outlined: simulated twice. Filled: simulated once. Hollow: unreliable. Crossed: failed its second simulated load test.'
+      : 'Down and right is better. Outlined: confirmed. Filled: measured once. Hollow: unreliable. Crossed: failed confirmation.',
     'Points stand at the safe capacity; bars reach to the upper end of the 90 % interval. The line is the cheapest configuration of at least that capacity.',
     ...(open.length > 0
       ? [

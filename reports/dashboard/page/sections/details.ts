@@ -18,6 +18,7 @@ import {
   sloFigure,
   sloName,
 } from '../../../format.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
 import {
   latencyRows,
@@ -143,7 +144,7 @@ function describe(
   chart: Chart | undefined,
   written: HTMLElement,
 ): HTMLElement[] {
-  const { byTrial, ranker, whatIf } = shown
+  const { byTrial, ranker, whatIf, recommendation } = shown
   const candidate = byTrial.get(trial.number)
   const m = trial.state === 'complete' ? trial.measurement : undefined
   return [
@@ -173,7 +174,7 @@ function describe(
       ],
       ...(candidate && candidate.capacityRps > 0
         ? ([
-            ['status', candidate.status],
+            ['status', describeStatus(candidate.status, recommendation.provenance).name],
             [
               'safe capacity',
               `${capacityText(candidate)}${candidate.derived ? ', read from the load curve' : ''}`,
@@ -247,11 +248,11 @@ const noWindow =
 function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
   if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
-  if (trial.purpose === 'confirmation') return 'Second, independent measurement of the winner.'
+  if (trial.purpose === 'confirmation') return 'Second load test of the winner.'
   if (trial.number === r.best?.trial)
     return r.conclusion === 'unconfirmed' ? 'Best found, NOT confirmed.' : 'Recommended.'
   const other = r.alternatives.find((a) => a.trial === trial.number)
-  if (other) return `${other.status}: ${other.whyNot}.`
+  if (other) return `${describeStatus(other.status, r.provenance).name}: ${other.whyNot}.`
   return byTrial.has(trial.number) ? 'Nearest to the SLO.' : 'Measured again later.'
 }
 

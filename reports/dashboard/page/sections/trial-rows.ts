@@ -1,9 +1,9 @@
 /** Rows and columns of the table of trials. */
 import type { Slo } from '../../../../profiler/model/slo.ts'
 import type { Annotation } from '../../../../trials/annotation.ts'
-import type { FinishedTrial } from '../../../../trials/types.ts'
+import type { FinishedTrial, Provenance } from '../../../../trials/types.ts'
 import { latency, money, percent, percentileName, significant, sloName } from '../../../format.ts'
-import type { Status } from '../../../recommendation/status.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { estimateText } from '../../../recommendation/words.ts'
 import type { Shown } from '../section.ts'
@@ -17,7 +17,7 @@ export interface TrialRow {
   readonly kind: Kind
   readonly annotation?: Annotation
 }
-type Kind = Status | 'again' | 'later'
+type Kind = ReturnType<typeof describeStatus>['name'] | 'again' | 'later'
 
 /** Statuses, and trials that stand for no configuration. */
 export const kinds: Readonly<Record<Kind, string>> = {
@@ -25,6 +25,7 @@ export const kinds: Readonly<Record<Kind, string>> = {
   met: '✓ met, not proven',
   measured: '· measured',
   imported: '◇ imported',
+  simulated: '○ simulated',
   bound: '≤ bound',
   refuted: '✕ refuted',
   inconclusive: '~ inconclusive',
@@ -149,14 +150,18 @@ export function rowsOf({
       label,
       rank: ranks.get(trial.number) ?? absent,
       outcome,
-      kind: kindOf(trial, candidate),
+      kind: kindOf(trial, candidate, r.provenance),
       annotation: annotations.get(trial.number),
     }
   })
 }
 
-const kindOf = (trial: FinishedTrial, candidate: Candidate | undefined): Kind =>
-  candidate?.status ??
+const kindOf = (
+  trial: FinishedTrial,
+  candidate: Candidate | undefined,
+  provenance: Provenance,
+): Kind =>
+  (candidate && describeStatus(candidate.status, provenance).name) ??
   (trial.purpose === 'confirmation' ? 'again' : trial.state === 'failed' ? 'failed' : 'later')
 
 const notCounted = (trial: FinishedTrial): string =>

@@ -12,7 +12,7 @@ import {
   sloName,
   writing,
 } from '../../../format.ts'
-import { statuses } from '../../../recommendation/status.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { gainText } from '../../../recommendation/verdict.ts'
@@ -110,6 +110,7 @@ const figureElements = (figures: readonly Figure[]): HTMLElement[] =>
 function threeFacts({ recommendation: r }: Shown): Figure[] {
   const c = r.best ?? r.nearest
   if (!c) return []
+  const status = describeStatus(c.status, r.provenance)
   const start = r.defaultCandidate
   const gain: Figure =
     r.gainOverDefault !== undefined && start
@@ -121,8 +122,7 @@ function threeFacts({ recommendation: r }: Shown): Figure[] {
       : ['bottleneck', bindings[r.binding.what], r.binding.evidence]
   const { slo, cheapest } = verdictLines(r)
   return [
-    // 'Confirmed' is said of measurements alone.
-    ['SLO', r.conclusion === 'simulated' ? r.conclusion : c.status, slo ?? statuses[c.status]],
+    ['SLO', status.name, slo ?? status.meaning],
     gain,
     [superlativeOf(r), certainty(r), cheapest ?? r.confidence.statement],
   ]
@@ -141,8 +141,10 @@ function figures(r: Recommendation): Figure[] {
         : undefined
       : `estimate ${estimateText(c)}`
   const gain = r.gainOverDefault
+  const status = describeStatus(c.status, r.provenance)
+  const isSimulated = r.provenance === 'simulated'
   return [
-    ['status', c.status, statuses[c.status]],
+    ['status', status.name, status.meaning],
     ['safe capacity of one replica', capacityText(c), estimate],
     [`${sloName(r.slo)} there`, atCapacityValue(r.slo, c), `SLO ${sloLimit(r.slo)}`],
     [
@@ -203,7 +205,7 @@ function figures(r: Recommendation): Figure[] {
     ...(r.confirmation
       ? [
           [
-            'second load test',
+            isSimulated ? 'simulated second load test' : 'second load test',
             r.confirmation.met ? 'SLO met' : 'SLO violated',
             `${sloFigure(r.slo, r.confirmation.sloMs)} at ${rate(r.confirmation.rateRps)}`,
           ] as const,
@@ -264,7 +266,7 @@ function runnersUp(r: Recommendation): HTMLElement[] {
           'li',
           {},
           h('span', {}, a.label),
-          `: ${a.status}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `,
+          `: ${describeStatus(a.status, r.provenance).name}, ${capacityText(a)}, ${money(a.pricePerHour)} / h, `,
           h('em', {}, a.whyNot),
         ),
       ),
