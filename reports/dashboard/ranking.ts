@@ -130,6 +130,7 @@ export class Ranker {
       seed: experiment.seed,
       trials,
       confirm: experiment.confirm,
+      maxTrials: experiment.maxTrials,
       notices: experiment.notices,
       ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
     }

@@ -28,6 +28,8 @@ export interface RecommendInput extends View {
   readonly trials: readonly FinishedTrial[]
   /** Whether a second measurement of the winner was asked for; default true. */
   readonly confirm?: boolean
+  /** Limit of the run; absent: none is known. */
+  readonly maxTrials?: number
   /** The stop rule's last assessment, where there is one. */
   readonly stop?: StopBelief
   /** What a trial of a configuration measured. Absent: it is not said. */
@@ -105,6 +107,7 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
     caveats: caveatsOf(input, all, best),
     seed: input.seed,
     trials: input.trials.length,
+    ...(input.maxTrials !== undefined && { maxTrials: input.maxTrials }),
   }
 }
 

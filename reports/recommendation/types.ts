@@ -194,4 +194,6 @@ export interface Recommendation {
   readonly caveats: readonly string[]
   readonly seed: number
   readonly trials: number
+  /** Limit of the run; confirmations and trials without a result do not count towards it. */
+  readonly maxTrials?: number
 }

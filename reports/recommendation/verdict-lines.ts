@@ -2,6 +2,8 @@
 import type { Slo } from '../../profiler/model/slo.ts'
 import { formatCost, getObjectiveWords } from '../../search/objective.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
+import { candidatesOf } from './candidates.ts'
+import type { Status } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
 import { openRivalsOf } from './unsettled.ts'
 import { figuresText } from './verdict.ts'
@@ -117,23 +119,38 @@ function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
 
-function nextCommands({ experimentId: id, conclusion, confidence, trials }: Recommendation) {
+function nextCommands(recommendation: Recommendation): string[] {
+  const { experimentId: id, conclusion, confidence } = recommendation
   const { probabilityWithinTolerance: certainty = 0 } = confidence
   const resume =
     conclusion !== 'imported' && (conclusion === 'unconfirmed' || certainty < minCertainty)
-      ? [`tune resume ${id} --max-trials ${2 * trials}`]
+      ? [resumeCommand(recommendation)]
       : []
   return [...resume, `tune dashboard ${id}`, `tune spec ${id}`]
 }
 
+/**
+ * Up to the limit of the run, or to twice the trials once that is reached. As for the limit, only
+ * trials with a result count.
+ */
+function resumeCommand(recommendation: Recommendation): string {
+  const { experimentId: id, maxTrials = 0 } = recommendation
+  const counted = candidatesOf(recommendation).filter(({ status }) => !noResult.has(status)).length
+  const limit = counted < maxTrials ? maxTrials : 2 * counted
+  return limit > 0 ? `tune resume ${id} --max-trials ${limit}` : `tune resume ${id}`
+}
+
+const noResult: ReadonlySet<Status> = new Set(['inconclusive', 'failed'])
+
 /** What leads to a result: a looser SLO, or the trials that the machine disturbed once more. */
-function nextWithoutBest({ experimentId: id, nearest, slo, trials }: Recommendation) {
+function nextWithoutBest(recommendation: Recommendation): string[] {
+  const { experimentId: id, nearest, slo } = recommendation
   const looser = nearest && looserSlo(nearest, slo)
   const first =
     looser !== undefined
       ? `tune show ${id} --slo ${looser}`
       : nearest?.status === 'inconclusive'
-        ? `tune resume ${id} --max-trials ${2 * trials}`
+        ? resumeCommand(recommendation)
         : `tune show ${id}`
   return [first, `tune dashboard ${id}`]
 }

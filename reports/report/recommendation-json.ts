@@ -425,6 +425,13 @@ export const recommendationDocument = z.object({
     .describe('What a reader must know before relying on the figures, a sentence each.'),
   seed: z.number().describe('Random seed of the run.'),
   trials: z.number().int().describe('Number of trials.'),
+  maxTrials: z
+    .number()
+    .int()
+    .optional()
+    .describe(
+      'Limit of the run. Confirmations and trials without a result do not count towards it.',
+    ),
   files: z
     .array(z.string())
     .optional()

@@ -89,6 +89,7 @@ export async function assemble(
           trials,
           stop,
           confirm: experiment.confirm,
+          maxTrials: experiment.budget.maxTrials,
           notices,
           measuredWith: (configuration) => measuredOf(experiment, provenance, configuration),
           ...viewOf(experiment, { pricePerHour, label }),

@@ -77,6 +77,7 @@ export async function seenAgain(
     seed: record.seed,
     trials,
     confirm: experiment.confirm,
+    maxTrials: experiment.budget.maxTrials,
     notices: noticesOf(experiment, record.provenance),
     measuredWith: (configuration) => measuredOf(experiment, record.provenance, configuration),
     ...(asksTheSame && { stop: stopOf(record) }),

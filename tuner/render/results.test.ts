@@ -71,7 +71,7 @@ describe('the verdict', () => {
       '  191 req/s at p99 36 ms (estimated; SLO 50 ms), $0.12 per million requests, 83 % cheaper than the baseline',
       '  SLO       not confirmed: measured once, no second load test gave a result',
       '  Cheapest  not assessed; statistically tied with 1 cores, 0.25 T4, batch 8 (trial 3)',
-      '  Next      tune resume bert-7f3a --max-trials 12 · tune dashboard bert-7f3a · tune spec bert-7f3a',
+      '  Next      tune resume bert-7f3a --max-trials 10 · tune dashboard bert-7f3a · tune spec bert-7f3a',
     ])
   })
 
@@ -85,7 +85,7 @@ describe('the verdict', () => {
     [{ percentile: 0.95 }, {}, "tune show bert-7f3a --slo 'p95<183ms'"],
     [{}, { sloMsFrom: 'measured' }, 'tune show bert-7f3a ·'],
     [{}, { sloMsAtCapacity: Number.POSITIVE_INFINITY }, 'tune show bert-7f3a ·'],
-    [{}, { status: 'inconclusive' }, 'tune resume bert-7f3a --max-trials 12'],
+    [{}, { status: 'inconclusive' }, 'tune resume bert-7f3a --max-trials 8'],
   ] as const)('without a best, of %j and %j, says what leads to one', (slo, change, next) => {
     const nearest = {
       ...best,
@@ -94,6 +94,20 @@ describe('the verdict', () => {
     }
     const none = { best: undefined, nearest, slo: { ...recommendation.slo, ...slo } }
     expect(verdict(120, none).at(-1)).toContain(`  Next      ${next}`)
+  })
+
+  test.each([
+    ['twice the trials with a result', undefined, ' --max-trials 10 ·'],
+    ['twice the trials with a result, at the limit', 5, ' --max-trials 10 ·'],
+    ['the limit, below it', 12, ' --max-trials 12 ·'],
+  ])('proposes %s', (_, maxTrials, limit) => {
+    expect(verdict(120, { maxTrials }).at(-1)).toContain(`Next      tune resume bert-7f3a${limit}`)
+  })
+
+  test('proposes no number of trials while none has a result', () => {
+    const nearest = { ...best, status: 'inconclusive' } as const
+    const none = { best: undefined, nearest, alternatives: [] }
+    expect(verdict(120, none).at(-1)).toContain('Next      tune resume bert-7f3a ·')
   })
 
   test('of another objective than cost asks whether it is the best', () => {
