@@ -34,6 +34,8 @@ export type TuneEvent = { readonly at: string } & (
       readonly type: 'trial-started'
       readonly number: number
       readonly suggestion: Suggestion
+      /** 1 for the first attempt at the configuration. */
+      readonly attempt: number
       readonly label: string
       readonly pricePerHour: number
     }

@@ -395,6 +395,7 @@ export class Search {
       type: 'trial-started',
       number,
       suggestion: suggestionOf(request),
+      attempt: request.attempt,
       label: label(configuration),
       pricePerHour,
     })
@@ -511,9 +512,9 @@ export class Search {
   }
 }
 
-const suggestionOf = ({ configuration, why, predicted, attempt }: TrialRequest): Suggestion => ({
+const suggestionOf = ({ configuration, why, predicted }: TrialRequest): Suggestion => ({
   configuration,
-  why: attempt === 1 ? why : `${why}, attempt ${attempt}`,
+  why,
   ...(predicted && { predicted }),
 })
 

@@ -90,6 +90,7 @@ class MlflowRuns {
           event.suggestion.configuration,
           {
             'tune.why': event.suggestion.why,
+            'tune.attempt': String(event.attempt),
           },
         )
       case 'confirming':

@@ -188,6 +188,7 @@ class RunSpans {
       case 'trial-started':
         this.#begin(event.number, `trial ${event.number}`, atMs, event.suggestion.configuration, {
           'tune.why': event.suggestion.why,
+          'tune.attempt': event.attempt,
         })
         return
       case 'confirming':

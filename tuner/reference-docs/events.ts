@@ -50,6 +50,7 @@ const events: EventSentences = {
     when: 'A configuration is about to be launched.',
     fields: {
       number,
+      attempt: 'Number of the attempt at this configuration, from 1.',
       suggestion:
         'The `configuration`, `why` it was chosen, and `predicted`: rate, 90 % interval and probability to serve.',
       label,

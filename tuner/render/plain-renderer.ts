@@ -7,7 +7,7 @@ import { type Paint, paint } from './glyphs.ts'
 import { advance, countedTrials, etaSeconds, noProgress } from './progress.ts'
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
-import { readyWords, stepLine, trialLine } from './trial-line.ts'
+import { readyWords, stepLine, trialLine, whyText } from './trial-line.ts'
 
 /** Progress lines on stderr, one call an event. */
 export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
@@ -36,7 +36,7 @@ export function createPlainProgress(io: RenderIo): (event: TuneEvent) => void {
         const left = eta === undefined ? '' : `, about ${duration(eta)} left`
         const asked = countedTrials(state) + state.running.length
         say(
-          `trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${event.suggestion.why})${left}`,
+          `trial ${asked} of at most ${state.maxTrials}: #${event.number} ${event.label} (${whyText(event.suggestion.why, event.attempt)})${left}`,
         )
         break
       }

@@ -50,7 +50,15 @@ test('a confirmation starts its server as the last trial did; trials at once sha
   const at = '2026-01-01T00:00:00Z'
   const suggestion = { configuration: {}, why: '' }
   const started = (number: number) =>
-    ({ type: 'trial-started', at, number, label: '', pricePerHour: 1, suggestion }) as const
+    ({
+      type: 'trial-started',
+      at,
+      number,
+      label: '',
+      pricePerHour: 1,
+      suggestion,
+      attempt: 1,
+    }) as const
   const ready = { type: 'predictor-ready', at, number: 1, isolation: 'none', seconds: 40 } as const
   const state = [started(1), started(2), ready].reduce<Progress>(
     advance,
@@ -100,4 +108,15 @@ test('a confirmation of few requests lasts until a queue would have grown', () =
   expect(etaSeconds(state(10, 2000), 0)).toBe(44)
   expect(etaSeconds(state(1, 10_000), 0)).toBe(64)
   expect(etaSeconds(state(1000, 2000), 0)).toBe(19)
+})
+
+test('a finished trial keeps the number of its attempt', () => {
+  const at = '2026-01-01T00:00:00Z'
+  const suggestion = { configuration: {}, why: '' }
+  const trial = { number: 4, state: 'failed' } as Row['trial']
+  const state = [
+    { type: 'trial-started', at, number: 4, label: '', pricePerHour: 1, suggestion, attempt: 2 },
+    { type: 'trial-finished', at, trial, label: '', pricePerHour: 1, retry: false, spent: 0 },
+  ] as const
+  expect(state.reduce<Progress>(advance, progress({})).rows.at(-1)).toMatchObject({ attempt: 2 })
 })

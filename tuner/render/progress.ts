@@ -13,6 +13,8 @@ export interface RunningTrial {
   readonly number: number
   readonly label: string
   readonly suggestion: Suggestion
+  /** 1 for the first attempt at the configuration. */
+  readonly attempt: number
   readonly startedAtMs: number
   readonly isolation?: string
   readonly prepared?: Extract<TuneEvent, { type: 'predictor-ready' }>['prepared']
@@ -24,6 +26,8 @@ export interface Row {
   readonly trial: FinishedTrial
   readonly label: string
   readonly pricePerHour: number
+  /** 1 for the first attempt at the configuration. */
+  readonly attempt: number
   /** Since its turn began: its server may have been started before. */
   readonly turnSeconds: number
 }
@@ -111,6 +115,7 @@ export function advance(state: Progress, event: TuneEvent): Progress {
               event.type === 'trial-started'
                 ? event.suggestion
                 : { configuration: event.configuration, why: 'confirmation' },
+            attempt: event.type === 'trial-started' ? event.attempt : 1,
             startedAtMs: atMs,
             steps: [],
             confirming: event.type === 'confirming',
@@ -170,8 +175,9 @@ function rowOf(
   { trial, label, pricePerHour }: Extract<TuneEvent, { type: 'trial-finished' }>,
   atMs: number,
 ): Row {
-  const startedAtMs = running.find(({ number }) => number === trial.number)?.startedAtMs ?? atMs
-  return { trial, label, pricePerHour, turnSeconds: (atMs - startedAtMs) / 1000 }
+  const begun = running.find(({ number }) => number === trial.number)
+  const turnSeconds = (atMs - (begun?.startedAtMs ?? atMs)) / 1000
+  return { trial, label, pricePerHour, attempt: begun?.attempt ?? 1, turnSeconds }
 }
 
 /** Trials that are done and count towards the most that may run. */

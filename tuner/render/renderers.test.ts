@@ -58,6 +58,7 @@ test('lines of trials that run at the same time carry their numbers, those of on
       type: 'trial-started',
       number,
       suggestion: { configuration: {}, why: 'w' },
+      attempt: 1,
       label: 'l',
       pricePerHour: 1,
     }) as const

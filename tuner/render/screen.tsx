@@ -22,7 +22,7 @@ import {
 import { flushed, type Renderer, type RenderIo } from './render-io.ts'
 import { resultLines } from './results.ts'
 import { scatter } from './scatter.ts'
-import { preparedWords, stepLine, trialLine } from './trial-line.ts'
+import { preparedWords, stepLine, trialLine, whyText } from './trial-line.ts'
 
 const redrawMs = 100
 const plotHeight = 7
@@ -52,7 +52,7 @@ function Running({
         <Text color="cyan">{glyph('running', style)}</Text>
         <Text>
           {trial.confirming ? 'confirming ' : ''}#{trial.number} {trial.label}{' '}
-          <Text dimColor>{`${trial.suggestion.why}, ${seconds}`}</Text>
+          <Text dimColor>{`${whyText(trial.suggestion.why, trial.attempt)}, ${seconds}`}</Text>
         </Text>
       </Box>
       <Box flexDirection="column" paddingLeft={2}>

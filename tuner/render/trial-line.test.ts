@@ -4,9 +4,9 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import { measurement } from '../testing/fakes.ts'
 import { stepLine, trialLine } from './trial-line.ts'
 
-const line = (given: Partial<Measurement>, why = '') => {
+const line = (given: Partial<Measurement>, attempt = 1) => {
   const trial = {
-    why,
+    why: 'likely better',
     id: 1,
     number: 3,
     purpose: 'search',
@@ -19,6 +19,7 @@ const line = (given: Partial<Measurement>, why = '') => {
     trial: { ...trial, measurement: { ...measurement(120), ...given } },
     label: '2 cores',
     pricePerHour: 1,
+    attempt,
   }
   return trialLine(row as unknown as Parameters<typeof trialLine>[0], {
     unicode: false,
@@ -97,6 +98,6 @@ test.each([
 
 test('a trial that the machine disturbed is one line with its attempt', () => {
   const busy = { outcome: 'host-interference', bounds: 'none', capacityRps: 0 } as const
-  expect(line(busy, 'likely better')).toMatch(/2 cores: machine busy, attempt 1$/)
-  expect(line(busy, 'likely better, attempt 3')).toMatch(/2 cores: machine busy, attempt 3$/)
+  expect(line(busy)).toMatch(/2 cores: machine busy, attempt 1$/)
+  expect(line(busy, 3)).toMatch(/2 cores: machine busy, attempt 3$/)
 })

@@ -33,7 +33,7 @@ interface Line {
 
 /** What came out of a trial: capacity with its interval and price, or why there is none. */
 export function trialLine(
-  { trial, label, pricePerHour }: Omit<Row, 'turnSeconds'>,
+  { trial, label, pricePerHour, attempt }: Omit<Row, 'turnSeconds'>,
   style: Style,
 ): Line {
   const head = `#${trial.number} ${label}`
@@ -41,7 +41,7 @@ export function trialLine(
     case 'complete':
       return trial.purpose === 'confirmation'
         ? secondLine(trial, head, style)
-        : measuredLine(trial, head, pricePerHour, style)
+        : measuredLine(trial, head, pricePerHour, attempt, style)
     case 'infeasible':
       return {
         mark: glyph('infeasible', style),
@@ -58,12 +58,17 @@ export function trialLine(
 }
 
 /** One measurement's safe capacity and its estimate. */
-function measuredLine(trial: Complete, head: string, pricePerHour: number, style: Style): Line {
+function measuredLine(
+  trial: Complete,
+  head: string,
+  pricePerHour: number,
+  attempt: number,
+  style: Style,
+): Line {
   const { measurement, seconds } = trial
   const { slo, unloaded, detail, capacityRps, capacityCi90Rps: ci, bounds } = measurement
   const took = isImported(measurement) ? (detail ?? 'imported') : duration(seconds)
   if (bounds === 'none') {
-    const attempt = / attempt (\d+)$/.exec(trial.why)?.[1] ?? '1'
     const why =
       measurement.outcome === 'host-interference'
         ? `machine busy, attempt ${attempt}`
@@ -226,3 +231,7 @@ const metricWords = ({ metrics = [] }: Complete['measurement']): string =>
         `, ${metricText(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`,
     )
     .join('')
+
+/** Why a trial runs: 'expected improvement 12 %', 'expected improvement 12 %, attempt 2'. */
+export const whyText = (why: string, attempt: number): string =>
+  attempt === 1 ? why : `${why}, attempt ${attempt}`

@@ -3,7 +3,9 @@
  * Runs nothing.
  */
 import { recommendationJson } from '../../../reports/report/recommendation-json.ts'
+import { configurationKey } from '../../../search/space/space.ts'
 import { experimentItself } from '../../../trials/annotation.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
 import { exitCodeOf } from '../../exit-codes.ts'
 import { annotationLines } from '../../render/annotation-lines.ts'
 import { columnsOf, wrap } from '../../render/columns.ts'
@@ -31,12 +33,14 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
   else {
     const style = styleOf(process.stdout, process.env)
     const columns = columnsOf(process.stdout)
+    const attempts = numberAttempts(trials)
     const lines = trials.flatMap((trial) => {
       const { mark, text } = trialLine(
         {
           trial,
           label: label(trial.configuration),
           pricePerHour: pricePerHour(trial.configuration),
+          attempt: attempts.get(trial) ?? 1,
         },
         style,
       )
@@ -51,4 +55,18 @@ export async function show(id: string | undefined, options: ShowOptions): Promis
     )
   }
   return exitCodeOf(recommendation)
+}
+
+/** For each trial of the search, which attempt at its configuration it was, from 1. */
+function numberAttempts(trials: readonly FinishedTrial[]): ReadonlyMap<FinishedTrial, number> {
+  const counts = new Map<string, number>()
+  const numbers = new Map<FinishedTrial, number>()
+  for (const trial of trials) {
+    if (trial.purpose === 'confirmation') continue
+    const key = configurationKey(trial.configuration)
+    const attempt = (counts.get(key) ?? 0) + 1
+    counts.set(key, attempt)
+    numbers.set(trial, attempt)
+  }
+  return numbers
 }
