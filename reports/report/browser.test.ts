@@ -116,3 +116,31 @@ test.skipIf(executablePath === undefined).each(['light', 'dark'] as const)(
     }
   },
 )
+
+test.skipIf(executablePath === undefined)(
+  'on paper no names of a chart cover one another, or the plot',
+  async () => {
+    const browser = await chromium.launch({ executablePath, args })
+    try {
+      const label = (c: Readonly<Record<string, number | string>>) =>
+        `${c.cpuCores} cores, 1/2 A100-40GB (20 GiB), maxNumSeqs ${c.batchSize}, maxNumBatchedTokens 8192`
+      const about = { name: 'bert', specification: 'a: b', environment: [] }
+      const input = { ...sampleInput, label, ...about }
+      const page = await browser.newPage({ viewport: { width: 703, height: 1000 } })
+      await page.emulateMedia({ media: 'print' })
+      const blocks = await reportBlocks({ ...input, recommendation: recommend(input) }, (option) =>
+        renderSvg(option),
+      )
+      await page.setContent(toHtml('bert', blocks))
+      const covered = await page.evaluate(`[...document.querySelectorAll('svg')].flatMap((svg) => {
+        const names = [...svg.querySelectorAll('text')].filter((e) => !/recommended|baseline|SLO/.test(e.textContent))
+        const boxes = names.map((e) => [e.textContent, e.getBoundingClientRect()])
+        return boxes.flatMap(([a, p], i) => boxes.slice(i + 1).flatMap(([b, q]) =>
+          p.left < q.right && q.left < p.right && p.top < q.bottom - 1 && q.top < p.bottom - 1 ? [[a, b]] : []))
+      })`)
+      expect(covered).toEqual([])
+    } finally {
+      await browser.close()
+    }
+  },
+)

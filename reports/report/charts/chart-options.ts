@@ -43,11 +43,36 @@ const axis = (name: string) => ({
 })
 const yAxis = (name: string) => ({ ...axis(name), nameGap: 50 })
 
+/** CSS pixels. */
+const legendLineHeight = 18
+
+/**
+ * Legend with a line for each name, above the plot. Names of configurations are long: side by side
+ * they wrap and cover the plot.
+ */
+const legendAbove = (names: readonly string[]) => ({
+  grid: { ...grid, top: 40 + names.length * legendLineHeight },
+  legend: {
+    type: 'plain' as const,
+    orient: 'vertical' as const,
+    left: 0,
+    top: 0,
+    itemGap: legendLineHeight - 14,
+    itemHeight: 14,
+    textStyle: { color: '#333', fontSize: 12, lineHeight: 14 },
+    data: [...names],
+  },
+})
+
 const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
   silent: true,
   symbol: 'none',
   lineStyle: { color: '#b00020', type: 'dashed' as const, width: 1.5 },
-  label: { formatter: `SLO ${limit} ${unit}`, color: '#b00020', position: 'insideEndTop' as const },
+  label: {
+    formatter: `SLO ${limit} ${unit}`,
+    color: '#b00020',
+    position: along === 'xAxis' ? ('end' as const) : ('insideEndTop' as const),
+  },
   data: [{ [along]: limit }],
 })
 
@@ -99,16 +124,11 @@ export function paretoOption(
     ]
   })
   return {
-    grid,
-    legend: {
-      type: 'plain',
-      top: 0,
-      textStyle: { color: '#333', fontSize: 11 },
-      data: [
-        ...judged.map((j) => j.candidate.label),
-        ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.minQuality}`),
-      ],
-    },
+    ...legendAbove([
+      ...judged.map((j) => j.candidate.label),
+      'Pareto front',
+      ...qualityFronts.slice(0, -1).map((q) => `quality ≥ ${q.minQuality}`),
+    ]),
     xAxis: { type: 'value', max: xMax, ...axis(shown.name) },
     yAxis: { type: 'value', ...yAxis('requests per dollar') },
     series: [
@@ -162,8 +182,7 @@ const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
 export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)
   return {
-    grid,
-    legend: { type: 'plain', top: 0, textStyle: { color: '#333', fontSize: 11 } },
+    ...legendAbove(judged.map((j) => j.candidate.label)),
     xAxis: { type: 'value', min: 0, ...axis('offered rate, req/s') },
     yAxis: { type: 'log', ...yAxis(shown.name) },
     series: judged.map((j, i): SeriesOption => {

@@ -3,11 +3,19 @@
  */
 import type { EChartsOption } from 'echarts'
 
+/** Height of the plot with its axis, CSS pixels; the legend comes on top. */
+const plotHeight = 360
+/** CSS pixels. */
+const width = 900
+
+const legendHeight = ({ grid }: EChartsOption): number =>
+  grid && !Array.isArray(grid) && typeof grid.top === 'number' ? grid.top : 0
+
 /**
- * @param width, height in CSS pixels.
+ * SVG of a chart. Its height follows from what stands above the plot.
  * The charting library is loaded on first use: it takes long.
  */
-export async function renderSvg(option: EChartsOption, width = 900, height = 420): Promise<string> {
+export async function renderSvg(option: EChartsOption): Promise<string> {
   const [{ init, use }, charts, components, { SVGRenderer }] = await Promise.all([
     import('echarts/core'),
     import('echarts/charts'),
@@ -24,6 +32,7 @@ export async function renderSvg(option: EChartsOption, width = 900, height = 420
     components.TitleComponent,
     SVGRenderer,
   ])
+  const height = plotHeight + legendHeight(option)
   const chart = init(null, null, { renderer: 'svg', ssr: true, width, height })
   try {
     chart.setOption({ animation: false, backgroundColor: '#fff', ...option })

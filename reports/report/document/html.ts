@@ -22,9 +22,9 @@ pre { overflow-x: auto; background: var(--soft); padding: .8rem; font-size: .8re
 figure svg { display: block; max-width: 100%; height: auto }
 summary { cursor: pointer; font-weight: 600 } details { margin: 1rem 0 }
 @page { size: A4; margin: 14mm 12mm }
-@media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary { break-after: avoid } figure, tr, table { break-inside: avoid }
+@media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary, p:has(+ .wide), p:has(+ figure) { break-after: avoid } figure, tr, table { break-inside: avoid }
 .wide, pre, figure { overflow: visible } pre { white-space: pre-wrap; overflow-wrap: anywhere } table { font-size: .7rem }
-details::details-content { content-visibility: visible } figure svg { max-height: 75mm } }
+details::details-content { content-visibility: visible } figure svg { max-height: 110mm } }
 `
 
 /** A whole page. */
