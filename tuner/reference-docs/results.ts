@@ -5,6 +5,7 @@ import { recommendationJsonSchema } from '../../reports/report/recommendation-js
 import { tokenColumns, trialColumns } from '../../reports/report/trials-csv.ts'
 import { type JsonSchema, propertyRows } from './json-schema.ts'
 import { code, escapeText, sentence, table } from './markdown.ts'
+import { profileRegions } from './profile.ts'
 
 export const resultsRegions = (): Record<string, string> => ({
   fields: fields(),
@@ -12,6 +13,7 @@ export const resultsRegions = (): Record<string, string> => ({
   bindings: wordTable('what', bindings),
   columns: columnTable(trialColumns),
   'columns of streamed answers': columnTable(tokenColumns),
+  ...profileRegions(),
 })
 
 const wordTable = (head: string, words: Readonly<Record<string, string>>): string =>
