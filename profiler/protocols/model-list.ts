@@ -14,6 +14,15 @@ export async function listModels(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
+  const { listModels: listOverGrpc, modelLists = [] } = await protocolTable[name].load()
+  if (listOverGrpc !== undefined) {
+    try {
+      return [...new Set(await listOverGrpc(url, options, signal))]
+    } catch {
+      signal.throwIfAborted()
+      return [] // The server has no such list.
+    }
+  }
   const address = serverAddress(url)
   if (address === undefined) return []
   const answerTo = async ({ method, path }: ModelList): Promise<unknown> => {
@@ -33,7 +42,7 @@ export async function listModels(
       return undefined // The server has no such list.
     }
   }
-  for (const list of (await protocolTable[name].load()).modelLists ?? []) {
+  for (const list of modelLists) {
     const names = list.names(await answerTo(list))
     if (names.length > 0) return [...new Set(names)]
   }
@@ -48,7 +57,6 @@ export async function whyNoModel(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<{ readonly what: string; readonly hint: string } | undefined> {
-  if (protocolTable[name].transport === 'grpc') return undefined
   const names = await listModels(name, url, options, signal)
   if (names.length === 0 || names.includes(model)) return undefined
   return {

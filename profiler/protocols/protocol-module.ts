@@ -45,6 +45,12 @@ export interface ProtocolModule {
    * Where its servers list their models over HTTP: the first list with any counts. Absent: nowhere.
    */
   readonly modelLists?: readonly ModelList[]
+  /** Lists the models of a server over gRPC. Rejects where it has no such list. */
+  listModels?(
+    url: string,
+    options: ProtocolOptions,
+    signal: AbortSignal,
+  ): Promise<readonly string[]>
 }
 
 export interface ModelList {

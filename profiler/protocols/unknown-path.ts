@@ -16,8 +16,7 @@ export const madeUpPath = '/tune-asks-for-no-such-path'
 
 /**
  * Describes the answer of a server that waiting will not make ready, and what to do. Undefined
- * where it may still become ready, or does not answer over HTTP. Rejects only when the signal
- * aborts.
+ * where it may still become ready. Rejects only when the signal aborts.
  */
 export async function whyNever(
   name: ProtocolName,
@@ -28,7 +27,8 @@ export async function whyNever(
 ): Promise<{ readonly what: string; readonly hint: string } | undefined> {
   const { transport, readyPath, needsPath, load } = protocolTable[name]
   const address = serverAddress(url)
-  if (transport === 'grpc' || address === undefined) return undefined
+  if (transport === 'grpc') return whyNoModel(name, url, model, options, signal)
+  if (address === undefined) return undefined
   const callPath = options.path ?? (await load()).callPath!(model)
   const at = (own: string) => hrefOf(address, pathBelow(address, callPath, own))
   const answerTo = async (own: string) => {

@@ -128,11 +128,13 @@ export function asProtocolError(
     hintFor(code, details, path),
     isLoading(code, details)
       ? 'not-ready'
-      : code === status.INVALID_ARGUMENT || tooLarge({ code, details })
-        ? 'refused'
-        : denied(code)
-          ? 'denied'
-          : undefined,
+      : code === status.NOT_FOUND
+        ? 'unknown-call'
+        : code === status.INVALID_ARGUMENT || tooLarge({ code, details })
+          ? 'refused'
+          : denied(code)
+            ? 'denied'
+            : undefined,
   )
 }
 

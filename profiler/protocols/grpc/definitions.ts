@@ -8,6 +8,8 @@ import protobuf from 'protobufjs'
 /**
  * Open Inference Protocol v2, service inference.GRPCInferenceService:
  * https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/open_inference_grpc.proto
+ * The repository index is Triton's extension:
+ * https://github.com/triton-inference-server/server/blob/main/docs/protocol/extension_model_repository.md
  */
 const openInference = `
 syntax = "proto3";
@@ -28,6 +30,9 @@ message InferTensorContents {
 }
 message Tensor { string name = 1; string datatype = 2; repeated int64 shape = 3; InferTensorContents contents = 5; }
 message ModelInferRequest { string model_name = 1; string model_version = 2; string id = 3; repeated Tensor inputs = 5; repeated bytes raw_input_contents = 7; }
+message RepositoryIndexRequest { string repository_name = 1; bool ready = 2; }
+message ModelIndex { string name = 1; string version = 2; string state = 3; string reason = 4; }
+message RepositoryIndexResponse { repeated ModelIndex models = 1; }
 message ModelInferResponse { string model_name = 1; string model_version = 2; string id = 3; repeated Tensor outputs = 5; repeated bytes raw_output_contents = 6; }
 `
 

@@ -16,6 +16,8 @@ import { type Handler, startGrpcServer } from '../../testing/known-grpc-server.t
 import { skipIfDisturbed } from '../../testing/undisturbed.ts'
 import { unwire, wire } from '../../testing/wire.ts'
 import { detectProtocol, protocolFor } from '../index.ts'
+import { listModels } from '../model-list.ts'
+import { untilAnswering, untilServing } from '../until-serving.ts'
 
 const { signal } = new AbortController()
 const generated = { kind: 'generated', seed: 1, count: 4 } as const
@@ -184,6 +186,41 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
     const failure = protocolFor('grpc-v2').prepare(url, 'bert', generated, signal)
     await expect(failure).rejects.toThrow(ProtocolError)
     await expect(failure).rejects.toThrow(message)
+  })
+
+  test.each([
+    `${oip}RepositoryIndex`,
+    '/inference.model_repository.ModelRepositoryService/RepositoryIndex',
+  ])('a missing model is told with the models that %s lists', async (index) => {
+    const url = await serve({
+      ...oipServer(() => oipAnswer),
+      [`${oip}ModelMetadata`]: () => ({ code: 5, details: "Request for unknown model: 'other'" }),
+      [index]: () => wire([1, wire([1, 'bert'], [2, '1'])], [1, wire([1, 'resnet'])]),
+    })
+    expect(await listModels('grpc-v2', url, {}, signal)).toEqual(['bert', 'resnet'])
+    const protocol = protocolFor('grpc-v2')
+    const missing = {
+      message: `${url} lists no model 'other': it has bert, resnet`,
+      hint: expect.stringContaining('--model NAME'),
+    }
+    const endpoint = { protocol, url, model: 'other', payload: generated }
+    await expect(untilAnswering(endpoint, 5000, signal)).rejects.toMatchObject(missing)
+    await expect(
+      untilServing({ ...endpoint, runsAlready: true }, 10_000, signal),
+    ).rejects.toMatchObject(missing)
+  })
+
+  test('a missing model of a server that lists none is told as the server tells it', async () => {
+    const url = await serve({
+      ...oipServer(() => oipAnswer),
+      [`${oip}ModelMetadata`]: () => ({ code: 5, details: "unknown model: 'other'" }),
+    })
+    expect(await listModels('grpc-v2', url, {}, signal)).toEqual([])
+    const endpoint = { protocol: protocolFor('grpc-v2'), url, model: 'other', payload: generated }
+    await expect(untilAnswering(endpoint, 5000, signal)).rejects.toMatchObject({
+      message: expect.stringContaining("NOT_FOUND: unknown model: 'other'"),
+      hint: 'check the model name',
+    })
   })
 
   test('a server of the other protocol, a REST port, a dead port and a bad URL say so', async () => {

@@ -1,5 +1,5 @@
 /** The Open Inference Protocol v2 over gRPC. */
-import { isRecord } from '../../plain-record.ts'
+import { isRecord, textsAt } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
 import { fitted } from '../content.ts'
 import { idFault, modelFault, tensorsFault } from '../meaning.ts'
@@ -9,7 +9,7 @@ import type { ProtocolModule } from '../protocol-module.ts'
 import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
 import { call, callWhereKnown, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
-import { type GrpcDialect, type GrpcForm, grpcProtocol } from './protocol.ts'
+import { type GrpcDialect, type GrpcForm, grpcProtocol, grpcUrl } from './protocol.ts'
 import { recogniseGrpc } from './recognise-grpc.ts'
 
 const method = (name: string): Method => ({
@@ -18,6 +18,14 @@ const method = (name: string): Method => ({
   response: `inference.${name}Response`,
 })
 const infer = method('ModelInfer')
+/** Triton's extension of the service, and the service of its own that MLServer has. */
+const repositoryIndexes: readonly Method[] = [
+  method('RepositoryIndex'),
+  {
+    ...method('RepositoryIndex'),
+    path: '/inference.model_repository.ModelRepositoryService/RepositoryIndex',
+  },
+]
 const probeTimeoutMs = 5000
 
 /**
@@ -27,6 +35,14 @@ const probeTimeoutMs = 5000
 export const grpcV2: ProtocolModule = {
   create: (options) => grpcProtocol(dialect, options),
   methods: [method('ServerLive').path, infer.path],
+  async listModels(url, { headers = {}, tls }, signal) {
+    const to = { protocol: dialect.name, url: grpcUrl(dialect.name, url), headers, tls }
+    for (const index of repositoryIndexes) {
+      const answer = await callWhereKnown(to, index, {}, probeTimeoutMs, signal)
+      if (answer !== undefined) return textsAt('name', answer.models)
+    }
+    return []
+  },
 }
 
 const dialect: GrpcDialect = {

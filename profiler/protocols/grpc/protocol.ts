@@ -305,7 +305,7 @@ function checkFirstAnswer(
  * grpcs:// to https://, and a socket to unix:/run/x.sock.
  * @throws ProtocolError for another URL, and for a path
  */
-function grpcUrl(protocol: string, url: string): string {
+export function grpcUrl(protocol: string, url: string): string {
   const hasScheme = /^[a-z]+:\/\//i.test(url) || namesSocket(url)
   const address = serverAddress(hasScheme ? url : `http://${url}`)
   if (address === undefined)
