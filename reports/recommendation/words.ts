@@ -113,7 +113,7 @@ export function proofText({
   const proof =
     confidence >= 0.5
       ? `${certaintyPercent(Math.min(confidence, 0.999))} % confidence`
-      : "not proven"
-  const beyond = violatedRps === undefined ? "" : `, violates it at ${rate(violatedRps)}`
+      : 'not proven'
+  const beyond = violatedRps === undefined ? '' : `, violates it at ${rate(violatedRps)}`
   return `Meets the SLO at ${rate(rateRps)} (${proof})${beyond}; outages rarer than one per ${Math.round(seconds)} s would go unnoticed`
 }
