@@ -99,6 +99,7 @@ describe('ranking in the page', () => {
       ...ranker.view(whatIf),
       curve: undefined,
       provenance: 'emulated',
+      maxTrials: experiment.maxTrials,
       notices: [],
     })
     for (const limitMs of [50, 12, 50, 200]) {
@@ -107,6 +108,7 @@ describe('ranking in the page', () => {
         ...sampleInput,
         ...new Ranker(experiment).view(asked),
         curve: undefined,
+        maxTrials: experiment.maxTrials,
         notices: [],
       })
       expect(ranker.recommend(sampleTrials, asked)).toEqual(fresh)

@@ -53,10 +53,10 @@ async function readTerminal(db: string): Promise<string[]> {
   return [...trialLines, ...resultLines(recommendation, [], style, columns)].slice(-rows)
 }
 
-const escape = new RegExp(`${String.fromCharCode(27)}\\[(\\d+)m`)
+const ansiCode = new RegExp(`${String.fromCharCode(27)}\\[(\\d+)m`)
 
 function toHtml(lines: readonly string[]): string {
-  const parts = lines.join('\n').split(escape)
+  const parts = lines.join('\n').split(ansiCode)
   // Texts and codes alternate.
   const html = parts.map((part, i) => {
     if (i % 2 === 0) return escapeHtml(part)
