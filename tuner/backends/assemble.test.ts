@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, expect, test, vi } from 'vitest'
 import type { Configuration } from '../../search/types.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
-import { loadPriceBook, problemOf } from '../loop/problem.ts'
+import { createProblem, loadPriceBook } from '../loop/problem.ts'
 import { fakeStore } from '../testing/fakes.ts'
 import { assemble } from './assemble.ts'
 import { experimentIn } from './testing/served.ts'
@@ -48,7 +48,7 @@ test.each<[string, object, Configuration, number | undefined]>([
     })
     const parts = await assemble(experiment, 'e', fakeStore(), machine)
     await parts.backend.close()
-    const expected = problemOf(
+    const expected = createProblem(
       { ...experiment, ...(speed && { cores: { speed, count: machine.affinity.length } }) },
       await loadPriceBook(undefined),
     )

@@ -14,19 +14,25 @@ import { exitCodes, UserError } from '../exit-codes.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { withSecretValues } from '../experiment/secret-values.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { defaultConfiguration } from '../loop/default-configuration.ts'
-import { gpuNotices } from '../loop/gpu-notices.ts'
+import { chooseDefaultConfiguration } from '../loop/default-configuration.ts'
+import { listGpuNotices } from '../loop/gpu-notices.ts'
 import { loadHistory } from '../loop/history.ts'
 import {
-  calibrationNotice,
-  coreSpeedNotice,
-  devicesLine,
-  historyNotice,
-  noticesOf,
-  provenanceOf,
+  describeCalibration,
+  describeCoreSpeed,
+  describeDevices,
+  describeHistory,
+  listNotices,
+  resolveProvenance,
 } from '../loop/notices.ts'
 import type { LoopParts } from '../loop/parts.ts'
-import { expectationOf, labelOf, loadPriceBook, problemOf, viewOf } from '../loop/problem.ts'
+import {
+  createCapacityEstimator,
+  createLabeller,
+  createProblem,
+  createView,
+  loadPriceBook,
+} from '../loop/problem.ts'
 import type { Backend } from './backend.ts'
 import { withCalibration } from './calibrated.ts'
 import { refuseWhatNeverServes } from './estimate-table.ts'
@@ -55,14 +61,14 @@ export async function assemble(
     const experiment = { ...given, space: backend.space }
     const history = await loadHistory(experiment, experimentId, store)
     const problem = {
-      ...problemOf(experiment, book),
+      ...createProblem(experiment, book),
       ...(history.observations.length > 0 && { earlier: history.observations }),
     }
     refuseWhatNeverServes(experiment, problem)
-    const label = labelOf(experiment)
+    const label = createLabeller(experiment)
     const { pricePerHour } = problem
-    const provenance = provenanceOf(experiment)
-    const notices = noticesOf(experiment, provenance)
+    const provenance = resolveProvenance(experiment)
+    const notices = listNotices(experiment, provenance)
     const { seed, stop } = experiment
     const outDir = resultsFolder(experiment, experimentId)
     return {
@@ -70,8 +76,8 @@ export async function assemble(
       provenance,
       problem,
       spaceSize: countConfigurations(problem.space),
-      expectation: expectationOf(experiment),
-      defaultConfiguration: defaultConfiguration(problem),
+      estimateCapacityRps: createCapacityEstimator(experiment),
+      defaultConfiguration: chooseDefaultConfiguration(problem),
       sampler: createSampler(experiment.sampler),
       assessStop: (known, observations, rng) =>
         assessStop(known, observations, rng, {
@@ -92,17 +98,17 @@ export async function assemble(
           maxTrials: experiment.budget.maxTrials,
           notices,
           measuredWith: (configuration) => measuredOf(experiment, provenance, configuration),
-          ...viewOf(experiment, { pricePerHour, label }),
+          ...createView(experiment, { pricePerHour, label }),
         }),
       label,
       write: (recommendation, trials) =>
         writeResults({ outDir, recommendation, trials, experiment, pricePerHour, label }),
       notices: [
-        devicesLine(experiment, machine, provenance),
-        ...gpuNotices(experiment, machine),
-        ...coreSpeedNotice(experiment),
-        ...calibrationNotice(experiment),
-        ...historyNotice(history.experiments),
+        describeDevices(experiment, machine, provenance),
+        ...listGpuNotices(experiment, machine),
+        ...describeCoreSpeed(experiment),
+        ...describeCalibration(experiment),
+        ...describeHistory(history.experiments),
         ...backend.notices,
         ...notices,
       ],

@@ -13,7 +13,7 @@ import { resourceParameters, servingParameters } from '../../trials/resources.ts
 import { exitCodes, UserError } from '../exit-codes.ts'
 import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { labelOf } from '../loop/problem.ts'
+import { createLabeller } from '../loop/problem.ts'
 import { architecturesNamed, estimatorsOf } from './estimators.ts'
 
 interface EstimateRow extends ReplicaPrice {
@@ -70,7 +70,7 @@ export function estimateAll(experiment: Experiment, problem: Problem): EstimateT
     [],
     createRng(experiment.seed),
   )
-  const label = labelOf(experiment)
+  const label = createLabeller(experiment)
   const unknown = unforetold(experiment)
   const offCalibration = (configuration: Configuration) =>
     unknown.some((name) => configuration[name] !== experiment.calibrated?.configuration[name])

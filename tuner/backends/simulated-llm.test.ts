@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { loadExperiment } from '../experiment/load-experiment.ts'
-import { noticesOf } from '../loop/notices.ts'
-import { problemOf } from '../loop/problem.ts'
+import { listNotices } from '../loop/notices.ts'
+import { createProblem } from '../loop/problem.ts'
 import { estimateAll } from './estimate-table.ts'
 import { llmRequests } from './llm-requests.ts'
 import { simulatedBackend } from './simulated-backend.ts'
@@ -31,7 +31,7 @@ test('a trial of a joint SLO in virtual time: its capacity is where the estimate
     { number: 1, onStep: () => {} },
     signal,
   )
-  const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
+  const { rows } = estimateAll(experiment, createProblem(experiment, defaultPriceBook))
   const row = rows.find((r) =>
     Object.entries(configuration).every(([name, value]) => r.configuration[name] === value),
   )!
@@ -70,7 +70,7 @@ test('without a cache of beginnings a conversation is computed anew with every t
   }
   // A prompt is 970 tokens on average, 200 of them new.
   expect((await capacityRps('on')) / (await capacityRps('off'))).toBeGreaterThan(1.5)
-  const { rows } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
+  const { rows } = estimateAll(experiment, createProblem(experiment, defaultPriceBook))
   const estimated = (value: string) =>
     rows.find(({ configuration }) => configuration.enablePrefixCaching === value)!.capacityRps
   expect(estimated('on') / estimated('off')).toBeGreaterThan(1.5)
@@ -88,7 +88,7 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
       cwd: folder,
       machine: { cpuCores: 2, gpus: [] },
     })
-    return JSON.stringify(estimateAll(experiment, problemOf(experiment, defaultPriceBook)))
+    return JSON.stringify(estimateAll(experiment, createProblem(experiment, defaultPriceBook)))
   }
   const refused = /4 of 4 are longer than max-model-len 4096; the longest has 5020 tokens/
   expect(long('simulated')).toMatch(refused)
@@ -97,11 +97,11 @@ test('requests beyond the longest sequence are refused by the estimate as by eve
 
 test('an estimate says what its figures stand on; a notice too', () => {
   const experiment = load({ slo: 'ttft<400ms' })
-  expect(estimateAll(experiment, problemOf(experiment, defaultPriceBook)).caveat).toMatch(
+  expect(estimateAll(experiment, createProblem(experiment, defaultPriceBook)).caveat).toMatch(
     /continuous batching, fitted to published measurements of whole servers: nothing was launched/,
   )
   const stated = (server?: string, gpus = 'H100,L4') => {
-    const text = noticesOf(
+    const text = listNotices(
       load({ slo: 'ttft<400ms', gpus, ...(server && { server }) }),
       'simulated',
     ).join()

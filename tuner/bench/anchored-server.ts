@@ -11,7 +11,7 @@ import {
   parvaProfile,
 } from '../../trials/devices/testing/anchored-tables.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { withoutMemoryLacks } from '../loop/out-of-memory.ts'
+import { excludeOutOfMemory } from '../loop/out-of-memory.ts'
 
 /**
  * A slice's speed against the slice that was measured, as a standard deviation of its logarithm.
@@ -33,7 +33,7 @@ export function withTableLacks(problem: Problem, trials: readonly FinishedTrial[
   const named = (name: string, values: readonly number[]) =>
     ({ kind: 'ordinal', category: 'server', scale: 'log', name, values }) as const
   const space = { parameters: [named('batchSize', []), named('instances', [])], constraints: [] }
-  const learned = withoutMemoryLacks(
+  const learned = excludeOutOfMemory(
     { ...problem, space, cannotServe: undefined },
     trials.map((trial) => ({ ...trial, configuration: servedAs(trial.configuration) })),
   )

@@ -13,7 +13,7 @@ import { loadExperiment, openExisting } from '../commands/open-existing.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import { surroundings } from '../experiment/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
-import { expectationOf, loadPriceBook, problemOf } from '../loop/problem.ts'
+import { createCapacityEstimator, createProblem, loadPriceBook } from '../loop/problem.ts'
 import { onBuiltin } from './built-predictor.ts'
 
 export interface Cost {
@@ -46,9 +46,9 @@ export async function experimentIn(folder: string): Promise<Experiment> {
 export async function modelledCosts(
   experiment: Experiment,
 ): Promise<ReadonlyMap<string, Cost & { readonly configuration: Configuration }>> {
-  const expectation = expectationOf(experiment)
+  const expectation = createCapacityEstimator(experiment)
   if (expectation === undefined) return new Map()
-  const { pricePerHour } = problemOf(experiment, await loadPriceBook(undefined))
+  const { pricePerHour } = createProblem(experiment, await loadPriceBook(undefined))
   const all = enumerateConfigurations(experiment.space).flatMap((configuration) => {
     const capacityRps = expectation(configuration)
     if (capacityRps === undefined) return []

@@ -13,7 +13,7 @@ import { type ModelledServer, modelledServer } from '../../trials/launchers/simu
 import { createEstimator, queueingModel } from '../../trials/launchers/simulated/estimate.ts'
 import { predictCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { pricing } from '../loop/problem.ts'
+import { createPricing } from '../loop/problem.ts'
 
 export interface Scenario {
   readonly name: string
@@ -129,7 +129,7 @@ export function perturbedTable(
       problem: {
         space,
         objective: { kind: 'price-per-request' },
-        pricePerHour: pricing(defaultPriceBook),
+        pricePerHour: createPricing(defaultPriceBook),
         constraintLimit: limitMs,
       },
       measure(configuration, noise) {

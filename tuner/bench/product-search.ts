@@ -10,8 +10,8 @@ import { computeTrueLogCosts } from '../../search/replay/table.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Observation, Problem, Rng, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { observationOf } from '../loop/observations.ts'
-import { notWorth, worthOfTrial } from '../loop/trial-worth.ts'
+import { observeTrial } from '../loop/observations.ts'
+import { computeRequiredGain, explainNotWorthwhile } from '../loop/trial-value.ts'
 import { anchoredServer, withTableLacks } from './anchored-server.ts'
 import {
   type ErrorSize,
@@ -109,7 +109,7 @@ export interface SearchRun {
   readonly excess: number
 }
 
-/** As the loop ends it, by certainty or because another trial is not worth it. */
+/** As the loop ends it, by certainty or because another trial is not worthwhile. */
 function ends(
   problem: Problem,
   observations: readonly Observation[],
@@ -118,9 +118,12 @@ function ends(
 ): boolean {
   const { stop, outlook } = assessStop(problem, observations, rng)
   const { objective } = problem
-  const spending = { trials, spent: 0, best: { cost: 1, pricePerHour: 1 } }
-  const worth = worthOfTrial({ objective, stop: { tolerance: WITHIN, certainty: 0.95 } }, spending)
-  return stop || notWorth(outlook, worth) !== undefined
+  const spending = { trials, spentUsd: 0, best: { cost: 1, pricePerHour: 1 } }
+  const requiredGain = computeRequiredGain(
+    { objective, stop: { tolerance: WITHIN, certainty: 0.95 } },
+    spending,
+  )
+  return stop || explainNotWorthwhile(outlook, requiredGain) !== undefined
 }
 
 /** One experiment; goes on after the stop to learn when the best would have been found. */
@@ -148,7 +151,7 @@ function experiment(
     const measured = table.measure(suggestion.configuration, rng.fork(`noise ${trials.length}`))
     const trial = recordOf(trials.length + 1, measured, limitMs, suggestion)
     trials.push(trial)
-    observations.push(observationOf(trial, given.objective)!)
+    observations.push(observeTrial(trial, given.objective)!)
     if (truth.get(configurationKey(suggestion.configuration))! <= cheapest + Math.log1p(WITHIN))
       hit ??= trials.length
     if (stoppedAt === undefined && ends(learned(given, trials), observations, trials, rng))

@@ -19,8 +19,8 @@ import { loadExperiment } from '../experiment/load-experiment.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'
-import { expectationOf } from '../loop/problem.ts'
-import { notWorth, worthOfTrial } from '../loop/trial-worth.ts'
+import { createCapacityEstimator } from '../loop/problem.ts'
+import { computeRequiredGain, explainNotWorthwhile } from '../loop/trial-value.ts'
 import { fakeStore } from '../testing/fakes.ts'
 import { VirtualClock } from '../testing/virtual-clock.ts'
 
@@ -193,9 +193,12 @@ function listening(
   const assessStop: LoopParts['assessStop'] = (problem, observations, rng) => {
     const assessment = parts.assessStop(problem, observations, rng)
     const { best } = parts.recommend(trials, undefined)
-    const worth = best && worthOfTrial({ stop, objective }, { trials, spent: 0, best })
+    const requiredGain =
+      best && computeRequiredGain({ stop, objective }, { trials, spentUsd: 0, best })
     const { outlook } = assessment
-    const stops = assessment.stop || (worth !== undefined && notWorth(outlook, worth) !== undefined)
+    const stops =
+      assessment.stop ||
+      (requiredGain !== undefined && explainNotWorthwhile(outlook, requiredGain) !== undefined)
     beliefs.push({ stops, best: best?.configuration, ...(outlook && { outlook }) })
     return gains ? { ...assessment, stop: false, outlook: undefined } : assessment
   }
@@ -211,7 +214,7 @@ export async function runVirtualJob(job: VirtualJob, seed: number, settings: Vir
     ...parts,
     ...listening(parts, experiment, beliefs, settings.gains),
     backend: onClock(experiment, job, clock, settings),
-    expectation: expectationOf({ ...experiment, backend: 'local' }),
+    estimateCapacityRps: createCapacityEstimator({ ...experiment, backend: 'local' }),
     now: () => clock.now,
     write: async () => [],
   }

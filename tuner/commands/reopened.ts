@@ -2,15 +2,15 @@
  * A stored experiment, seen again under its own or another SLO, demand or price book. Runs nothing.
  */
 import type { Annotations } from '../../trials/annotation.ts'
-import { type Question, type SeenAgain, seenAgain } from '../loop/seen-again.ts'
+import { type QuestionOverrides, type Reevaluation, reevaluate } from '../loop/reevaluation.ts'
 import { loadExperiment as findExperiment, openExisting } from './open-existing.ts'
 
 /** The flags that every command on stored experiments understands. */
-export interface ReopenFlags extends Question {
+export interface ReopenFlags extends QuestionOverrides {
   readonly db: string
 }
 
-export interface Reopened extends SeenAgain {
+export interface Reopened extends Reevaluation {
   /** What people wrote beside it and its trials. */
   readonly annotations: Annotations
 }
@@ -22,7 +22,7 @@ export async function reopen(id: string | undefined, flags: ReopenFlags): Promis
     const found = await findExperiment(store, id)
     const written = await store.annotations(found.experiment.id)
     return {
-      ...(await seenAgain(found, flags)),
+      ...(await reevaluate(found, flags)),
       annotations: written.get(found.experiment.id) ?? new Map(),
     }
   } finally {

@@ -7,9 +7,9 @@ import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Surroundings } from '../experiment/context.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
-import { noticesOf } from '../loop/notices.ts'
+import { listNotices } from '../loop/notices.ts'
 import { loadPriceBook } from '../loop/problem.ts'
-import { stopOf } from '../loop/stored-stop.ts'
+import { readStopBelief } from '../loop/reevaluation.ts'
 
 export interface Described {
   readonly experiment: Experiment
@@ -53,8 +53,8 @@ export async function describeExperiment(
         ),
         minQuality: experiment.minQuality,
       }),
-      notices: noticesOf(experiment, record.provenance),
-      stop: stopOf(record),
+      notices: listNotices(experiment, record.provenance),
+      stop: readStopBelief(record),
       confirm: experiment.confirm,
       specification: stringify(record.spec, { lineWidth: 0 }),
       specTargets,

@@ -12,7 +12,7 @@ import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import { UserError } from '../exit-codes.ts'
 import type { Surroundings } from '../experiment/context.ts'
-import { outcomeOf, outcomeSlo, outcomeText } from '../loop/outcome.ts'
+import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { type Described, describeExperiment } from './described.ts'
 
 const pollMs = 500
@@ -86,10 +86,10 @@ export class StoreWatcher {
       const asOf = `${state} ${trials}`
       const known = this.#outcomes.get(id)
       if (known?.asOf !== asOf) {
-        const outcome = await outcomeOf(this.reader, record)
+        const outcome = await resolveOutcome(this.reader, record)
         this.#outcomes.set(id, {
           asOf,
-          outcome: { id, slo: outcomeSlo(outcome), text: outcomeText(outcome) },
+          outcome: { id, slo: formatOutcomeSlo(outcome), text: formatOutcome(outcome) },
         })
       }
       found.push(this.#outcomes.get(id)!.outcome)

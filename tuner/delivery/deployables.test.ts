@@ -26,7 +26,7 @@ import type { Configuration, SearchSpace } from '../../search/types.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { provenanceOf } from '../loop/notices.ts'
+import { resolveProvenance } from '../loop/notices.ts'
 import { withOwnPod } from './own-pod.ts'
 import { type DeployOptions, servingFrom } from './serving-from.ts'
 
@@ -171,7 +171,7 @@ function foundOf(kind: Kind) {
   }
   const recommendation = recommend({
     ...sampleInput,
-    provenance: provenanceOf(experiment),
+    provenance: resolveProvenance(experiment),
     slo: experiment.slo,
     trials: [complete(1, configuration, { ...measured(265, 10), slo: experiment.slo }, { usage })],
     pricePerHour: () => 1,
@@ -454,7 +454,7 @@ const envOf = async (
   const experiment = workspace.load({ model: 'bert', slo: '50ms', ...flags } as never)
   const recommendation = recommend({
     ...sampleInput,
-    provenance: provenanceOf(experiment),
+    provenance: resolveProvenance(experiment),
     trials: [complete(1, configuration, measured(265, 10))],
     pricePerHour: () => 1,
   })
@@ -470,7 +470,7 @@ test('a trial that was asked for is the headline, and which one is recommended f
   const configuration = firstOf(experiment.space)
   const recommendation = recommend({
     ...sampleInput,
-    provenance: provenanceOf(experiment),
+    provenance: resolveProvenance(experiment),
     trials: [
       complete(1, configuration, measured(265, 10)),
       complete(2, { ...configuration, batchSize: 2 }, measured(100, 10)),

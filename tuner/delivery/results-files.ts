@@ -15,7 +15,7 @@ import type { Configuration } from '../../search/types.ts'
 import { makeFolder } from '../../trials/private-files.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { viewOf } from '../loop/problem.ts'
+import { createView } from '../loop/problem.ts'
 import { withOwnPod } from './own-pod.ts'
 import { servingFrom } from './serving-from.ts'
 
@@ -55,7 +55,7 @@ export async function writeResults({
   makeFolder(outDir)
   const always: Record<(typeof resultNames)[number], string> = {
     'recommendation.json': recommendationJson(recommendation),
-    'trials.csv': trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
+    'trials.csv': trialsCsv(trials, createView(experiment, { pricePerHour, label })),
   }
   const texts: Record<string, string> = { ...always }
   if (recommendation.best) {

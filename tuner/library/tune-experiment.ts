@@ -11,7 +11,7 @@ import type { ExperimentInput } from '../experiment/schema/experiment-schema.ts'
 import { withSecretValues } from '../experiment/secret-values.ts'
 import { surroundings } from '../experiment/surroundings.ts'
 import type { StopReason, TuneEvent } from '../loop/events.ts'
-import { experimentId, newRecord } from '../loop/experiment-record.ts'
+import { createExperimentId, createRecord } from '../loop/experiment-record.ts'
 import { tellDamage } from '../tell-damage.ts'
 
 export interface TuneOptions {
@@ -67,14 +67,14 @@ export async function tune({
   const warn = (message: string) => onEvent(warningEvent(message))
   const machine = await inspectMachine()
   const experiment = loadExperiment({ file, given: given ?? {}, ...surroundings(machine) })
-  const id = experimentId(experiment.name)
+  const id = createExperimentId(experiment.name)
   await checkBeforeStart(experiment, experiment.outDir)
   withSecretValues(experiment)
   signal?.throwIfAborted()
   const onDamage = tellDamage(experiment.dbPath, warn)
   const store = await openStore(experiment.dbPath, { onDamage })
   try {
-    await store.create(newRecord(experiment, id))
+    await store.create(createRecord(experiment, id))
     const assembled = await assemble(experiment, id, store, machine, onDamage)
     const parts =
       experiment.outDir === undefined ? { ...assembled, write: async () => [] } : assembled

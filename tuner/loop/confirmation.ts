@@ -1,9 +1,9 @@
 /**
- * The race of those that may be the best: second, independent measurements at rates that hold if
- * they are what they seem, until the cheapest at the rate that it was measured at is one that held.
+ * The confirmation race: second, independent measurements of the candidates that may be the best,
+ * until the cheapest one is confirmed.
  */
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
-import { extractEarlierMeasurement } from '../../profiler/index.ts'
+import { type EarlierMeasurement, extractEarlierMeasurement } from '../../profiler/index.ts'
 import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
 import { nextHeat } from '../../reports/recommendation/unsettled.ts'
@@ -14,62 +14,76 @@ import type { MeasureTask } from '../backends/backend.ts'
 import type { Experiment } from '../experiment/types.ts'
 import { waitingWords } from '../not-ready-yet.ts'
 import type { EventBody } from './events.ts'
+import type { Ledger } from './ledger.ts'
 import type { LoopParts } from './parts.ts'
-import type { TrialLog } from './trial-log.ts'
-import { runningTrial, runTrial } from './trial-runner.ts'
-import { steadyRequestsFor } from './trial-task.ts'
+import { runningTrial, runTrial, type TrialHooks } from './trial-runner.ts'
+import { isSearchTrial } from './trial-status.ts'
+import { estimateSteadyRequests } from './trial-task.ts'
 
-/** A winner that is missed gives way to the next at once; more heats than this there are not. */
-export const mostHeats = 4
+/** Confirmations of a run. A refuted candidate is followed by the next one at once. */
+export const maxConfirmationRounds = 4
 /**
- * Of one configuration: one that was missed may lead again at a lower rate; a confirmation that
- * failed, or that the machine disturbed, says nothing of it.
+ * Confirmations of one configuration. A refuted one may lead again at a lower rate; a failed or
+ * disturbed one says nothing about it.
  */
-const maxTries = 2
+const maxRoundsPerConfiguration = 2
+
+type RateTask = Extract<MeasureTask, { rateRps: number }>
 
 /**
- * Confirms what is still open, in the order in which it matters, until nothing is. What was
- * confirmed before, or could not be, is not asked again.
- * @throws the signal's reason when it aborts.
+ * Confirms candidates, the cheapest first, until the best one is confirmed or no round is left.
+ * Rounds before an interruption count.
+ * @throws the signal's reason when it aborts
  */
-export async function confirmAsNeeded(
+export async function confirmCandidates(
   experiment: Experiment,
   parts: LoopParts,
-  log: TrialLog,
+  ledger: Ledger,
   emit: (event: EventBody) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  const confirmed = log.ofRun.filter(({ purpose }) => purpose === 'confirmation')
-  if (confirmed.some(startsNothing)) return
-  const tries = new Map<string, number>()
-  for (const { configuration } of confirmed) count(tries, configurationKey(configuration))
-  for (let heat = confirmed.length + 1; heat <= mostHeats; heat++) {
-    const recommendation = parts.recommend(log.trials, undefined)
-    const isOut = ({ configuration }: Candidate) =>
-      (tries.get(configurationKey(configuration)) ?? 0) >= maxTries
-    const next = nextHeat(recommendation, isOut, experiment.stop.tolerance)
-    if (!next) return
-    const { rateRps, leastRps, leastProvenRps } = next
-    // The last one goes down until a rate holds: a run that found something ends with something
-    // that holds.
-    const { configuration } = next.candidate
-    count(tries, configurationKey(configuration))
-    const warmUpRequests = steadyRequestsFor(configuration, experiment.space, log.trials)
-    const task = {
+  const confirmed = ledger.trialsOfRun.filter((trial) => !isSearchTrial(trial))
+  if (confirmed.some(isFinalForAll)) return
+  const rounds = confirmed.map(({ configuration }) => configurationKey(configuration))
+  const isOut = ({ configuration }: Candidate) => {
+    const key = configurationKey(configuration)
+    return rounds.filter((round) => round === key).length >= maxRoundsPerConfiguration
+  }
+  while (rounds.length < maxConfirmationRounds) {
+    const recommendation = parts.recommend(ledger.trials, undefined)
+    const round = nextHeat(recommendation, isOut, experiment.stop.tolerance)
+    if (!round) return
+    const { configuration } = round.candidate
+    rounds.push(configurationKey(configuration))
+    // The last round accepts any rate that meets the SLO, so that the run ends with a confirmed one.
+    const isLast = rounds.length === maxConfirmationRounds
+    const task: RateTask = {
       kind: 'confirmation',
-      rateRps,
-      leastProvenRps,
-      warmUpRequests,
-      earlier: earlierOf(configuration, log.trials, experiment.slo),
-      ...(heat < mostHeats && { leastRps }),
-    } as const
-    const trial = await measureAgain(experiment, parts, log, emit, task, next.candidate, signal)
-    if (startsNothing(trial)) return
+      rateRps: round.rateRps,
+      leastProvenRps: round.leastProvenRps,
+      warmUpRequests: estimateSteadyRequests(configuration, experiment.space, ledger.trials),
+      earlier: findEarlierMeasurements(configuration, ledger.trials, experiment.slo),
+      ...(!isLast && { leastRps: round.leastRps }),
+    }
+    const trial = await measureAtRate(
+      experiment,
+      parts,
+      ledger,
+      emit,
+      task,
+      round.candidate,
+      signal,
+    )
+    if (isFinalForAll(trial)) return
   }
 }
 
-/** What this experiment measured of a configuration under its SLO; imported loads are another's. */
-function earlierOf(configuration: Configuration, trials: readonly FinishedTrial[], slo: Slo) {
+/** Measurements of a configuration by this experiment under its SLO, without imported ones. */
+function findEarlierMeasurements(
+  configuration: Configuration,
+  trials: readonly FinishedTrial[],
+  slo: Slo,
+): EarlierMeasurement[] {
   const key = configurationKey(configuration)
   return trials.flatMap((trial) =>
     trial.state === 'complete' &&
@@ -81,71 +95,64 @@ function earlierOf(configuration: Configuration, trials: readonly FinishedTrial[
   )
 }
 
-/** Where nothing starts any more, trying the rest shows nothing new. */
-const startsNothing = (trial: FinishedTrial): boolean =>
+/** The trial failed for a reason that would fail every other trial too. */
+const isFinalForAll = (trial: FinishedTrial): boolean =>
   trial.state === 'failed' && trial.final === 'experiment'
 
-const count = (of: Map<string, number>, key: string) => of.set(key, (of.get(key) ?? 0) + 1)
-
 /**
- * Measures a candidate at a rate once more and records it as a confirmation. One that was
+ * Measures a candidate at a rate and records the result as a confirmation. A confirmation that was
  * interrupted keeps its number and its windows.
  */
-export async function measureAgain(
+export async function measureAtRate(
   experiment: Experiment,
   parts: Pick<LoopParts, 'backend' | 'label' | 'now' | 'store' | 'experimentId'>,
-  log: TrialLog,
+  ledger: Ledger,
   emit: (event: EventBody) => void,
-  task: Extract<MeasureTask, { rateRps: number }>,
-  { configuration, trial: of }: Pick<Candidate, 'configuration' | 'trial'>,
+  task: RateTask,
+  { configuration, trial: candidateTrial }: Pick<Candidate, 'configuration' | 'trial'>,
   signal: AbortSignal,
 ): Promise<FinishedTrial> {
-  const key = configurationKey(configuration)
+  const { store, experimentId, now } = parts
   const isConfirmation = task.kind === 'confirmation'
-  const interrupted = isConfirmation
-    ? log.takeInterrupted(
-        (one) => one.purpose === 'confirmation' && configurationKey(one.configuration) === key,
-      )
-    : undefined
-  const number = interrupted?.number ?? log.nextNumber()
+  const interrupted = isConfirmation ? takeInterrupted(ledger, configuration) : undefined
+  const number = interrupted?.number ?? ledger.allocateNumber()
   emit({ type: 'confirming', number, configuration, label: parts.label(configuration) })
-  const request = {
-    number,
-    configuration,
-    why: `${task.kind} of trial ${of}`,
-    purpose: 'confirmation',
-  } as const
-  const { store, experimentId } = parts
-  if (isConfirmation) await store.start(experimentId, runningTrial(request, parts.now()))
-  const trial = await runTrial(
-    parts.backend,
-    task,
-    { ...request, attempt: 1 },
-    {
-      ...(isConfirmation && {
-        windows: {
-          earlier: interrupted?.windows ?? [],
-          keep: (window, position) => store.addWindow(experimentId, number, position, window),
-        },
-      }),
-      now: parts.now,
-      onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
-      onStep: (point, phase) =>
-        emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
-      onWaiting: (what, how = 'room') =>
-        emit({ type: 'warning', message: waitingWords(number, what, how) }),
-    },
-    signal,
-  )
+  const why = `${task.kind} of trial ${candidateTrial}`
+  const request = { number, configuration, why, purpose: 'confirmation', attempt: 1 } as const
+  if (isConfirmation) await store.start(experimentId, runningTrial(request, now()))
+  const windows: TrialHooks['windows'] = {
+    earlier: interrupted?.windows ?? [],
+    keep: (window, position) => store.addWindow(experimentId, number, position, window),
+  }
+  const hooks: TrialHooks = {
+    ...(isConfirmation && { windows }),
+    now,
+    onReady: (ready) => emit({ type: 'predictor-ready', number, ...ready }),
+    onStep: (point, phase) =>
+      emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase }),
+    onWaiting: (what, how = 'room') =>
+      emit({ type: 'warning', message: waitingWords(number, what, how) }),
+  }
+  const trial = await runTrial(parts.backend, task, request, hooks, signal)
   await store.append(experimentId, trial)
-  log.add(trial)
-  const measured = trial.state === 'complete' ? trial.measurement : undefined
-  const rateRps = measured?.capacityRps ?? 0
-  const sloMs = measured?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
-  emit({ type: 'confirmed', number, met: rateRps > 0, rateRps, sloMs })
-  const why =
-    trial.state === 'complete' ? undefined : trial.state === 'failed' ? trial.error : trial.detail
-  if (why !== undefined)
-    emit({ type: 'warning', message: `the ${task.kind} of trial ${of} did not complete: ${why}` })
+  ledger.record(trial)
+  reportConfirmation(trial, emit)
   return trial
+}
+
+const takeInterrupted = (ledger: Ledger, configuration: Configuration) =>
+  ledger.takeInterrupted(
+    (trial) =>
+      !isSearchTrial(trial) &&
+      configurationKey(trial.configuration) === configurationKey(configuration),
+  )
+
+function reportConfirmation(trial: FinishedTrial, emit: (event: EventBody) => void): void {
+  const measurement = trial.state === 'complete' ? trial.measurement : undefined
+  const rateRps = measurement?.capacityRps ?? 0
+  const sloMs = measurement?.points.at(-1)?.sloMs ?? Number.POSITIVE_INFINITY
+  emit({ type: 'confirmed', number: trial.number, met: rateRps > 0, rateRps, sloMs })
+  if (trial.state === 'complete') return
+  const cause = trial.state === 'failed' ? trial.error : trial.detail
+  emit({ type: 'warning', message: `the ${trial.why} did not complete: ${cause}` })
 }

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { validateConfiguration } from '../../search/index.ts'
 import type { Parameter, Problem } from '../../search/types.ts'
-import { defaultConfiguration } from './default-configuration.ts'
+import { chooseDefaultConfiguration } from './default-configuration.ts'
 
 const cores: Parameter = {
   kind: 'ordinal',
@@ -40,8 +40,8 @@ const problem = (parameters: Parameter[], more: Partial<Problem> = {}): Problem 
   ...more,
 })
 
-test('the cheapest whole GPU, batch 1, the middle of the rest', () => {
-  expect(defaultConfiguration(problem([cores, gpu, share, batch]))).toEqual({
+test('has the cheapest whole GPU, batch 1 and the middle of the other ranges', () => {
+  expect(chooseDefaultConfiguration(problem([cores, gpu, share, batch]))).toEqual({
     cpuCores: 2,
     gpu: 'T4',
     gpuMemoryPercent: 100,
@@ -49,7 +49,7 @@ test('the cheapest whole GPU, batch 1, the middle of the rest', () => {
   })
 })
 
-test('one server for prompts and answers where pools of them are in the space', () => {
+test('has one prefill and one decode server where the space has pools', () => {
   const pool = (name: string): Parameter => ({
     kind: 'ordinal',
     name,
@@ -58,7 +58,7 @@ test('one server for prompts and answers where pools of them are in the space', 
     scale: 'linear',
   })
   expect(
-    defaultConfiguration(problem([gpu, pool('prefillReplicas'), pool('decodeReplicas')])),
+    chooseDefaultConfiguration(problem([gpu, pool('prefillReplicas'), pool('decodeReplicas')])),
   ).toEqual({
     gpu: 'T4',
     prefillReplicas: 0,
@@ -66,14 +66,16 @@ test('one server for prompts and answers where pools of them are in the space', 
   })
 })
 
-test('a GPU that certainly cannot serve is passed over', () => {
+test('skips a GPU that cannot serve', () => {
   const cannotServe = (c: { gpu?: unknown }) => c.gpu === 'T4'
-  expect(defaultConfiguration(problem([cores, gpu, share, batch], { cannotServe }))).toMatchObject({
+  expect(
+    chooseDefaultConfiguration(problem([cores, gpu, share, batch], { cannotServe })),
+  ).toMatchObject({
     gpu: 'L4',
   })
 })
 
-test('keeps conditions and steps', () => {
+test('respects conditions and steps', () => {
   const threads: Parameter = {
     kind: 'int',
     name: 'threads',
@@ -91,70 +93,76 @@ test('keeps conditions and steps', () => {
     values: ['sync', 'gthread'],
   }
   const space = problem([workerClass, threads])
-  const configuration = defaultConfiguration(space)
+  const configuration = chooseDefaultConfiguration(space)
   expect(configuration).toEqual({ workerClass: 'sync', threads: 1 })
   expect(validateConfiguration(space.space, configuration ?? {})).toEqual([])
 })
 
-test('nothing of the kind in the space', () => {
+test('is undefined where the space has none', () => {
   const constraints = [
     { text: 'batchSize > 4', holds: (c: { batchSize?: unknown }) => Number(c.batchSize) > 4 },
   ]
   expect(
-    defaultConfiguration(problem([batch], { space: { parameters: [batch], constraints } })),
+    chooseDefaultConfiguration(problem([batch], { space: { parameters: [batch], constraints } })),
   ).toBeUndefined()
 })
 
-test('of as cheap ones the first', () => {
+test('has the first of equally cheap GPUs', () => {
   const alike = { ...problem([gpu]), pricePerHour: () => 1 }
-  expect(defaultConfiguration(alike)).toEqual({ gpu: 'V100' })
-  expect(defaultConfiguration(problem([cores]))).toEqual({ cpuCores: 2 })
+  expect(chooseDefaultConfiguration(alike)).toEqual({ gpu: 'V100' })
+  expect(chooseDefaultConfiguration(problem([cores]))).toEqual({ cpuCores: 2 })
 })
 
-describe('the middle of a parameter', () => {
-  const middleOf = (parameter: Record<string, unknown>) =>
-    defaultConfiguration(problem([{ category: 'server', name: 'x', ...parameter } as Parameter]))?.x
+describe('the typical value of a parameter', () => {
+  const typicalValue = (parameter: Record<string, unknown>) =>
+    chooseDefaultConfiguration(
+      problem([{ category: 'server', name: 'x', ...parameter } as Parameter]),
+    )?.x
 
   test.each<[string, Record<string, unknown>, number | string]>([
-    ['the middle one of an odd number', { kind: 'ordinal', values: [1, 2, 40], scale: 'log' }, 2],
+    ['is the middle value', { kind: 'ordinal', values: [1, 2, 40], scale: 'log' }, 2],
     [
-      'the lower one of two in the middle',
+      'is the lower of two middle values',
       { kind: 'ordinal', values: [1, 2, 8, 40], scale: 'log' },
       2,
     ],
-    ['the first name', { kind: 'categorical', values: ['b', 'a'] }, 'b'],
-    ['the arithmetic mean', { kind: 'float', min: 1, max: 4, scale: 'linear' }, 2.5],
+    ['is the first name', { kind: 'categorical', values: ['b', 'a'] }, 'b'],
     [
-      'the geometric mean of a logarithmic one',
+      'is the arithmetic mean on a linear scale',
+      { kind: 'float', min: 1, max: 4, scale: 'linear' },
+      2.5,
+    ],
+    [
+      'is the geometric mean on a logarithmic scale',
       { kind: 'float', min: 1, max: 16, scale: 'log' },
       4,
     ],
-    ['the nearest whole number', { kind: 'int', min: 1, max: 50, scale: 'log' }, 7],
+    ['is the nearest whole number', { kind: 'int', min: 1, max: 50, scale: 'log' }, 7],
     [
-      'the nearest step from the least on',
+      'is the nearest step from the minimum',
       { kind: 'float', min: 0.5, max: 2.6, step: 0.4, scale: 'linear' },
       1.7,
     ],
     [
-      'the nearest step of whole numbers',
+      'is the nearest step of whole numbers',
       { kind: 'int', min: 3, max: 20, step: 5, scale: 'linear' },
       13,
     ],
   ])('%s', (_, parameter, value) => {
-    expect(middleOf(parameter)).toBe(value)
+    expect(typicalValue(parameter)).toBe(value)
   })
 
-  test('but the least batch and the most of a GPU that the space has', () => {
+  test('is the smallest batch and the largest share of a GPU', () => {
     const range = (name: string, max: number, step?: number): Parameter =>
       ({ kind: 'int', name, category: 'server', min: 2, max, step, scale: 'linear' }) as Parameter
     const space = problem([range('batchSize', 64), range('gpuMemoryPercent', 100, 20)])
     // 2, 22, 42, 62, 82: there is no 100.
-    expect(defaultConfiguration(space)).toEqual({ batchSize: 2, gpuMemoryPercent: 82 })
-    expect(validateConfiguration(space.space, defaultConfiguration(space)!)).toEqual([])
+    expect(chooseDefaultConfiguration(space)).toEqual({ batchSize: 2, gpuMemoryPercent: 82 })
+    expect(validateConfiguration(space.space, chooseDefaultConfiguration(space)!)).toEqual([])
   })
 })
 
-test('whatever the space, a configuration of it', () => {
+test('is a valid configuration of any space', () => {
   const range = fc
     .record({
       kind: fc.constantFrom('int' as const, 'float' as const),
@@ -171,7 +179,9 @@ test('whatever the space, a configuration of it', () => {
   fc.assert(
     fc.property(range, (parameter) => {
       const { space, ...rest } = problem([parameter])
-      expect(validateConfiguration(space, defaultConfiguration({ space, ...rest })!)).toEqual([])
+      expect(validateConfiguration(space, chooseDefaultConfiguration({ space, ...rest })!)).toEqual(
+        [],
+      )
     }),
   )
 })

@@ -14,14 +14,14 @@ const disturbed = {
 const batches = (trials: readonly { readonly configuration: Configuration }[]) =>
   trials.map(({ configuration }) => configuration.batchSize)
 
-/** A run in which the machine disturbs some trials, by batch and by how many came before. */
+/** A run with disturbed trials, chosen by batch size and by the number of the trial. */
 async function run(
   isDisturbed: (batch: number, trial: number) => boolean,
   experiment: Partial<Experiment> = {},
 ) {
-  const taught: (readonly Observation[])[] = []
+  const observed: (readonly Observation[])[] = []
   const assessStop = (_: Problem, observations: readonly Observation[]) => {
-    taught.push([...observations])
+    observed.push([...observations])
     return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
   }
   let trials = 0
@@ -34,7 +34,7 @@ async function run(
   return {
     result,
     tried: batches(parts.store.appended),
-    learned: batches(taught.at(-1)!),
+    observedBatches: batches(observed.at(-1)!),
     busy: events.filter(
       (e) => e.type === 'warning' && e.message.includes('keeps this machine busy'),
     ).length,
@@ -44,48 +44,48 @@ async function run(
 
 test.each<[string, (batch: number, trial: number) => boolean, number[], number[], number]>([
   [
-    'after each trial that the machine leaves alone, four times in all',
+    'after each undisturbed trial, four times in total',
     (batch) => batch === 2,
     [1, 2, 2, 4, 2, 8, 2, 16],
     [1, 4, 8, 16],
     1,
   ],
   [
-    'after others where the machine was busy at first',
+    'after other configurations, where the machine is busy at first',
     (_, trial) => trial < 4,
     [1, 1, 2, 2, 1, 4, 8, 16],
     [2, 1, 4, 8, 16],
     2,
   ],
   [
-    'at last where nothing else is left to try',
+    'at the end, where nothing else is left to try',
     (batch) => batch === 16,
     [1, 2, 4, 8, 16, 16, 16, 16],
     [1, 2, 4, 8],
     1,
   ],
 ])(
-  'a disturbed trial says nothing: it is retried once, then others come first, and it is tried again %s',
-  async (_, isDisturbed, tried, learned, retriedNext) => {
+  'a disturbed trial is retried once at once, and then %s',
+  async (_, isDisturbed, tried, observedBatches, retriedNext) => {
     const { result: __, busy: ___, ...seen } = await run(isDisturbed)
-    expect(seen).toEqual({ tried, learned, retriedNext })
+    expect(seen).toEqual({ tried, observedBatches, retriedNext })
   },
 )
 
 test.each([
   [1, 0],
   [4, 1],
-])('a machine that disturbs %d trials is warned of %d times', async (disturbances, warnings) => {
+])('after %d disturbed trials the user was warned %d times', async (disturbances, warnings) => {
   const { busy } = await run((_, trial) => trial <= disturbances)
   expect(busy).toBe(warnings)
 })
 
-test('disturbed attempts take no place of the trials that may run', async () => {
+test('disturbed attempts do not count towards the maximum number of trials', async () => {
   const { tried } = await run((batch) => batch === 2, { budget: { maxTrials: 3 } })
   expect(tried).toEqual([1, 2, 2, 4, 2, 8])
 })
 
-test('a machine that stays busy ends the run, which keeps what was measured and says how to go on', async () => {
+test('a machine that stays busy ends the run with its results and a hint to resume', async () => {
   const { tried, result } = await run((batch) => batch > 1, { budget: { maxTrials: 6 } })
   expect(tried).toEqual([1, 2, 2, 4, 4, 8, 8])
   expect(result).toMatchObject({

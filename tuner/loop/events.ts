@@ -1,4 +1,4 @@
-/** The one stream of typed events that every screen, log and file consumes. */
+/** The stream of typed events that terminal, logs, dashboard and outputs consume. */
 
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
@@ -19,15 +19,13 @@ export type TuneEvent = { readonly at: string } & (
       readonly maxTrials: number
       /** Configurations in the space, null for a continuous one. */
       readonly spaceSize: number
-      /** Banners a user must read: what is emulated, from what, with which error. */
+      /** What a reader must know first: what is emulated, from which data, with which error. */
       readonly notices: readonly string[]
-      /** Trials taken over from an earlier run of the experiment. */
+      /** Trials of an earlier run of the experiment. */
       readonly resumedTrials: number
       /** Those of them that count towards `maxTrials`: failed ones and confirmations do not. */
       readonly countedTrials: number
-      /**
-       * Length of the confirmation at the end; undefined without one, or where it takes no time.
-       */
+      /** Seconds of a confirmation; absent without one, and in virtual time. */
       readonly confirmSeconds?: number
     }
   | {
@@ -43,11 +41,11 @@ export type TuneEvent = { readonly at: string } & (
       readonly type: 'predictor-ready'
       readonly number: number
       readonly isolation: string
-      /** Since the trial began, what `prepared` took included. */
+      /** Since the trial started, including the `prepare` step. */
       readonly seconds: number
-      /** Of a predictor with a `prepare` step. */
+      /** Absent without a `prepare` step. */
       readonly prepared?: { readonly seconds: number; readonly reused: boolean }
-      /** It was started while another trial was measured. */
+      /** The predictor was launched while another trial was measured. */
       readonly ahead?: true
     }
   | {
@@ -62,9 +60,9 @@ export type TuneEvent = { readonly at: string } & (
       readonly trial: FinishedTrial
       readonly label: string
       readonly pricePerHour: number
-      /** A failed trial that will be run again. */
+      /** The trial has no result and runs again next. */
       readonly retry: boolean
-      /** Price of everything launched so far, $. */
+      /** Price of all trials so far, $. */
       readonly spent: number
     }
   | {
@@ -77,9 +75,7 @@ export type TuneEvent = { readonly at: string } & (
       readonly type: 'stop-assessed'
       readonly assessment: StopAssessment
       readonly afterTrials: number
-      /**
-       * How many more there will be, as far as that can be foretold; undefined: as many as may run.
-       */
+      /** Predicted number of further trials; absent: it cannot be predicted. */
       readonly trialsLeft?: number
     }
   | {

@@ -1,24 +1,28 @@
-/** How a new experiment goes into the store. */
+/** A new experiment as the store records it. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { provenanceOf } from './notices.ts'
+import { resolveProvenance } from './notices.ts'
 
 /**
- * Short, unique, typable: 'bert-7f3a'. @param key what tells this start from others; absent: it is
- * one of its own
+ * A short, unique identifier that is easy to type: 'bert-7f3a'.
+ * @param key idempotency key: the same name and key give the same identifier
  */
-export const experimentId = (name: string, key?: string): string => {
+export function createExperimentId(name: string, key?: string): string {
   const slug = name
     .toLowerCase()
     .replace(/[^a-z0-9]+/g, '-')
     .replace(/^-+|-+$/g, '')
     .slice(0, 24)
-  return `${slug || 'experiment'}-${key === undefined ? randomBytes(2).toString('hex') : createHash('sha256').update(key).digest('hex').slice(0, 8)}`
+  const suffix =
+    key === undefined
+      ? randomBytes(2).toString('hex')
+      : createHash('sha256').update(key).digest('hex').slice(0, 8)
+  return `${slug || 'experiment'}-${suffix}`
 }
 
-/** As it is kept before its first trial, stamped now. */
-export const newRecord = (
+/** The record of an experiment without trials, created now. */
+export const createRecord = (
   experiment: Experiment,
   id: string,
 ): Omit<ExperimentRecord, 'state' | 'result'> => ({
@@ -27,5 +31,5 @@ export const newRecord = (
   createdAt: new Date().toISOString(),
   spec: experiment.document,
   seed: experiment.seed,
-  provenance: provenanceOf(experiment),
+  provenance: resolveProvenance(experiment),
 })

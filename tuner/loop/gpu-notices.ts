@@ -1,7 +1,4 @@
-/**
- * What a reader must know of this machine's GPUs before anything else: why one is not used, and
- * what is odd about one that is.
- */
+/** What a reader must know about the GPUs of this machine: why one is not used, what limits one. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
   builtinProtocol,
@@ -14,28 +11,29 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../experiment/types.ts'
 
 /**
- * Why the built-in server leaves the GPUs alone, and what to install; undefined: it uses them, or
+ * Why the built-in server does not use the GPUs, and what to install. Undefined: it uses them, or
  * there is none.
- * @param engines those that could run the model, the first of them preferred
+ * @param engines engines that could run the model, the preferred one first
  */
-export function whyUnused(
+export function explainUnusedGpus(
   engines: readonly ComputingEngine[],
   machine: MachineFacts,
 ): string | undefined {
-  const names = [...new Set(machine.gpus.filter(canRun).map(({ name }) => name))]
-  const missing = engines
-    .map((engine) => missingGpuDriver(engine, machine))
-    .reduce((known, one) => (known === undefined || one === undefined ? undefined : known))
+  const names = listUsableGpus(machine)
+  const missingDrivers = engines.map((engine) => missingGpuDriver(engine, machine))
+  const missing = missingDrivers.includes(undefined) ? undefined : missingDrivers[0]
   if (names.length === 0 || missing === undefined) return undefined
   const them = names.length === 1 ? 'it' : 'them'
   return `${names.join(', ')} ${names.length === 1 ? 'is' : 'are'} not used, because the built-in server cannot use ${them} (${missing.what}): ${missing.install}. To use ${them} with your own server, add --command`
 }
 
-const canRun = (gpu: MachineFacts['gpus'][number]): boolean =>
-  isWhole(gpu) || gpu.migDevices.length > 0
+const listUsableGpus = ({ gpus }: MachineFacts): readonly string[] => {
+  const usable = gpus.filter((gpu) => isWhole(gpu) || gpu.migDevices.length > 0)
+  return [...new Set(usable.map(({ name }) => name))]
+}
 
-/** In the order of weight; empty where trials run elsewhere. */
-export function gpuNotices(experiment: Experiment, machine: MachineFacts): string[] {
+/** The most important notice first; none where trials run elsewhere. */
+export function listGpuNotices(experiment: Experiment, machine: MachineFacts): string[] {
   const { backend, predictor, devices, devicesUsed } = experiment
   if (backend !== 'local' || !isStarted(predictor)) return []
   const problem =
@@ -44,26 +42,27 @@ export function gpuNotices(experiment: Experiment, machine: MachineFacts): strin
       : [`GPU not used: ${machine.gpuProblem}`]
   const warnings = machine.gpus.flatMap((gpu) => gpuWarnings(gpu, machine.mps))
   if (devicesUsed === 'gpu') return [...problem, ...warnings]
-  // Who says cpu or emulated means it.
+  // --devices cpu and --devices emulated are deliberate.
   if (devices !== 'auto') return []
-  const unused = predictor.kind === 'builtin' ? unusedBy(experiment, machine) : undefined
+  const unused =
+    predictor.kind === 'builtin' ? explainUnusedByModel(experiment, machine) : undefined
   return [...problem, ...(unused === undefined ? warnings : [unused])]
 }
 
 /**
- * Files of TensorFlow.js run in its engine alone, ONNX files in theirs, built-in models in either;
- * language models are emulated.
+ * TensorFlow.js and ONNX files run in their own engine alone, built-in models in either of the two,
+ * and language models are emulated.
  */
-function unusedBy({ model, predictor }: Experiment, machine: MachineFacts): string | undefined {
+function explainUnusedByModel(
+  { model, predictor }: Experiment,
+  machine: MachineFacts,
+): string | undefined {
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf')
-    return whyUnused(['gguf'], machine)
-  const names = machine.gpus.filter(canRun).map(({ name }) => name)
-  if (
-    names.length > 0 &&
-    protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
-      .streams
-  )
-    return `${[...new Set(names)].join(', ')} not used, because the built-in server only emulates language models; set a real server such as vLLM with --command`
-  if (model.path === undefined) return whyUnused(['onnx', 'tfjs'], machine)
-  return whyUnused([model.path.endsWith('.onnx') ? 'onnx' : 'tfjs'], machine)
+    return explainUnusedGpus(['gguf'], machine)
+  const protocol = predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol
+  const names = listUsableGpus(machine)
+  if (names.length > 0 && protocolTable[protocol].streams)
+    return `${names.join(', ')} not used, because the built-in server only emulates language models; set a real server such as vLLM with --command`
+  if (model.path === undefined) return explainUnusedGpus(['onnx', 'tfjs'], machine)
+  return explainUnusedGpus([model.path.endsWith('.onnx') ? 'onnx' : 'tfjs'], machine)
 }

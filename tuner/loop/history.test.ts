@@ -48,38 +48,38 @@ async function storeWith(prepare: (store: TrialStore) => Promise<void>): Promise
   return store
 }
 
-describe('what the search learns from', () => {
+describe('the observations of earlier experiments', () => {
   const one = [trial(1)]
   test.each<[string, (store: TrialStore) => Promise<void>, string[]]>([
-    ['the same model', (store) => keep(store, 'x', before, one), ['x']],
+    ['are used for the same model', (store) => keep(store, 'x', before, one), ['x']],
     [
-      'the same model under another SLO',
+      'are used under another SLO',
       (store) => keep(store, 'x', before, one, experiment({ slo: '80ms' }).document),
       ['x'],
     ],
     [
-      'not another model',
+      'are not used for another model',
       (store) => keep(store, 'x', before, one, experiment({ model: 'resnet-50' }).document),
       [],
     ],
-    ['not what began at the same moment', (store) => keep(store, 'x', now, one), []],
+    ['are not used where both began at the same moment', (store) => keep(store, 'x', now, one), []],
     [
-      'not what was measured, for what is simulated',
+      'are not used for another provenance',
       (store) => keep(store, 'x', before, one, here.document, 'measured'),
       [],
     ],
     [
-      'not values outside the space',
+      'exclude values outside the space',
       (store) => keep(store, 'x', before, [trial(1, { ...configuration, gpu: 'H100' })]),
       [],
     ],
     [
-      'not trials that tuned something else',
+      'exclude trials with other parameters',
       (store) => keep(store, 'x', before, [trial(1, { ...configuration, maxDelayMs: 2 })]),
       [],
     ],
     [
-      'not failed trials',
+      'exclude failed trials',
       (store) =>
         keep(store, 'x', before, [
           {
@@ -95,7 +95,7 @@ describe('what the search learns from', () => {
       [],
     ],
     [
-      'the newest first',
+      'come from the newest experiment first',
       async (store) => {
         await keep(store, 'older', '2026-01-01T00:00:00Z', one)
         await keep(store, 'newer', '2026-01-02T00:00:00Z', one)
@@ -108,7 +108,7 @@ describe('what the search learns from', () => {
     expect(observations).toHaveLength(expected.length)
   })
 
-  test('the newest eighty trials', async () => {
+  test('are limited to the newest eighty', async () => {
     const many = Array.from({ length: 50 }, (_, i) => trial(i + 1))
     const store = await storeWith(async (store) => {
       await keep(store, 'older', '2026-01-01T00:00:00Z', many)
@@ -117,7 +117,7 @@ describe('what the search learns from', () => {
     expect((await loadHistory(here, 'this', store)).observations).toHaveLength(80)
   })
 
-  test('nothing with --no-history, and nothing of an experiment that the store does not hold', async () => {
+  test('are not used with --no-history, nor for an experiment that is not in the store', async () => {
     const store = await storeWith((store) => keep(store, 'x', before, one))
     const nothing = { experiments: [], observations: [] }
     expect(await loadHistory(experiment({ history: false }), 'this', store)).toEqual(nothing)

@@ -1,12 +1,12 @@
-/** Trials of earlier experiments with the same model and predictor, for the search to learn from. */
+/** Observations of earlier experiments with the same model and predictor. */
 import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
 import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
-import { provenanceOf } from './notices.ts'
-import { observationOf, outdatedReadings, scaleOf } from './observations.ts'
+import { resolveProvenance } from './notices.ts'
+import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
-/** Observations beyond the newest so many tell of old machines, and a fit costs their cube. */
+/** The newest ones: older ones may be of other machines, and the cost of a fit is cubic. */
 const maxObservations = 80
 
 interface History {
@@ -16,8 +16,8 @@ interface History {
 }
 
 /**
- * Loads what experiments begun before this one measured of the same model, by the same predictor,
- * with the same provenance, within this one's space. Resuming loads the same.
+ * Loads the observations of experiments that began before this one: the same model, predictor and
+ * provenance, within the space of this one. A resumed run loads the same observations.
  */
 export async function loadHistory(
   experiment: Experiment,
@@ -33,21 +33,21 @@ export async function loadHistory(
   const earlier = records
     .filter(
       ({ createdAt, provenance, trials }) =>
-        createdAt < begun && provenance === provenanceOf(experiment) && trials > 0,
+        createdAt < begun && provenance === resolveProvenance(experiment) && trials > 0,
     )
     .sort((a, b) => b.createdAt.localeCompare(a.createdAt))
   for (const { id } of earlier) {
-    const room = maxObservations - observations.length
-    if (room === 0) break
+    const remaining = maxObservations - observations.length
+    if (remaining === 0) break
     const found = await store.load(id)
-    if (!found || serverOf(found.experiment.spec as ExperimentDocument) !== serverOf(document))
+    if (!found || serverKey(found.experiment.spec as ExperimentDocument) !== serverKey(document))
       continue
-    const outdated = new Set(outdatedReadings(found.trials))
-    const scale = scaleOf(found.trials, objective)
+    const refuted = new Set(findRefuted(found.trials))
+    const scale = computeObjectiveScale(found.trials, objective)
     const usable = found.trials
-      .filter((trial) => !outdated.has(trial) && isWithin(space, trial.configuration))
-      .flatMap((trial) => observationOf(trial, objective, scale) ?? [])
-      .slice(-room)
+      .filter((trial) => !refuted.has(trial) && isWithin(space, trial.configuration))
+      .flatMap((trial) => observeTrial(trial, objective, scale) ?? [])
+      .slice(-remaining)
     if (usable.length === 0) continue
     experiments.push(id)
     observations.push(...usable)
@@ -55,10 +55,10 @@ export async function loadHistory(
   return { experiments, observations }
 }
 
-const serverOf = ({ model, predictor }: ExperimentDocument): string =>
+const serverKey = ({ model, predictor }: ExperimentDocument): string =>
   JSON.stringify([model, predictor])
 
-/** Whether it has the space's parameters, no others, and values that the space allows. */
+/** Whether a configuration has exactly the parameters of a space, with allowed values. */
 const isWithin = (space: SearchSpace, configuration: Configuration): boolean =>
   Object.keys(configuration).length === space.parameters.length &&
   validateConfiguration(space, configuration).length === 0

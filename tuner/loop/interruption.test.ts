@@ -14,8 +14,8 @@ import { runLoop } from './loop.ts'
 
 const never = new AbortController().signal
 
-describe('what goes wrong on the way', () => {
-  test('an interrupt stops the running predictor, keeps finished trials and marks the experiment', async () => {
+describe('an interruption or a failure', () => {
+  test('an interrupt stops the running predictor, keeps finished trials and marks the experiment as interrupted', async () => {
     const controller = new AbortController()
     let stopped = 0
     const launcher = fakeLauncher(async (configuration) =>
@@ -43,11 +43,11 @@ describe('what goes wrong on the way', () => {
     expect(stopped).toBeGreaterThanOrEqual(3)
   })
 
-  test('an interrupt keeps also the trial that finished just then', async () => {
+  test('an interrupt keeps a trial that finishes while the run ends', async () => {
     const controller = new AbortController()
     const load = async ({ isolation }: { isolation: string }, _: unknown, signal: AbortSignal) => {
       if (isolation === '1') return measurement(100)
-      // Of two at once, one ends as it should and the other hears of the interrupt.
+      // Of two parallel trials, one completes and the other one aborts.
       if (isolation === '4') {
         controller.abort(new Error('Ctrl-C'))
         throw signal.reason
@@ -63,7 +63,7 @@ describe('what goes wrong on the way', () => {
     })
   })
 
-  test('windows of a confirmation that was interrupted are handed to it again, under its number', async () => {
+  test('an interrupted confirmation resumes with its windows and its number', async () => {
     const { backend, ...others } = fakeParts()
     const window = { planned: 3 } as LoadRun
     const given: unknown[] = []
@@ -92,11 +92,11 @@ describe('what goes wrong on the way', () => {
     await runLoop(fakeExperiment(), parts, [], () => undefined, never)
     expect(given).toEqual([[9, [window]]])
     expect(kept).toEqual([['fake-1', 9, 1, window]])
-    // What is searched after it was interrupted has numbers after it.
+    // Trials of the resumed search have later numbers.
     expect(begun).toEqual([10, 11, 12, 13, 14, 9])
   })
 
-  test('results that cannot be written are still said and stored, and the run fails with the reason', async () => {
+  test('a failure to write the result files ends the run with its error, after the recommendation was stored', async () => {
     const parts = fakeParts({ write: () => Promise.reject(new Error('no space left')) })
     const events: TuneEvent[] = []
     const run = runLoop(
@@ -111,7 +111,7 @@ describe('what goes wrong on the way', () => {
     expect((parts.store as ReturnType<typeof fakeStore>).finished).toBe('done')
   })
 
-  test('a store that cannot write ends the run with its error, after the predictors have stopped', async () => {
+  test('a failure of the store ends the run with its error, after all predictors have stopped', async () => {
     let stopped = 0
     const launcher = fakeLauncher(async () =>
       fakePredictor({
@@ -131,7 +131,7 @@ describe('what goes wrong on the way', () => {
     expect(stopped).toBeGreaterThanOrEqual(2)
   })
 
-  test('a predictor that dies under load twice cannot serve; out of memory at once', async () => {
+  test('a predictor that dies under load twice is infeasible; one death suffices out of memory', async () => {
     const launcher = fakeLauncher(async (configuration) => {
       const what = configuration.batchSize === 2 ? 'exit 1' : 'killed: out of memory'
       const dies = Number(configuration.batchSize) > 1

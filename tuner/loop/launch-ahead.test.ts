@@ -2,7 +2,6 @@ import { expect, test } from 'vitest'
 import type { Configuration } from '../../search/types.ts'
 import { InfeasibleError, LaunchError, type Launcher, type Predictor } from '../../trials/types.ts'
 import {
-  batchProblem,
   type FakeOverrides,
   fakeExperiment,
   fakeLauncher,
@@ -12,17 +11,16 @@ import {
   measurement,
   orderedSampler,
 } from '../testing/fakes.ts'
-import type { EventBody } from './events.ts'
+import type { TuneEvent } from './events.ts'
 import { LaunchAhead } from './launch-ahead.ts'
-import { Search } from './search-phase.ts'
-import { TrialLog } from './trial-log.ts'
+import { runLoop } from './loop.ts'
 
 const never = new AbortController().signal
 const request = { number: 7, configuration: { batchSize: 2 }, why: 'next', attempt: 1 }
 
 /**
- * What happens in the order in which it does. A measurement lets whatever can begin beside it
- * begin.
+ * Records launches, measurements and stops in order. A measurement yields once, so that a launch
+ * can begin beside it.
  */
 function traced(
   overrides: Partial<FakeOverrides> & {
@@ -30,79 +28,67 @@ function traced(
     fail?: (batch: number, tries: number) => Error | undefined
   } = {},
 ) {
-  const said: string[] = []
+  const log: string[] = []
   const tries = new Map<number, number>()
   const { beside = true, fail, ...rest } = overrides
   const launcher = fakeLauncher(async ({ batchSize }) => {
     const batch = Number(batchSize)
-    said.push(`launch ${batch}`)
+    log.push(`launch ${batch}`)
     tries.set(batch, (tries.get(batch) ?? 0) + 1)
     const error = fail?.(batch, tries.get(batch)!)
     if (error) throw error
     return fakePredictor({
       isolation: String(batch),
-      stop: async () => void said.push(`stop ${batch}`),
+      stop: async () => void log.push(`stop ${batch}`),
     })
   })
   const load: FakeOverrides['load'] = async ({ isolation }, { onStep }) => {
-    said.push(`measure ${isolation}`)
+    log.push(`measure ${isolation}`)
     onStep(loadPoint(1, 1), 'warm-up')
     await new Promise((resolve) => setImmediate(resolve))
-    said.push(`measured ${isolation}`)
+    log.push(`measured ${isolation}`)
     return measurement(100 * Number(isolation))
   }
   const parts = fakeParts({ launcher, load, ...rest })
   const backend = { ...parts.backend, ...(beside && { launchesBeside: () => true }) }
-  const log = new TrialLog({
-    objective: batchProblem.objective,
-    pricePerHour: () => 1,
-    earlier: [],
-    withheld: () => new Set(),
-  })
-  const events: EventBody[] = []
-  /** As the loop runs it: what breaks it off leaves nothing behind. */
-  const run = (maxTrials: number, signal = never) => {
-    const search = new Search(
-      fakeExperiment({ budget: { maxTrials } }),
+  const events: TuneEvent[] = []
+  const run = (maxTrials: number, signal = never) =>
+    runLoop(
+      fakeExperiment({ confirm: false, budget: { maxTrials } }),
       { ...parts, backend },
-      log,
+      [],
       (event) => events.push(event),
       signal,
     )
-    return search.run().catch(async (error: unknown) => {
-      await search.abandon(error)
-      throw error
-    })
-  }
-  return { said, log, events, run }
+  return { log, events, run, trials: () => parts.store.appended }
 }
 
-test('the next server starts while one is measured, and is measured in its turn; none is left at the end', async () => {
-  const { said, log, events, run } = traced()
+test('the next predictor is launched during a measurement, and measured after it; none is left running', async () => {
+  const { log, trials, events, run } = traced()
   await run(3)
-  const [first, second] = log.trials.map(({ configuration }) => configuration.batchSize)
-  expect(said.indexOf(`launch ${second}`)).toBeLessThan(said.indexOf(`measured ${first}`))
-  expect(said.indexOf(`measure ${second}`)).toBeGreaterThan(said.indexOf(`stop ${first}`))
-  expect(log.trials.map(({ number }) => number)).toEqual([1, 2, 3])
-  expect(said.filter((what) => what.startsWith('launch')).length).toBe(3)
+  const [first, second] = trials().map(({ configuration }) => configuration.batchSize)
+  expect(log.indexOf(`launch ${second}`)).toBeLessThan(log.indexOf(`measured ${first}`))
+  expect(log.indexOf(`measure ${second}`)).toBeGreaterThan(log.indexOf(`stop ${first}`))
+  expect(trials().map(({ number }) => number)).toEqual([1, 2, 3])
+  expect(log.filter((what) => what.startsWith('launch')).length).toBe(3)
   expect(
     events.flatMap((event) => (event.type === 'predictor-ready' ? [event.ahead] : [])),
   ).toEqual([undefined, true, true])
 })
 
-test('not where the backend has no room beside what is measured', async () => {
-  const { said, events, run } = traced({ beside: false })
+test('nothing is launched ahead where the backend does not support it', async () => {
+  const { log, events, run } = traced({ beside: false })
   await run(3)
-  const turns = said.filter((what) => !what.startsWith('measured'))
-  expect(turns.map((what) => what.split(' ')[0])).toEqual(
+  const actions = log.filter((what) => !what.startsWith('measured'))
+  expect(actions.map((what) => what.split(' ')[0])).toEqual(
     Array(3).fill(['launch', 'measure', 'stop', 'stop']).flat(),
   )
   expect(events.some((event) => event.type === 'predictor-ready' && event.ahead)).toBe(false)
 })
 
-test('what was started for a trial that is not needed any more is stopped, and its number given to the next', async () => {
+test('a predictor whose trial is not needed any more is stopped without a measurement', async () => {
   const assessments = [false, false, true]
-  const { said, log, run } = traced({
+  const { log, trials, run } = traced({
     assessStop: () => ({
       probabilityBetterExists: 0,
       tolerance: 0.05,
@@ -110,18 +96,16 @@ test('what was started for a trial that is not needed any more is stopped, and i
     }),
   })
   await run(20)
-  expect(log.trials.length).toBe(3)
-  const launched = said
-    .filter((what) => what.startsWith('launch'))
-    .map((what) => what.split(' ')[1])
+  expect(trials().length).toBe(3)
+  const launched = log.filter((what) => what.startsWith('launch')).map((what) => what.split(' ')[1])
   expect(launched.length).toBe(4)
-  expect(said.filter((what) => what.startsWith('measure ')).length).toBe(3)
-  expect(said.at(-1)).toBe(`stop ${launched.at(-1)}`)
-  expect(log.nextNumber()).toBe(4)
+  expect(log.filter((what) => what.startsWith('measure ')).length).toBe(3)
+  expect(log.at(-1)).toBe(`stop ${launched.at(-1)}`)
+  expect(trials().map(({ number }) => number)).toEqual([1, 2, 3])
 })
 
-test('one that found no place beside another is started in its turn; one that cannot serve is not tried again', async () => {
-  const { log, said, run } = traced({
+test('a failed launch is repeated by its trial; an infeasible one is not', async () => {
+  const { trials, log, run } = traced({
     fail: (batch, tries) =>
       batch === 2 && tries === 1
         ? new LaunchError('no place')
@@ -130,13 +114,13 @@ test('one that found no place beside another is started in its turn; one that ca
           : undefined,
   })
   await run(5)
-  const states = new Map(log.trials.map((trial) => [trial.configuration.batchSize, trial.state]))
+  const states = new Map(trials().map((trial) => [trial.configuration.batchSize, trial.state]))
   expect([states.get(2), states.get(4)]).toEqual(['complete', 'infeasible'])
-  expect(said.filter((what) => what === 'launch 2').length).toBe(2)
-  expect(said.filter((what) => what === 'launch 4').length).toBe(1)
+  expect(log.filter((what) => what === 'launch 2').length).toBe(2)
+  expect(log.filter((what) => what === 'launch 4').length).toBe(1)
 })
 
-test('an interrupt stops it too, and a sampler that breaks is no fault of the trial that runs', async () => {
+test('an interrupt stops the predictor that was launched ahead', async () => {
   const interrupt = new AbortController()
   const hanging: FakeOverrides['load'] = (_predictor, { onStep }, signal) => {
     onStep(loadPoint(1, 1), 'warm-up')
@@ -148,24 +132,26 @@ test('an interrupt stops it too, and a sampler that breaks is no fault of the tr
   const ended = interrupted.run(9, interrupt.signal)
   await new Promise((resolve) => setImmediate(resolve))
   interrupt.abort(new Error('interrupted'))
-  await expect(ended).rejects.toThrow('interrupted')
-  expect(interrupted.said.filter((what) => what.startsWith('launch')).length).toBe(2)
-  expect(new Set(interrupted.said.filter((what) => what.startsWith('stop'))).size).toBe(2)
+  expect((await ended).reason).toBe('interrupted')
+  expect(interrupted.log.filter((what) => what.startsWith('launch')).length).toBe(2)
+  expect(new Set(interrupted.log.filter((what) => what.startsWith('stop'))).size).toBe(2)
+})
 
-  let asked = 0
+test('an error of the sampler while launching ahead ends the run without failing the running trial', async () => {
+  let calls = 0
   const broken = {
     ...orderedSampler,
     suggest: (...given: Parameters<typeof orderedSampler.suggest>) => {
-      if (++asked === 2) throw new Error('no kernel')
+      if (++calls === 2) throw new Error('no kernel')
       return orderedSampler.suggest(...given)
     },
   }
-  const { log, run } = traced({ sampler: broken })
+  const { trials, run } = traced({ sampler: broken })
   await expect(run(5)).rejects.toThrow('no kernel')
-  expect(log.trials.filter(({ state }) => state === 'failed')).toEqual([])
+  expect(trials().filter(({ state }) => state === 'failed')).toEqual([])
 })
 
-/** A launcher that serves when told to, and what became of its signal. */
+/** A launcher that serves on demand, with its launches. */
 function slow() {
   let serve: (predictor: Predictor) => void = () => undefined
   const stopped: string[] = []
@@ -189,19 +175,19 @@ function slow() {
   }
 }
 
-test('dropped, it ends whether it serves or not', async () => {
+test('cancelling ends a launch that is under way, and stops a predictor that serves', async () => {
   const starting = slow()
-  await new LaunchAhead(starting.launcher, request, never).drop()
+  await new LaunchAhead(starting.launcher, request, never).cancel()
   expect(starting.launches[0]!.signal.aborted).toBe(true)
 
   const serving = slow()
   const ahead = new LaunchAhead(serving.launcher, request, never)
   serving.serve()
-  await ahead.drop()
+  await ahead.cancel()
   expect(serving.stopped).toEqual(['it'])
 })
 
-test('one that would wait for a place that must be made first gives it up, until its turn', async () => {
+test('a launch that would wait for a node is given up, and repeated by its trial', async () => {
   const { launcher, launches, serve } = slow()
   const ahead = new LaunchAhead(launcher, request, never)
   launches[0]!.waits!('a node')

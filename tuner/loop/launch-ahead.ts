@@ -1,45 +1,47 @@
-/** The next trial's predictor, started while another trial is measured. */
+/** A predictor that is launched while other trials are measured. */
 import { InfeasibleError, type Launcher, type Predictor } from '../../trials/types.ts'
 import type { TrialRequest } from './trial-runner.ts'
 
-/**
- * What came of starting it: what cannot serve stays so, anything else is tried again in its turn.
- */
-type Came = Predictor | InfeasibleError | undefined
+/** Undefined: the launch failed or would have had to wait, and is repeated by its trial. */
+type LaunchResult = Predictor | InfeasibleError | undefined
 
 export class LaunchAhead {
   readonly request: TrialRequest
   readonly #launcher: Pick<Launcher, 'launch'>
-  readonly #given = new AbortController()
-  readonly #came: Promise<Came>
+  readonly #cancelled = new AbortController()
+  readonly #result: Promise<LaunchResult>
 
-  /** @param signal of the run: where it aborts, nothing is left of the predictor */
+  /** @param signal of the run: when it aborts, the launch leaves nothing behind */
   constructor(launcher: Pick<Launcher, 'launch'>, request: TrialRequest, signal: AbortSignal) {
     this.#launcher = launcher
     this.request = request
-    const either = AbortSignal.any([signal, this.#given.signal])
-    // A place that must be made first is not made for what may never be measured.
-    const waits = () => this.#given.abort(new Error('it would wait'))
-    this.#came = launcher
-      .launch(request.configuration, request.number, either, waits)
+    // No node is added for a predictor that may never be measured.
+    const onWaiting = () => this.#cancelled.abort(new Error('the launch would have to wait'))
+    this.#result = launcher
+      .launch(
+        request.configuration,
+        request.number,
+        AbortSignal.any([signal, this.#cancelled.signal]),
+        onWaiting,
+      )
       .catch((error: unknown) => (error instanceof InfeasibleError ? error : undefined))
   }
 
-  /** For the trial whose turn it is: the predictor that was started for it, or one started now. */
+  /** A launcher for the trial: it returns this predictor, or launches one if there is none. */
   get launcher(): Pick<Launcher, 'launch'> {
     return {
-      launch: async (...asked) => {
-        const came = await this.#came
-        if (came instanceof InfeasibleError) throw came
-        return came ?? this.#launcher.launch(...asked)
+      launch: async (...options) => {
+        const result = await this.#result
+        if (result instanceof InfeasibleError) throw result
+        return result ?? this.#launcher.launch(...options)
       },
     }
   }
 
-  /** It is not needed any more. Resolves once nothing is left of it. */
-  async drop(): Promise<void> {
-    this.#given.abort(new Error('not needed'))
-    const came = await this.#came
-    if (came !== undefined && !(came instanceof InfeasibleError)) await came.stop()
+  /** Resolves once nothing is left of the predictor. */
+  async cancel(): Promise<void> {
+    this.#cancelled.abort(new Error('not needed'))
+    const result = await this.#result
+    if (result !== undefined && !(result instanceof InfeasibleError)) await result.stop()
   }
 }

@@ -16,8 +16,8 @@ import type { LoopParts } from './parts.ts'
 
 const never = new AbortController().signal
 
-describe('the loop', () => {
-  test('tries the space, confirms the winner, recommends it and stores every trial before the next begins', async () => {
+describe('a run', () => {
+  test('tries the space, confirms and recommends the best, and stores each trial before the next one', async () => {
     const { result, parts, events } = await runFakes()
     expect(result.reason).toBe('space-exhausted')
     expect(result.recommendation.best?.configuration).toEqual({ batchSize: 16 })
@@ -38,7 +38,7 @@ describe('the loop', () => {
     )
   })
 
-  test('says first what it is about to do, and last what came of it, at the time of each', async () => {
+  test('reports its plan first and its recommendation last, with timestamps', async () => {
     const written: unknown[][] = []
     const write = async (...given: unknown[]) => {
       written.push(given)
@@ -83,16 +83,16 @@ describe('the loop', () => {
       number | undefined,
     ]
   >([
-    ['is announced', {}, { confirm: true }, 1],
-    ['is not announced where none is asked for', {}, { confirm: false }, undefined],
-    ['takes no time in virtual time', { provenance: 'simulated' }, { confirm: true }, undefined],
+    ['is announced with its duration', {}, { confirm: true }, 1],
+    ['is not announced where it is disabled', {}, { confirm: false }, undefined],
+    ['has no duration in virtual time', { provenance: 'simulated' }, { confirm: true }, undefined],
   ])('a confirmation %s', async (_, parts, experiment, seconds) => {
     const { events } = await runFakes(parts, { ...experiment, budget: { maxTrials: 1 } })
     expect(events[0]).toMatchObject({ type: 'experiment-started' })
     expect((events[0] as { confirmSeconds?: number }).confirmSeconds).toBe(seconds)
   })
 
-  test('after failures nothing is confirmed', async () => {
+  test('confirms nothing after a failed search', async () => {
     let tries = 0
     const launcher = fakeLauncher(async () => {
       if (++tries > 1) throw new LaunchError('gone', undefined, undefined, 'experiment')
@@ -103,7 +103,7 @@ describe('the loop', () => {
     expect(parts.store.appended.filter((t) => t.purpose === 'confirmation')).toEqual([])
   })
 
-  test('measures the default configuration first', async () => {
+  test('measures the default configuration first, as the baseline', async () => {
     const { parts } = await runFakes({ defaultConfiguration: { batchSize: 4 } })
     expect(parts.store.appended[0]).toMatchObject({
       configuration: { batchSize: 4 },
@@ -113,7 +113,7 @@ describe('the loop', () => {
     expect(parts.store.appended.filter((t) => t.configuration.batchSize === 4)).toHaveLength(1)
   })
 
-  test('a trial may end once it cannot serve what the best serves for its price; the yardstick is measured to the end', async () => {
+  test('prunes trials at the capacity that would cost as much as the best, except the baseline', async () => {
     const toBeat: (number | undefined)[] = []
     const parts = fakeParts({
       defaultConfiguration: { batchSize: 4 },
@@ -134,14 +134,14 @@ describe('the loop', () => {
       () => undefined,
       never,
     )
-    // Batch 4 serves 400 req/s at $4.36 an hour: as much per dollar is 400 / 4.36 (0.36 + 1) at
-    // batch 1, and so on.
+    // Batch 4 serves 400 req/s at $4.36 per hour. Batch 1, at $1.36, must serve 1.36 / 4.36 of that,
+    // and so on.
     expect(toBeat[0]).toBeUndefined()
     expect(toBeat[1]).toBeCloseTo((400 / 4.36) * 1.36, 9)
     expect(toBeat[2]).toBeCloseTo((400 / 4.36) * 2.36, 9)
   })
 
-  test('infeasible trials are recorded and counted, and not tried again', async () => {
+  test('records and counts infeasible trials, and does not retry them', async () => {
     const launcher = fakeLauncher(async (configuration) => {
       if (Number(configuration.batchSize) >= 8)
         throw new InfeasibleError('out-of-memory', 'needs 9 GiB')
@@ -156,7 +156,7 @@ describe('the loop', () => {
     ).toEqual([8, 16])
   })
 
-  test('a failed trial is run again, and its configuration given up after three attempts', async () => {
+  test('retries a failed trial, and gives its configuration up after three attempts', async () => {
     const launcher = fakeLauncher(async (configuration) => {
       if (configuration.batchSize === 2) throw new LaunchError('no port')
       return fakePredictor({ isolation: String(configuration.batchSize) })
@@ -168,7 +168,7 @@ describe('the loop', () => {
     expect(result.reason).toBe('space-exhausted')
   })
 
-  test('failures in a row end the experiment with the last error', async () => {
+  test('ends after four failures in a row, with the last error', async () => {
     const launcher = fakeLauncher(async () => {
       throw new LaunchError('command not found: gunicorn')
     })
@@ -181,7 +181,7 @@ describe('the loop', () => {
     })
   })
 
-  test('a failure that comes again is not tried again: of one configuration, or of them all', async () => {
+  test('does not retry a failure that is final for a configuration or for the experiment', async () => {
     const refusing = fakeLauncher(async ({ batchSize }) => {
       if (batchSize === 2)
         throw new LaunchError('expected shape [8]', undefined, undefined, 'configuration')
@@ -205,14 +205,14 @@ describe('the loop', () => {
     ['max-trials', { budget: { maxTrials: 2 } }, 2],
     ['time-limit', { budget: { maxTrials: 20, timeLimitS: 2 } }, undefined],
     ['budget', { budget: { maxTrials: 20, maxCost: 1e-9 } }, 1],
-  ] as const)('stops at %s', async (reason, experiment, trials) => {
+  ] as const)('stops for the reason %s', async (reason, experiment, trials) => {
     const { result } = await runFakes({}, { ...experiment, confirm: false })
     expect(result.reason).toBe(reason)
     if (trials !== undefined) expect(result.trials).toHaveLength(trials)
     else expect(result.trials.length).toBeLessThan(5)
   })
 
-  test('stops when the stop rule is certain', async () => {
+  test('stops when the stop rule says so', async () => {
     const assessStop = (_: Problem, observations: readonly unknown[]) => ({
       probabilityBetterExists: observations.length >= 3 ? 0.02 : 0.5,
       tolerance: 0.05,
@@ -225,7 +225,7 @@ describe('the loop', () => {
     })
   })
 
-  test('runs as many trials at once as asked, never more', async () => {
+  test('runs the requested number of trials in parallel, never more', async () => {
     let running = 0
     let most = 0
     const load = async () => {
@@ -240,7 +240,7 @@ describe('the loop', () => {
     expect(new Set(result.trials.map((t) => t.number)).size).toBe(result.trials.length)
   })
 
-  test('a resumed experiment goes on with the next number and trusts what was measured', async () => {
+  test('continues a resumed experiment with the next number and its measured trials', async () => {
     const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
     const parts = fakeParts()
     const result = await runLoop(
@@ -268,7 +268,7 @@ describe('the loop', () => {
 
   test.each([
     [
-      'the load generator could not hold any rate',
+      'the load generator was the limit at every rate',
       {
         outcome: 'generator-limit',
         capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
@@ -277,32 +277,25 @@ describe('the loop', () => {
     ],
     [
       'the server died',
-      {
-        outcome: 'server-died',
-        capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
-        bounds: 'none',
-      },
+      { outcome: 'server-died', capacityCi90Rps: [0, Number.POSITIVE_INFINITY], bounds: 'none' },
     ],
-  ] as const)(
-    'a rate of nothing is no figure where %s: a resumed run tries that configuration again',
-    async (_, spoilt) => {
-      const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
-      const [one, two, three] = first.result.trials as [FinishedTrial, FinishedTrial, FinishedTrial]
-      const earlier = [
-        one,
-        {
-          ...two,
-          measurement: { ...measurement(100), ...spoilt, capacityRps: 0 },
-        } as FinishedTrial,
-        three,
-      ]
-      const parts = fakeParts()
-      await runLoop(fakeExperiment({ confirm: false }), parts, earlier, () => undefined, never)
-      expect(batches(parts.store.appended)).toEqual([2, 8, 16])
-    },
-  )
+  ] as const)('tries a configuration again after a resumption where %s', async (_, invalid) => {
+    const first = await runFakes({}, { budget: { maxTrials: 3 }, confirm: false })
+    const [one, two, three] = first.result.trials as [FinishedTrial, FinishedTrial, FinishedTrial]
+    const earlier = [
+      one,
+      {
+        ...two,
+        measurement: { ...measurement(100), ...invalid, capacityRps: 0 },
+      } as FinishedTrial,
+      three,
+    ]
+    const parts = fakeParts()
+    await runLoop(fakeExperiment({ confirm: false }), parts, earlier, () => undefined, never)
+    expect(batches(parts.store.appended)).toEqual([2, 8, 16])
+  })
 
-  test('a search whose predictors never started fails, and is sure of nothing', async () => {
+  test('fails without a statement of confidence where no predictor ever started', async () => {
     const launcher = fakeLauncher(async () => {
       throw new InfeasibleError('crashed', 'exit code 7; last lines: no such model')
     })
@@ -318,10 +311,10 @@ describe('the loop', () => {
     })
   })
 
-  test('a configuration whose requests all fail under load is tried twice, and taught as one that cannot serve', async () => {
-    const seen: (readonly Observation[])[] = []
+  test('tries a configuration whose requests all fail twice, and observes it as infeasible', async () => {
+    const observed: (readonly Observation[])[] = []
     const assessStop = (_: Problem, observations: readonly Observation[]) => {
-      seen.push([...observations])
+      observed.push([...observations])
       return { probabilityBetterExists: 1, tolerance: 0.05, stop: false }
     }
     const refused = {
@@ -333,14 +326,14 @@ describe('the loop', () => {
       isolation === '2' ? refused : measurement(100 * Number(isolation))
     const { parts } = await runFakes({ load, assessStop }, { confirm: false })
     expect(batches(parts.store.appended)).toEqual([1, 2, 2, 4, 8, 16])
-    const taught = seen.at(-1)!.find(({ configuration }) => configuration.batchSize === 2)
-    expect(taught).toMatchObject({
+    const observation = observed.at(-1)!.find(({ configuration }) => configuration.batchSize === 2)
+    expect(observation).toMatchObject({
       state: 'infeasible',
       reason: expect.stringContaining('status 503 × 30'),
     })
   })
 
-  test('of what was there before, failed trials and confirmations take no place of those that may run', async () => {
+  test('does not count failed trials and confirmations of an interrupted run towards the maximum', async () => {
     const first = await runFakes({}, { budget: { maxTrials: 2 } })
     const [one, two, ...rest] = first.result.trials as [FinishedTrial, ...FinishedTrial[]]
     const failed = {
@@ -366,7 +359,7 @@ describe('the loop', () => {
     expect(started.filter(({ type }) => type === 'trial-started')).toHaveLength(1)
   })
 
-  test('a confirmation that was disturbed is made once more, and then left', async () => {
+  test('repeats a disturbed confirmation once', async () => {
     const measure = async (predictor: { isolation: string }, task: { kind: string }) =>
       task.kind === 'trial' ? measurement(100 * Number(predictor.isolation)) : disturbed
     const { backend } = fakeParts()
@@ -376,39 +369,39 @@ describe('the loop', () => {
     expect(result.reason).toBe('space-exhausted')
   })
 
-  test('what was confirmed in an earlier run is not confirmed again', async () => {
+  test('does not repeat the confirmation of an earlier run', async () => {
     const first = await runFakes()
     const again = fakeParts()
     await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
     expect(again.store.appended).toEqual([])
   })
 
-  test('a confirmation is asked at a rate that the winner should keep, and never counts as a trial', async () => {
-    const asked: number[] = []
+  test('confirms at a rate below the estimate, and does not count the confirmation as a trial', async () => {
+    const ratesRps: number[] = []
     const { backend } = fakeParts()
     const measure: typeof backend.measure = async (predictor, task, ...rest) => {
-      if (task.kind !== 'trial') asked.push(task.rateRps)
+      if (task.kind !== 'trial') ratesRps.push(task.rateRps)
       return backend.measure(predictor, task, ...rest)
     }
     const { events } = await runFakes(
       { backend: { ...backend, measure } },
       { budget: { maxTrials: 5 } },
     )
-    expect(asked).toHaveLength(1)
-    expect(asked[0]! / 1600).toBeGreaterThan(0.85)
-    expect(asked[0]! / 1600).toBeLessThan(1)
+    expect(ratesRps).toHaveLength(1)
+    expect(ratesRps[0]! / 1600).toBeGreaterThan(0.85)
+    expect(ratesRps[0]! / 1600).toBeLessThan(1)
     expect(events.find((e) => e.type === 'stopped')).toMatchObject({
       reason: 'max-trials',
       detail: '5 trials',
     })
   })
 
-  describe('a confirmation that misses', () => {
+  describe('a refuted confirmation', () => {
     /**
-     * The stop rule is content once one trial has shown 150 req/s or more; batches of 1 and 2 are
-     * told to do 160 and 150, and the first does 90.
+     * The stop rule ends the search after a trial with 150 req/s or more. Batches of 1 and 2 measure
+     * 160 and 150, and the confirmation of the first finds 90.
      */
-    const content: LoopParts['assessStop'] = (_, observations) => {
+    const satisfied: LoopParts['assessStop'] = (_, observations) => {
       const stop = observations.some(
         (one) => one.state === 'complete' && (one.rate?.value ?? 0) >= 150,
       )
@@ -422,9 +415,9 @@ describe('the loop', () => {
         ? { ...measurement(90), capacityCi90Rps: [90, 110] }
         : backend.measure(predictor, task, ...rest)
 
-    test('is a reading like any other: the search goes on where it was ended by what was believed, and the race after it', async () => {
+    test('is an observation: a search that ended by a prediction continues, and so do confirmations', async () => {
       const { parts, result } = await runFakes({
-        assessStop: content,
+        assessStop: satisfied,
         backend: { ...backend, measure },
       })
       expect(
@@ -445,20 +438,20 @@ describe('the loop', () => {
       })
     })
 
-    test('is taken up by a run that is resumed', async () => {
+    test('continues the search in a resumed run too', async () => {
       const first = await runFakes(
-        { assessStop: content, backend: { ...backend, measure } },
+        { assessStop: satisfied, backend: { ...backend, measure } },
         { budget: { maxTrials: 1 } },
       )
       expect(first.result.trials).toHaveLength(2)
-      const again = fakeParts({ assessStop: content, load })
+      const again = fakeParts({ assessStop: satisfied, load })
       await runLoop(fakeExperiment(), again, first.result.trials, () => undefined, never)
       expect(again.store.appended[0]).toMatchObject({ configuration: { batchSize: 2 } })
     })
 
-    test('starts nothing where the trials that may run are spent', async () => {
+    test('starts nothing once the maximum number of trials is reached', async () => {
       const { parts } = await runFakes(
-        { assessStop: content, backend: { ...backend, measure } },
+        { assessStop: satisfied, backend: { ...backend, measure } },
         { budget: { maxTrials: 1 } },
       )
       expect(batches(parts.store.appended)).toEqual([1, 1])

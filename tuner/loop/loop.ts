@@ -1,17 +1,27 @@
 /**
- * The loop: suggest, launch, load-test, record; then confirm and recommend. One way, one
- * AbortSignal, one stream of events.
+ * The tuning loop: suggest, launch, measure, record; then confirm and recommend.
+ *
+ * The policy decides what to try next and when to stop. The scheduler bounds what runs at a time.
+ * The ledger holds what is known. One AbortSignal ends everything, and one stream of events reports
+ * it.
  */
+import { writing } from '../../reports/format.ts'
 import type { Recommendation } from '../../reports/recommendation/types.ts'
+import { formatCost } from '../../search/objective.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
-import { confirmAsNeeded } from './confirmation.ts'
+import { waitingWords } from '../not-ready-yet.ts'
+import { confirmCandidates } from './confirmation.ts'
 import type { EventBody, StopReason, TuneEvent } from './events.ts'
-import { outdatedReadings } from './observations.ts'
+import { Ledger } from './ledger.ts'
+import { explainExclusions } from './out-of-memory.ts'
 import type { LoopParts } from './parts.ts'
-import { Search } from './search-phase.ts'
-import { TrialLog } from './trial-log.ts'
-import type { Ending } from './why-stop.ts'
+import { Policy } from './policy.ts'
+import { Scheduler } from './scheduler.ts'
+import { type Ending, mentionUnplaced } from './stop-reasons.ts'
+import { runningTrial, runTrial, type TrialHooks, type TrialRequest } from './trial-runner.ts'
+import { isAssessed, isSearchTrial, wasDisturbed } from './trial-status.ts'
+import { createTrialTask } from './trial-task.ts'
 
 export interface LoopResult extends Ending {
   readonly recommendation: Recommendation
@@ -20,10 +30,23 @@ export interface LoopResult extends Ending {
   readonly files: readonly string[]
 }
 
+interface Run {
+  readonly experiment: Experiment
+  readonly parts: LoopParts
+  readonly ledger: Ledger
+  readonly policy: Policy
+  readonly scheduler: Scheduler
+  readonly emit: (event: EventBody) => void
+  readonly signal: AbortSignal
+  /** Number of the trial that was last announced as the best. */
+  announcedBest: number | undefined
+}
+
 /**
- * Runs an experiment from wherever `earlier` trials left it.
- * @throws nothing for bad predictors, which are trials; store and sampler errors pass through after
- * all predictors have stopped.
+ * Runs an experiment, or continues one.
+ * @param earlier trials of the experiment that have finished
+ * @throws what store, sampler and stop rule throw, once all predictors have stopped. A bad
+ * predictor throws nothing: it makes its trial infeasible or failed.
  */
 export async function runLoop(
   experiment: Experiment,
@@ -34,104 +57,229 @@ export async function runLoop(
 ): Promise<LoopResult> {
   const emit = (body: EventBody) =>
     listener({ ...body, at: new Date(parts.now()).toISOString() } as TuneEvent)
-  const log = trialLogOf(experiment, parts, earlier)
-  emit(startedEvent(experiment, parts, earlier.length, log.counted))
-  const search = new Search(experiment, parts, log, emit, signal)
-  const ending = await searchAndConfirm(experiment, parts, log, search, emit, signal)
-  emit({ type: 'stopped', ...ending })
-  const recommendation = parts.recommend(
-    log.trials,
-    ending.reason === 'failed' ? undefined : search.assessment,
-  )
-  await parts.store.finish(parts.experimentId, stateAfter(ending.reason), recommendation)
-  let unwritten: unknown
-  const files = await (ending.reason === 'interrupted'
-    ? Promise.resolve([])
-    : parts.write(recommendation, log.trials)
-  ).catch((error: unknown) => {
-    unwritten = error
-    return []
+  const ledger = new Ledger({
+    ...parts,
+    earlier: experiment.parallel > 1 ? sortByEnd(earlier) : earlier,
+    ownGpus: experiment.own.gpus,
   })
-  emit({ type: 'recommended', recommendation, files })
-  // What was found is stored and said first: a folder that cannot be written does not undo it.
-  if (unwritten !== undefined) throw unwritten
-  return { ...ending, recommendation, trials: log.trials, files }
+  emit(describeStart(experiment, parts, ledger))
+  const policy = new Policy(experiment, parts, ledger, emit)
+  const scheduler = new Scheduler(experiment.parallel, signal)
+  const announcedBest = ledger.best?.trial
+  const run = { experiment, parts, ledger, policy, scheduler, emit, signal, announcedBest }
+
+  const ending = await searchAndConfirm(run)
+  emit({ type: 'stopped', ...ending })
+  return recommend(run, ending)
 }
 
-/**
- * An interrupt ends it with what is there; any other error passes through once every predictor has
- * stopped.
- */
-async function searchAndConfirm(
-  experiment: Experiment,
-  parts: LoopParts,
-  log: TrialLog,
-  search: Search,
-  emit: (event: EventBody) => void,
-  signal: AbortSignal,
-): Promise<Ending> {
+/** Alternates search and confirmation. An interrupt is an ending; any other error passes through. */
+async function searchAndConfirm(run: Run): Promise<Ending> {
+  const { experiment, parts, ledger, policy, scheduler, emit, signal } = run
   try {
-    search.takeUp()
+    policy.restore()
     for (;;) {
-      const ending = await search.run()
+      const ending = await search(run)
       if (!experiment.confirm || ending.reason === 'failed') return ending
-      await confirmAsNeeded(experiment, parts, log, emit, signal)
-      if (!search.goesOn()) return ending
+      await confirmCandidates(experiment, parts, ledger, emit, signal)
+      if (!policy.shouldContinueAfterConfirmation()) return ending
     }
   } catch (error) {
-    const kept = await search.abandon(error)
+    const finished = await scheduler.abandon(error)
     if (!signal.aborted) throw error
-    const justNow = kept > 0 ? `, ${kept} of them just now` : ''
+    const justNow = finished > 0 ? `, ${finished} of them just now` : ''
     return {
       reason: 'interrupted',
-      detail: `${log.trials.length} finished trials are saved${justNow}`,
+      detail: `${ledger.trials.length} finished trials are saved${justNow}`,
     }
   }
 }
 
-function trialLogOf(
-  { objective, parallel }: Experiment,
-  parts: LoopParts,
-  earlier: readonly FinishedTrial[],
-): TrialLog {
-  const { problem, progress } = parts
-  return new TrialLog({
-    objective,
-    pricePerHour: problem.pricePerHour,
-    earlier: parallel > 1 ? inOrderOfEnd(earlier) : earlier,
-    progress,
-    withheld: (trials) => new Set(outdatedReadings(trials)),
+/** Runs trials until there is a reason to stop. @throws the signal's reason */
+async function search(run: Run): Promise<Ending> {
+  const { ledger, policy, scheduler, signal } = run
+  for (;;) {
+    signal.throwIfAborted()
+    while (scheduler.hasFreeSlot) {
+      const request = chooseTrial(run)
+      if (!request) break
+      startTrial(run, request)
+    }
+    if (scheduler.isIdle) {
+      const ending = policy.endSearch()
+      const unused = await scheduler.cancelLaunchAhead()
+      if (unused) ledger.releaseNumber(unused.number)
+      const baseline = policy.chooseFinalBaseline(ending)
+      if (!baseline) return mentionUnplaced(ending, ledger.trialsOfProcess)
+      startTrial(run, baseline)
+    }
+    launchAhead(run)
+    await scheduler.waitForChange()
+  }
+}
+
+/** Suggest: interrupted trials first, then the one launched ahead, then the choice of the policy. */
+function chooseTrial({ policy, scheduler }: Run): TrialRequest | undefined {
+  const interrupted = policy.resumeInterrupted()
+  if (interrupted || policy.shouldStop(scheduler.running)) return interrupted
+  return scheduler.requestAhead ?? policy.chooseNext(scheduler.running)
+}
+
+/** Starts a trial in a free slot: launch, measure and stop its predictor, then record the result. */
+function startTrial(run: Run, request: TrialRequest): void {
+  const { experiment, parts, ledger, scheduler, emit } = run
+  const { configuration, why, predicted, attempt } = request
+  const ahead = scheduler.takeLaunchAhead(request)
+  emit({
+    type: 'trial-started',
+    number: request.number,
+    suggestion: {
+      configuration,
+      why,
+      ...(predicted && { predicted }),
+    },
+    attempt,
+    label: parts.label(configuration),
+    pricePerHour: parts.problem.pricePerHour(configuration),
+  })
+  const task = createTrialTask(request, experiment, parts, ledger)
+  scheduler.start(request, async (signal) => {
+    await parts.store.start(parts.experimentId, runningTrial(request, parts.now()))
+    // Launches the predictor, measures it and stops it.
+    const trial = await runTrial(
+      { launcher: ahead?.launcher ?? parts.backend.launcher, measure: parts.backend.measure },
+      task,
+      { ...request, maxJoulesPerRequest: experiment.maxJoulesPerRequest },
+      createTrialHooks(run, request.number, ahead !== undefined),
+      signal,
+    )
+    await recordTrial(run, trial)
   })
 }
 
-/** The store has them by number, and of several at once a later one may end first. */
-function inOrderOfEnd(trials: readonly FinishedTrial[]): readonly FinishedTrial[] {
+/** Reports what happens in a trial, and tells the scheduler when it is under load or waits. */
+function createTrialHooks(
+  { experiment, parts, scheduler, emit }: Run,
+  number: number,
+  wasLaunchedAhead: boolean,
+): TrialHooks {
+  return {
+    now: parts.now,
+    waitForSlot: (signal) => scheduler.resume(number, signal),
+    onReady: (ready) =>
+      emit({
+        type: 'predictor-ready',
+        number,
+        ...ready,
+        ...(wasLaunchedAhead && { ahead: true }),
+      }),
+    onStep: (point, phase) => {
+      emit({ type: 'load-step', number, point, sloMs: experiment.slo.limitMs, phase })
+      scheduler.markUnderLoad(number)
+    },
+    onWaiting: (what, how) => {
+      if (how !== undefined) emit({ type: 'warning', message: waitingWords(number, what, how) })
+      else if (scheduler.suspend(number))
+        emit({
+          type: 'warning',
+          message: `trial ${number} waits for ${what}; others run meanwhile`,
+        })
+    },
+  }
+}
+
+/** Stores a finished trial before anything else depends on it, then reports and assesses it. */
+async function recordTrial(run: Run, finished: FinishedTrial): Promise<void> {
+  const { experiment, parts, ledger, policy, scheduler, emit } = run
+  const { problem, store, experimentId, label } = parts
+  const trial = explainExclusions(finished, problem, ledger.trials, experiment.own.gpus)
+  await store.append(experimentId, trial)
+  scheduler.finish(trial.number)
+  ledger.record(trial)
+  emit({
+    type: 'trial-finished',
+    trial,
+    label: label(trial.configuration),
+    pricePerHour: problem.pricePerHour(trial.configuration),
+    retry: ledger.isRetriedNext(trial),
+    spent: ledger.spentUsd,
+  })
+  warnOfBusyMachine(run, trial)
+  announceBest(run)
+  if (isAssessed(trial)) policy.assess(scheduler.running)
+}
+
+/** Warns once, after the second disturbed trial. */
+function warnOfBusyMachine({ ledger, emit }: Run, trial: FinishedTrial): void {
+  if (!wasDisturbed(trial)) return
+  const disturbed = ledger.trialsOfProcess.filter(wasDisturbed).filter(isSearchTrial)
+  if (disturbed.length === 2)
+    emit({
+      type: 'warning',
+      message:
+        'other work keeps this machine busy: disturbed trials are repeated, so this run will be slow; end that work, or run tune elsewhere',
+    })
+}
+
+function announceBest(run: Run): void {
+  const { best } = run.ledger
+  if (!best || best.trial === run.announcedBest) return
+  run.announcedBest = best.trial
+  const costLabel = formatCost(run.experiment.objective, best, writing)
+  run.emit({ type: 'best-changed', number: best.trial, label: best.label, costLabel })
+}
+
+/** Launches the predictor of the next trial while the running trials are measured, where possible. */
+function launchAhead({ parts, policy, scheduler }: Run): void {
+  const { launchesBeside, launcher } = parts.backend
+  if (!launchesBeside || !scheduler.canLaunchAhead) return
+  const suggestion = policy.suggestLaunchAhead(scheduler.running)
+  if (!suggestion || !launchesBeside(scheduler.running, suggestion.configuration)) return
+  scheduler.launchAhead(launcher, { ...policy.createRequest(suggestion), launchedMs: parts.now() })
+}
+
+/** Stores and reports the recommendation. A failure to write the result files does not undo it. */
+async function recommend(
+  { parts, ledger, policy, emit }: Run,
+  ending: Ending,
+): Promise<LoopResult> {
+  const { trials } = ledger
+  const stop = ending.reason === 'failed' ? undefined : policy.assessment
+  const recommendation = parts.recommend(trials, stop)
+  await parts.store.finish(parts.experimentId, finalState(ending.reason), recommendation)
+  const [written] = await Promise.allSettled([
+    ending.reason === 'interrupted' ? [] : parts.write(recommendation, trials),
+  ])
+  const files = written.status === 'fulfilled' ? written.value : []
+  emit({ type: 'recommended', recommendation, files })
+  if (written.status === 'rejected') throw written.reason
+  return { ...ending, recommendation, trials, files }
+}
+
+const finalState = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>
+  reason === 'interrupted' || reason === 'failed' ? reason : 'done'
+
+/** The store returns trials by number, but of several at a time a later one may end first. */
+function sortByEnd(trials: readonly FinishedTrial[]): readonly FinishedTrial[] {
   const endMs = ({ startedAt, seconds }: FinishedTrial) => Date.parse(startedAt) + 1000 * seconds
   return trials.toSorted((a, b) => endMs(a) - endMs(b))
 }
 
-const startedEvent = (
-  experiment: Experiment,
-  parts: LoopParts,
-  resumedTrials: number,
-  countedTrials: number,
-): EventBody => ({
-  type: 'experiment-started',
-  experimentId: parts.experimentId,
-  name: experiment.name,
-  provenance: parts.provenance,
-  seed: experiment.seed,
-  slo: experiment.slo,
-  maxTrials: Math.min(experiment.budget.maxTrials, parts.spaceSize),
-  spaceSize: parts.spaceSize,
-  notices: parts.notices,
-  resumedTrials,
-  countedTrials,
-  confirmSeconds:
-    experiment.confirm && parts.provenance !== 'simulated'
-      ? experiment.load.confirmSeconds
-      : undefined,
-})
-
-const stateAfter = (reason: StopReason): 'interrupted' | 'failed' | 'done' =>
-  reason === 'interrupted' || reason === 'failed' ? reason : 'done'
+function describeStart(experiment: Experiment, parts: LoopParts, ledger: Ledger): EventBody {
+  const { name, seed, slo, budget, confirm, load } = experiment
+  const { experimentId, provenance, spaceSize, notices } = parts
+  return {
+    type: 'experiment-started',
+    experimentId,
+    name,
+    provenance,
+    seed,
+    slo,
+    maxTrials: Math.min(budget.maxTrials, spaceSize),
+    spaceSize,
+    notices,
+    resumedTrials: ledger.trials.length,
+    countedTrials: ledger.countedTrials,
+    confirmSeconds: confirm && provenance !== 'simulated' ? load.confirmSeconds : undefined,
+  }
+}

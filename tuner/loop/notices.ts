@@ -1,6 +1,5 @@
 /**
- * What a reader must know before believing a figure: where it comes from, and how far it may be
- * off.
+ * What a reader must know about the figures of a run: where they come from, and their typical error.
  */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
@@ -25,27 +24,27 @@ import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts
 import type { Experiment } from '../experiment/types.ts'
 
 /**
- * Imported: of other tools. Simulated: virtual time. Emulated: real processes and load, the GPU's
- * time modelled. Measured: nothing is modelled.
+ * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
+ * modelled GPU time. Measured: nothing is modelled.
  */
-export function provenanceOf(experiment: Experiment): Provenance {
+export function resolveProvenance(experiment: Experiment): Provenance {
   if (experiment.predictor.kind === 'imported') return 'imported'
   if (experiment.backend === 'simulated') return 'simulated'
   return experiment.devicesUsed === 'emulated' ? 'emulated' : 'measured'
 }
 
-function gpusOf(experiment: Experiment): readonly string[] {
+function listGpus(experiment: Experiment): readonly string[] {
   const gpu = experiment.space.parameters.find((parameter) => parameter.name === 'gpu')
   return gpu?.kind === 'categorical' ? gpu.values.filter((name) => name !== 'none') : []
 }
 
-/** Which devices the trials will use, in one line. */
-export function devicesLine(
+/** The devices that the trials use, in one line. */
+export function describeDevices(
   experiment: Experiment,
   machine: MachineFacts,
   provenance: Provenance,
 ): string {
-  const gpus = gpusOf(experiment)
+  const gpus = listGpus(experiment)
   const cores =
     experiment.backend !== 'local'
       ? []
@@ -57,20 +56,20 @@ export function devicesLine(
   return `Devices: ${[...cores, named].join('; ')}`
 }
 
-/** A core of another speed than this much around the one that the device model knows is told of. */
-const usualSpeed = 1.25
+/** Cores that differ less from the reference core of the device model are not mentioned. */
+const maxUnreportedSpeedRatio = 1.25
 
-/** That costs on the CPU are expected to be those of this machine, where they are others. */
-export function coreSpeedNotice({ cores = coresElsewhere }: Experiment): string[] {
+/** Says that CPU costs are scaled to this machine, where its cores differ from the reference core. */
+export function describeCoreSpeed({ cores = coresElsewhere }: Experiment): string[] {
   const { speed } = cores
-  if (Math.max(speed, 1 / speed) <= usualSpeed) return []
+  if (Math.max(speed, 1 / speed) <= maxUnreportedSpeedRatio) return []
   return [
     `Prior: the cores of this machine are ${speed.toFixed(1)} times as fast as the reference core; CPU costs are scaled accordingly`,
   ]
 }
 
-/** What the prior of a server that is not the built-in one rests on. */
-export function calibrationNotice(experiment: Experiment): string[] {
+/** The source of the prior of a server other than the built-in one. */
+export function describeCalibration(experiment: Experiment): string[] {
   const { calibrated, predictor } = experiment
   if (calibrated)
     return [
@@ -83,12 +82,12 @@ export function calibrationNotice(experiment: Experiment): string[] {
 }
 
 /** Names the earlier experiments that the search learns from. */
-export const historyNotice = (experiments: readonly string[]): string[] =>
+export const describeHistory = (experiments: readonly string[]): string[] =>
   experiments.length > 0
     ? [`The search uses trials of ${experiments.join(', ')} (--no-history ignores them)`]
     : []
 
-/** What each profile was measured as. */
+/** The server version that each engine profile describes. */
 const serverNames: Readonly<Record<LlmEngineName, string>> = {
   vllm: 'vLLM 0.11',
   sglang: 'SGLang 0.5',
@@ -96,15 +95,15 @@ const serverNames: Readonly<Record<LlmEngineName, string>> = {
   'tensorrt-llm': 'TensorRT-LLM 0.14 to 1.2',
 }
 
-/** Batch at which the error of the device model is stated. */
+/** Batch size at which the typical error of the device model is reported. */
 const typicalBatch = 8
 
 /**
- * How far modelled batch times may be off, GPU by GPU: 'T4 4 %, A10G 21 % (no published table)'.
+ * Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'.
  */
-function modelErrors(experiment: Experiment): string {
+function describeModelErrors(experiment: Experiment): string {
   const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
-  return gpusOf(experiment)
+  return listGpus(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
       if (architecture.kind === 'decoder')
@@ -121,38 +120,39 @@ function modelErrors(experiment: Experiment): string {
     .join(', ')
 }
 
-const importedNotice = ({ from }: ImportedTemplate): string =>
+const describeImport = ({ from }: ImportedTemplate): string =>
   `IMPORTED: all figures come from ${from.join('; ')}; tune measured none of them. Intervals span two imported loads, and closed loops hide queueing: check the deployment with tune verify --url.`
 
-/** Banners a reader must not miss; also the caveats of the recommendation. */
-export function noticesOf(experiment: Experiment, provenance: Provenance): string[] {
+/** Notices of a run, which are also the caveats of its recommendation. */
+export function listNotices(experiment: Experiment, provenance: Provenance): string[] {
   if (provenance === 'measured') return [...experiment.notices]
   if (experiment.predictor.kind === 'imported')
-    return [importedNotice(experiment.predictor), ...experiment.notices]
-  const gpus = gpusOf(experiment)
-  const { architecture, path } = experiment.model
-  const language =
-    architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder') &&
-    path === undefined
-  const source = language
-    ? `a model of ${serverNames[engineOf(experiment)]}`
-    : 'a device model from published tables'
-  const errors = `typical error of ${language ? 'step' : 'batch'} times (1σ): ${modelErrors(experiment)}`
-  const banner =
-    provenance === 'emulated'
-      ? `GPU time is EMULATED by ${source}, while predictors, CPU and load are real; ${errors}.`
-      : `SIMULATED in virtual time: nothing is launched or measured; ${
-          gpus.length > 0
-            ? `GPUs are modelled by ${source}, ${errors}.`
-            : `CPU inference is modelled by its operations, typical error (1σ) ${percent(cpuError)}.`
-        }`
-  // A configuration without a GPU is measured for real even here: its spec says so itself.
-  const [gpu] = gpus
+    return [describeImport(experiment.predictor), ...experiment.notices]
+  // A configuration without a GPU is measured even in an emulated run, and its spec says so.
+  const [gpu] = listGpus(experiment)
   const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
   return [
-    banner,
+    describeDeviceModel(experiment, provenance),
     ...acceptanceNotice(experiment),
     ...(deploys === undefined ? [] : [deploys]),
     ...experiment.notices,
   ]
+}
+
+function describeDeviceModel(experiment: Experiment, provenance: Provenance): string {
+  const { architecture, path } = experiment.model
+  const isLanguageModel =
+    path === undefined &&
+    architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder')
+  const source = isLanguageModel
+    ? `a model of ${serverNames[engineOf(experiment)]}`
+    : 'a device model from published tables'
+  const errors = `typical error of ${isLanguageModel ? 'step' : 'batch'} times (1σ): ${describeModelErrors(experiment)}`
+  if (provenance === 'emulated')
+    return `GPU time is EMULATED by ${source}, while predictors, CPU and load are real; ${errors}.`
+  const devices =
+    listGpus(experiment).length > 0
+      ? `GPUs are modelled by ${source}, ${errors}`
+      : `CPU inference is modelled by its operations, typical error (1σ) ${percent(cpuError)}`
+  return `SIMULATED in virtual time: nothing is launched or measured; ${devices}.`
 }

@@ -4,7 +4,7 @@ import type { Measurement } from '../../profiler/model/measurement.ts'
 import { judge } from '../../reports/recommendation/judged.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { heldAt, measurement } from '../testing/fakes.ts'
-import { logSdOf, observationOf, outdatedReadings } from './observations.ts'
+import { computeLogSd, findRefuted, observeTrial } from './observations.ts'
 
 const objective = { kind: 'price-per-request' } as const
 const base = {
@@ -25,14 +25,14 @@ const complete = (
     ...rest,
   }) as FinishedTrial
 
-describe('the spread of a capacity', () => {
-  const spread = (low: number, high: number) =>
-    logSdOf({ ...measurement(100), capacityCi90Rps: [low, high] })
+describe('the log standard deviation of a capacity', () => {
+  const logSd = (low: number, high: number) =>
+    computeLogSd({ ...measurement(100), capacityCi90Rps: [low, high] })
 
-  test('is that of the normal in ln whose 90 % interval it is', () => {
+  test('is that of the log-normal distribution with the measured 90 % interval', () => {
     // 90 % of a normal lie within 1.6449 standard deviations: e^(±1.6449 x 0.1).
-    expect(spread(100 * Math.exp(-0.16449), 100 * Math.exp(0.16449))).toBeCloseTo(0.1, 4)
-    expect(spread(50, 200)).toBeCloseTo(Math.log(4) / 3.2897, 4)
+    expect(logSd(100 * Math.exp(-0.16449), 100 * Math.exp(0.16449))).toBeCloseTo(0.1, 4)
+    expect(logSd(50, 200)).toBeCloseTo(Math.log(4) / 3.2897, 4)
   })
 
   test('does not depend on the unit', () => {
@@ -41,58 +41,58 @@ describe('the spread of a capacity', () => {
         fc.double({ min: 0.1, max: 1e5, noNaN: true }),
         fc.double({ min: 1.001, max: 100, noNaN: true }),
         (low, ratio) => {
-          expect(spread(60 * low, 60 * low * ratio)).toBeCloseTo(spread(low, low * ratio)!, 9)
+          expect(logSd(60 * low, 60 * low * ratio)).toBeCloseTo(logSd(low, low * ratio)!, 9)
         },
       ),
     )
   })
 
   test.each([
-    ['a bound from below', 90, Number.POSITIVE_INFINITY],
-    ['a bound from above', 0, 90],
-    ['no width', 90, 90],
-    ['turned round', 90, 80],
-    ['no numbers', Number.NaN, Number.NaN],
-  ])('is unknown of %s', (_, low, high) => {
-    expect(spread(low, high)).toBeUndefined()
+    ['a lower bound', 90, Number.POSITIVE_INFINITY],
+    ['an upper bound', 0, 90],
+    ['an empty interval', 90, 90],
+    ['a reversed interval', 90, 80],
+    ['NaN', Number.NaN, Number.NaN],
+  ])('is undefined for %s', (_, low, high) => {
+    expect(logSd(low, high)).toBeUndefined()
   })
 })
 
-describe('what a trial teaches', () => {
-  test('requests per second and ms, as measured', () => {
+describe('the observation of a trial', () => {
+  test('contains the measured capacity and unloaded latency', () => {
     const measured = {
       ...measurement(250),
       unloaded: { ...measurement(250).unloaded, p99Ms: 7.25 },
     }
-    expect(observationOf(complete(measured), objective)).toEqual({
+    expect(observeTrial(complete(measured), objective)).toEqual({
       configuration: { batchSize: 4 },
       state: 'complete',
-      rate: { value: 250, logSd: logSdOf(measured) },
+      rate: { value: 250, logSd: computeLogSd(measured) },
       constraint: { value: 7.25 },
       censored: false,
     })
   })
 
-  test('what was predicted of it, with the spread of its 90 % interval', () => {
+  test('contains the prediction with its log standard deviation', () => {
     const predicted = { rate: 90, low: 45, high: 180, feasible: 1 }
-    expect(observationOf(complete({}, { predicted }), objective)).toMatchObject({
+    expect(observeTrial(complete({}, { predicted }), objective)).toMatchObject({
       predicted: { value: 90, logSd: expect.closeTo(Math.log(4) / 3.2897, 4) },
     })
   })
 
-  test('a capacity of nothing is one, and not unknown', () => {
+  test('contains a capacity of 0', () => {
     const none = complete({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0] })
-    expect(observationOf(none, objective)).toMatchObject({
+    expect(observeTrial(none, objective)).toMatchObject({
       state: 'complete',
       rate: { value: 0, logSd: undefined },
     })
   })
 
   test.each(['host-interference', 'generator-limit', 'non-stationary', 'server-died'] as const)(
-    'a rate of nothing that says nothing of the server: %s',
+    'is undefined for an inconclusive outcome: %s',
     (outcome) => {
       expect(
-        observationOf(
+        observeTrial(
           complete({
             outcome,
             capacityRps: 0,
@@ -105,15 +105,15 @@ describe('what a trial teaches', () => {
     },
   )
 
-  test('a trial that was cut short tells of a bound', () => {
-    expect(observationOf(complete({ outcome: 'pruned' }), objective)).toMatchObject({
+  test('of a pruned trial is censored', () => {
+    expect(observeTrial(complete({ outcome: 'pruned' }), objective)).toMatchObject({
       censored: true,
     })
     for (const outcome of ['converged', 'budget', 'generator-limit', 'errors'] as const)
-      expect(observationOf(complete({ outcome }), objective)).toMatchObject({ censored: false })
+      expect(observeTrial(complete({ outcome }), objective)).toMatchObject({ censored: false })
   })
 
-  test('an idle latency that was not measured constrains nothing', () => {
+  test('has no constraint where the unloaded latency was not measured', () => {
     const { unloaded } = measurement(100)
     const zero = {
       ...unloaded,
@@ -125,27 +125,27 @@ describe('what a trial teaches', () => {
       p99Ms: 0,
       maxMs: 0,
     }
-    expect(observationOf(complete({ unloaded: zero }), objective)).toMatchObject({
+    expect(observeTrial(complete({ unloaded: zero }), objective)).toMatchObject({
       constraint: undefined,
     })
-    const missed = complete(
+    const refuted = complete(
       { unloaded: zero, capacityCi90Rps: [80, 125] },
       { purpose: 'confirmation' },
     )
-    expect(observationOf(missed, objective)).toMatchObject({
+    expect(observeTrial(refuted, objective)).toMatchObject({
       constraint: undefined,
       rate: { value: 100 },
     })
   })
 
-  test('what cannot serve is infeasible, with its reason', () => {
+  test('of an infeasible trial contains the reason', () => {
     const trial: FinishedTrial = {
       ...base,
       state: 'infeasible',
       reason: 'out-of-memory',
       detail: 'needs 9 GiB',
     }
-    expect(observationOf(trial, objective)).toEqual({
+    expect(observeTrial(trial, objective)).toEqual({
       configuration: { batchSize: 4 },
       state: 'infeasible',
       reason: 'out-of-memory: needs 9 GiB',
@@ -162,28 +162,28 @@ describe('what a trial teaches', () => {
         capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
       }),
     ],
-    ['confirmed', complete(heldAt(90), { purpose: 'confirmation' })],
+    ['is a confirmation that met the SLO', complete(heldAt(90), { purpose: 'confirmation' })],
     [
-      'did not come up when confirmed',
+      'is a confirmation that did not start',
       { ...base, purpose: 'confirmation', state: 'infeasible', reason: 'crashed', detail: '' },
     ],
-  ])('nothing where it %s', (_, trial) => {
-    expect(observationOf(trial, objective)).toBeUndefined()
+  ])('is undefined where the trial %s', (_, trial) => {
+    expect(observeTrial(trial, objective)).toBeUndefined()
   })
 
-  test('the yardstick teaches like any other', () => {
-    expect(observationOf(complete({}, { purpose: 'default' }), objective)).toMatchObject({
+  test('of the baseline is like any other', () => {
+    expect(observeTrial(complete({}, { purpose: 'default' }), objective)).toMatchObject({
       rate: { value: 100 },
     })
   })
 })
 
-describe('the idle latency under an SLO', () => {
-  const idle = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
-  const at = (percentile: number, summary = idle) =>
+describe('the observed unloaded latency', () => {
+  const unloaded = { requests: 100, meanMs: 2, p50Ms: 1, p90Ms: 3, p95Ms: 4, p99Ms: 9, maxMs: 10 }
+  const at = (percentile: number, summary = unloaded) =>
     complete({ unloaded: summary, slo: { ...measurement(100).slo, percentile } })
-  const learned = (trial: FinishedTrial) => {
-    const observation = observationOf(trial, objective)
+  const observedMs = (trial: FinishedTrial) => {
+    const observation = observeTrial(trial, objective)
     return observation?.state === 'complete' ? observation.constraint?.value : undefined
   }
 
@@ -192,52 +192,52 @@ describe('the idle latency under an SLO', () => {
     [0.9, 3],
     [0.95, 4],
     [0.99, 9],
-    // Of a hundred requests nothing is known beyond the slowest one.
+    // A hundred requests show nothing beyond the slowest one.
     [0.999, 10],
     // Linear in ln(1 - q): from 1 at p50, ln 2, to 3 at p90, ln 10.
     [0.75, 1 + (2 * Math.log(4 / 2)) / Math.log(10 / 2)],
-  ])('p%d is %d ms', (percentile, ms) => {
-    expect(learned(at(percentile))).toBeCloseTo(ms, 9)
+  ])('at percentile %d is %d ms', (percentile, ms) => {
+    expect(observedMs(at(percentile))).toBeCloseTo(ms, 9)
   })
 
-  test('as short as it may be, it is one', () => {
-    expect(learned(at(0.99, { ...idle, p99Ms: 0.4 }))).toBe(0.4)
+  test('may be shorter than 1 ms', () => {
+    expect(observedMs(at(0.99, { ...unloaded, p99Ms: 0.4 }))).toBe(0.4)
   })
 
-  test('the search is told what the recommendation shows', () => {
+  test('equals the one of the recommendation', () => {
     const view = { objective, pricePerHour: () => 1, label: () => '' }
     fc.assert(
       fc.property(
         fc.double({ min: 0.5, max: 0.9999, noNaN: true }),
         fc.double({ min: 0.1, max: 40, noNaN: true }),
         (percentile, p99Ms) => {
-          const trial = at(percentile, { ...idle, p99Ms, maxMs: p99Ms + 1 })
+          const trial = at(percentile, { ...unloaded, p99Ms, maxMs: p99Ms + 1 })
           const slo = { ...measurement(100).slo, percentile }
           if (trial.state !== 'complete') throw new Error('unreachable')
           const [judged] = judge(
             [{ ...trial, measurement: { ...trial.measurement, points: [] } }],
             { ...view, slo },
           )
-          expect(learned(trial)).toBe(judged?.candidate.unloadedMs)
+          expect(observedMs(trial)).toBe(judged?.candidate.unloadedMs)
         },
       ),
     )
   })
 })
 
-describe('a confirmation that missed', () => {
-  const missed = (provenRps: number, missedRps: number, more: Partial<FinishedTrial> = {}) =>
+describe('a refuted confirmation', () => {
+  const refuted = (metRps: number, violatedRps: number, more: Partial<FinishedTrial> = {}) =>
     complete(
       {
-        outcome: provenRps > 0 ? 'converged' : 'budget',
-        capacityRps: provenRps,
-        capacityCi90Rps: [provenRps, missedRps],
+        outcome: metRps > 0 ? 'converged' : 'budget',
+        capacityRps: metRps,
+        capacityCi90Rps: [metRps, violatedRps],
       },
       { purpose: 'confirmation', ...more },
     )
 
-  test('puts the capacity between what held and what did not, both ends of a 90 % interval', () => {
-    const observed = observationOf(missed(80, 125), objective)
+  test('puts the capacity between the rates that met and violated the SLO', () => {
+    const observed = observeTrial(refuted(80, 125), objective)
     expect(observed).toMatchObject({
       state: 'complete',
       rate: { value: 100 },
@@ -250,29 +250,26 @@ describe('a confirmation that missed', () => {
     )
   })
 
-  test('says at most so much where nothing held', () => {
-    expect(observationOf(missed(0, 90), objective)).toMatchObject({
+  test('gives an upper bound where no rate met the SLO', () => {
+    expect(observeTrial(refuted(0, 90), objective)).toMatchObject({
       rate: { value: 90 },
       censored: true,
     })
   })
 
-  test('tells nothing of what is ranked by other than capacity', () => {
-    expect(observationOf(missed(80, 125), { kind: 'min-energy' })).toBeUndefined()
+  test('gives no observation for objectives other than capacity', () => {
+    expect(observeTrial(refuted(80, 125), { kind: 'min-energy' })).toBeUndefined()
   })
 
-  test('takes the place of the readings before it, of its configuration alone', () => {
+  test('replaces earlier measurements of its configuration alone', () => {
     const other = complete({}, { configuration: { batchSize: 8 } })
     const [first, held, last] = [
       complete(),
       complete(heldAt(90), { purpose: 'confirmation' }),
-      missed(80, 125),
+      refuted(80, 125),
     ]
-    expect(outdatedReadings([first, other, held])).toEqual([])
-    expect(outdatedReadings([first, other, missed(70, 110), last])).toEqual([
-      first,
-      missed(70, 110),
-    ])
-    expect(outdatedReadings([first, last, other])).toEqual([first])
+    expect(findRefuted([first, other, held])).toEqual([])
+    expect(findRefuted([first, other, refuted(70, 110), last])).toEqual([first, refuted(70, 110)])
+    expect(findRefuted([first, last, other])).toEqual([first])
   })
 })

@@ -1,5 +1,4 @@
-/** How trials look to the search. */
-
+/** Turns trials into observations for the search. */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
@@ -16,142 +15,122 @@ import {
 import { configurationKey } from '../../search/space/space.ts'
 import type { Estimate, Observation } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { isSearchTrial } from './trial-status.ts'
 
-/**
- * Standard deviation of ln(capacity), from its 90 % interval; undefined where the interval has no
- * positive ends.
- */
-export function logSdOf(measurement: Measurement): number | undefined {
-  const [low, high] = measurement.capacityCi90Rps
+type CompleteTrial = Extract<FinishedTrial, { state: 'complete' }>
+
+/** Standard deviation of ln(value) that a 90 % interval of a log-normal quantity implies. */
+const logSdOfInterval = (low: number, high: number): number => Math.log(high / low) / (2 * z90)
+
+/** Standard deviation of ln(capacity); undefined where the interval is empty or unbounded. */
+export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefined {
+  const [low, high] = capacityCi90Rps
   if (!(low > 0) || !Number.isFinite(high) || high <= low) return undefined
-  return Math.log(high / low) / (2 * z90)
-}
-
-/** The cluster has no place for it now; it may have one when the experiment is resumed. */
-export const withoutPlace = (trial: FinishedTrial): boolean =>
-  trial.state === 'failed' && trial.final === 'run'
-
-const measuredOf = ({
-  measurement,
-  usage,
-}: FinishedTrial & { readonly state: 'complete' }): MeasuredFigures => ({
-  capacityRps: measurement.capacityRps,
-  usage,
-  metrics: metricValues(measurement.metrics),
-})
-
-/**
- * Of what the objective ranks by, where that may be zero or less: the same for trials and any that
- * come after them.
- */
-export const scaleOf = (trials: readonly FinishedTrial[], objective: Objective): number =>
-  computeMetricScale(
-    objective,
-    trials.flatMap((trial) =>
-      trial.state === 'complete' && trial.purpose !== 'confirmation' ? [measuredOf(trial)] : [],
-    ),
-  )
-
-/**
- * Where a confirmation puts the capacity that missed a rate: between the rate that held, 0 where
- * none did, and the lowest that was missed, req/s. Undefined of one that held where it was asked
- * to: that is nothing new.
- */
-export function missedBetween(
-  trial: FinishedTrial,
-): readonly [provenRps: number, missedRps: number] | undefined {
-  if (
-    trial.state !== 'complete' ||
-    trial.purpose !== 'confirmation' ||
-    hasNoResult(trial.measurement)
-  )
-    return undefined
-  const [provenRps, missedRps] = trial.measurement.capacityCi90Rps
-  return Number.isFinite(missedRps) && missedRps > provenRps ? [provenRps, missedRps] : undefined
+  return logSdOfInterval(low, high)
 }
 
 /**
- * Readings that gave way to a confirmation of the same configuration which missed: windows of half
- * a minute say more than those of seconds.
+ * What the search learns from a finished trial. Undefined: nothing, because the trial failed, has
+ * no result, or is a confirmation that was not refuted.
+ * @param scale of an objective that may be zero or negative, from `computeObjectiveScale`
  */
-export function outdatedReadings(trials: readonly FinishedTrial[]): FinishedTrial[] {
-  const key = ({ configuration }: FinishedTrial) => configurationKey(configuration)
-  const last = new Map(
-    trials.flatMap((trial) =>
-      missedBetween(trial) === undefined ? [] : [[key(trial), trial] as const],
-    ),
-  )
-  return trials.filter(
-    (trial) => trial.state === 'complete' && last.has(key(trial)) && last.get(key(trial)) !== trial,
-  )
-}
-
-/**
- * What a finished trial teaches about its configuration; undefined for failed trials, those that
- * say nothing, and confirmations that teach nothing new.
- * @param scale of what may be zero or less, as `scaleOf` has it
- */
-export function observationOf(
+export function observeTrial(
   trial: FinishedTrial,
   objective: Objective,
   scale = 1,
 ): Observation | undefined {
   if (trial.state === 'failed') return undefined
-  if (trial.purpose === 'confirmation') return lessonOf(trial, objective)
-  const { configuration } = trial
+  if (!isSearchTrial(trial)) return observeRefutation(trial, objective)
+  const { configuration, predicted } = trial
   if (trial.state === 'infeasible')
     return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
-  const { measurement, predicted } = trial
+  const { measurement } = trial
   if (hasNoResult(measurement)) return undefined
-  const rate = computeModelledRate(
-    objective,
-    { ...measuredOf(trial), unloadedMs: idleMsOf(measurement) },
-    scale,
-  )
+  const figures = { ...extractFigures(trial), unloadedMs: extractUnloadedMs(measurement) }
+  const rate = computeModelledRate(objective, figures, scale)
+  const logSd = getMetric(objective) === undefined ? computeLogSd(measurement) : undefined
   return {
     configuration,
     state: 'complete',
-    rate: Number.isNaN(rate)
-      ? undefined
-      : {
-          value: rate,
-          logSd: getMetric(objective) === undefined ? logSdOf(measurement) : undefined,
-        },
-    constraint: constraintOf(measurement),
+    rate: Number.isNaN(rate) ? undefined : { value: rate, logSd },
+    constraint: extractConstraint(measurement),
     censored: measurement.outcome === 'pruned',
     ...(predicted && {
-      predicted: {
-        value: predicted.rate,
-        logSd: Math.log(predicted.high / predicted.low) / (2 * z90),
-      },
+      predicted: { value: predicted.rate, logSd: logSdOfInterval(predicted.low, predicted.high) },
     }),
   }
 }
 
-const idleMsOf = ({ unloaded, slo }: Measurement): number =>
-  interpolatePercentile(unloaded, slo.percentile)
-
-/** One that was not measured constrains nothing. */
-function constraintOf(measurement: Measurement): Estimate | undefined {
-  const unloadedMs = idleMsOf(measurement)
-  return unloadedMs > 0 ? { value: unloadedMs } : undefined
-}
-
-/** Of capacities alone: what else the objective ranks by was read at another rate. */
-function lessonOf(trial: FinishedTrial, objective: Objective): Observation | undefined {
-  const between = missedBetween(trial)
-  if (trial.state !== 'complete' || between === undefined || !modelsCapacityOrLatency(objective))
+/** Only capacities are refuted: other quantities of the objective were measured at another rate. */
+function observeRefutation(trial: FinishedTrial, objective: Objective): Observation | undefined {
+  const refutation = findRefutation(trial)
+  if (trial.state !== 'complete' || !refutation || !modelsCapacityOrLatency(objective))
     return undefined
   const { configuration, measurement } = trial
-  const [provenRps, missedRps] = between
+  const [metRps, violatedRps] = refutation
   return {
     configuration,
     state: 'complete',
     rate: {
-      value: provenRps > 0 ? Math.sqrt(provenRps * missedRps) : missedRps,
-      logSd: logSdOf(measurement),
+      value: metRps > 0 ? Math.sqrt(metRps * violatedRps) : violatedRps,
+      logSd: computeLogSd(measurement),
     },
-    constraint: constraintOf(measurement),
-    censored: provenRps === 0,
+    constraint: extractConstraint(measurement),
+    censored: metRps === 0,
   }
+}
+
+/**
+ * Bounds of the capacity that a confirmation violated: the highest rate that met the SLO, 0 if none
+ * did, and the lowest that violated it, req/s. Undefined where the confirmation met the SLO at its
+ * rate, which adds nothing to the first measurement.
+ */
+export function findRefutation(
+  trial: FinishedTrial,
+): readonly [metRps: number, violatedRps: number] | undefined {
+  if (trial.state !== 'complete' || isSearchTrial(trial) || hasNoResult(trial.measurement))
+    return undefined
+  const [metRps, violatedRps] = trial.measurement.capacityCi90Rps
+  return Number.isFinite(violatedRps) && violatedRps > metRps ? [metRps, violatedRps] : undefined
+}
+
+/**
+ * Measurements that a later confirmation of the same configuration refuted. The confirmation
+ * replaces them, because its windows are several times as long.
+ */
+export function findRefuted(trials: readonly FinishedTrial[]): FinishedTrial[] {
+  const key = ({ configuration }: FinishedTrial) => configurationKey(configuration)
+  const refutations = trials.filter((trial) => findRefutation(trial) !== undefined)
+  const lastRefutation = new Map(refutations.map((trial) => [key(trial), trial]))
+  return trials.filter((trial) => {
+    const refutation = lastRefutation.get(key(trial))
+    return trial.state === 'complete' && refutation !== undefined && refutation !== trial
+  })
+}
+
+/** Scale of an objective that may be zero or negative, from the first trials that measured it. */
+export const computeObjectiveScale = (
+  trials: readonly FinishedTrial[],
+  objective: Objective,
+): number =>
+  computeMetricScale(
+    objective,
+    trials.flatMap((trial) =>
+      trial.state === 'complete' && isSearchTrial(trial) ? [extractFigures(trial)] : [],
+    ),
+  )
+
+const extractFigures = ({ measurement, usage }: CompleteTrial): MeasuredFigures => ({
+  capacityRps: measurement.capacityRps,
+  usage,
+  metrics: metricValues(measurement.metrics),
+})
+
+const extractUnloadedMs = ({ unloaded, slo }: Measurement): number =>
+  interpolatePercentile(unloaded, slo.percentile)
+
+/** The unloaded latency; undefined where it was not measured. */
+function extractConstraint(measurement: Measurement): Estimate | undefined {
+  const unloadedMs = extractUnloadedMs(measurement)
+  return unloadedMs > 0 ? { value: unloadedMs } : undefined
 }

@@ -1,11 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import type { Configuration, Problem } from '../../search/types.ts'
+import type { Configuration, Problem, Sampler } from '../../search/types.ts'
 import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'
 import { InfeasibleError } from '../../trials/types.ts'
-import { fakeExperiment, fakeLauncher, fakeParts, fakePredictor } from '../testing/fakes.ts'
-import { withMemoryLesson, withoutMemoryLacks } from './out-of-memory.ts'
-import { Search } from './search-phase.ts'
-import { TrialLog } from './trial-log.ts'
+import { runFakes } from '../testing/fake-run.ts'
+import { fakeLauncher, fakePredictor } from '../testing/fakes.ts'
+import { excludeOutOfMemory, explainExclusions } from './out-of-memory.ts'
 
 const problem: Problem = {
   space: {
@@ -63,7 +62,7 @@ const ended = (configuration: Configuration, detail = cuda) =>
     detail,
   }) as const
 const ruledOut = (change: object, detail?: string) =>
-  withoutMemoryLacks(problem, [ended(base, detail)]).cannotServe!({
+  excludeOutOfMemory(problem, [ended(base, detail)]).cannotServe!({
     ...base,
     ...change,
   } as Configuration)
@@ -71,38 +70,38 @@ const ruledOut = (change: object, detail?: string) =>
 describe('a launch that ran out of GPU memory', () => {
   test.each([
     ['a larger batch', { batchSize: 32 }],
-    ['less of the GPU', { gpuMemoryPercent: 25 }],
-    ['more at once', { workers: 2 }],
-    ['a GPU with less', { gpu: 'P4' }],
-    ['more memory of the machine, which it did not lack', { memoryMiB: 2048, batchSize: 32 }],
+    ['a smaller share of the GPU', { gpuMemoryPercent: 25 }],
+    ['more concurrency', { workers: 2 }],
+    ['a GPU with less memory', { gpu: 'P4' }],
+    ['less memory of the machine with a larger batch', { memoryMiB: 2048, batchSize: 32 }],
   ])('rules out %s', (_, change) => expect(ruledOut(change)).toBe(true))
 
   test.each([
     ['a smaller batch', { batchSize: 1 }],
-    ['more of the GPU', { gpuMemoryPercent: 100 }],
-    ['less in less', { batchSize: 1, gpuMemoryPercent: 25 }],
+    ['a larger share of the GPU', { gpuMemoryPercent: 100 }],
+    ['a smaller batch in a smaller share', { batchSize: 1, gpuMemoryPercent: 25 }],
     ['a larger GPU', { gpu: 'A10' }],
-    ['another argument, of which nothing is known', { attention: 'flash', batchSize: 32 }],
-  ])('says nothing of %s', (_, change) => expect(ruledOut(change)).toBe(false))
+    ['another argument, whose effect is unknown', { attention: 'flash', batchSize: 32 }],
+  ])('says nothing about %s', (_, change) => expect(ruledOut(change)).toBe(false))
 
-  test('what the kernel ended may have lacked memory of the machine: with more of it nothing is known', () => {
+  test('a process killed by the kernel rules out configurations with no more memory of the machine', () => {
     const killed =
       'out of memory (ended by SIGKILL: the kernel killed it because memory ran out) before it was ready'
     expect(lacksGpuMemory(killed)).toBe(false)
     expect(ruledOut({ batchSize: 32 }, killed)).toBe(true)
-    const small = withoutMemoryLacks(problem, [ended({ ...base, memoryMiB: 2048 }, killed)])
+    const small = excludeOutOfMemory(problem, [ended({ ...base, memoryMiB: 2048 }, killed)])
     expect(small.cannotServe!({ ...base, memoryMiB: 4096, batchSize: 32 })).toBe(false)
-    const known = withoutMemoryLacks(problem, [ended({ ...base, memoryMiB: 2048 })])
+    const known = excludeOutOfMemory(problem, [ended({ ...base, memoryMiB: 2048 })])
     expect(known.cannotServe!({ ...base, memoryMiB: 4096, batchSize: 32 })).toBe(true)
   })
 
-  test('makes what is near it doubtful to the search: less of the batch, with as much memory', () => {
-    const { servesProbability } = withoutMemoryLacks(problem, [ended(base)])
+  test('lowers the predicted probability that similar configurations fit', () => {
+    const { servesProbability } = excludeOutOfMemory(problem, [ended(base)])
     expect(servesProbability!({ ...base, batchSize: 1 })).toBeLessThan(
       servesProbability!({ ...base, gpuMemoryPercent: 100, batchSize: 1 }),
     )
     expect(
-      withoutMemoryLacks(problem, [ended(base, 'out of memory (std::bad_alloc)')])
+      excludeOutOfMemory(problem, [ended(base, 'out of memory (std::bad_alloc)')])
         .servesProbability!({
         ...base,
         batchSize: 1,
@@ -110,27 +109,27 @@ describe('a launch that ran out of GPU memory', () => {
     ).toBe(1)
   })
 
-  test('other ends teach nothing, and what was impossible stays so', () => {
-    expect(withoutMemoryLacks(problem, [{ ...ended(base), reason: 'crashed' }])).toBe(problem)
+  test('is the only reason that rules out others; constraints known before are kept', () => {
+    expect(excludeOutOfMemory(problem, [{ ...ended(base), reason: 'crashed' }])).toBe(problem)
     const bound = { ...problem, cannotServe: (c: Configuration) => c.batchSize === 1 }
-    expect(withoutMemoryLacks(bound, [ended(base)]).cannotServe!({ ...base, batchSize: 1 })).toBe(
+    expect(excludeOutOfMemory(bound, [ended(base)]).cannotServe!({ ...base, batchSize: 1 })).toBe(
       true,
     )
   })
 
-  test('its trial says how many are left out for it, once each', () => {
-    const first = withMemoryLesson(ended(base), problem, [])
-    // 50 and 25 % of a T4 or a P4 and 25 % of an A10: of each two memories, two batches and two
-    // numbers of workers, but for the trial's own.
+  test('reports how many further configurations it rules out', () => {
+    const first = explainExclusions(ended(base), problem, [])
+    // 50 and 25 % of a T4 or a P4, and 25 % of an A10: each with two memories, two batches and two
+    // numbers of workers, except the configuration of the trial.
     expect(first).toMatchObject({
       detail: `${cuda}; skipped 39 others with no more GPU memory and no smaller demand for it`,
     })
     const second = ended({ ...base, gpuMemoryPercent: 25 })
-    expect(withMemoryLesson(second, problem, [ended(base)])).toBe(second)
+    expect(explainExclusions(second, problem, [ended(base)])).toBe(second)
   })
 })
 
-test('a search does not ask for what a launch has shown to run out of memory, and keeps what it says in the store', async () => {
+test('a search skips configurations that a launch has ruled out, and stores how many', async () => {
   const launched: unknown[] = []
   const launcher = fakeLauncher(async ({ batchSize }) => {
     launched.push(batchSize)
@@ -144,32 +143,21 @@ test('a search does not ask for what a launch has shown to run out of memory, an
     values: [1, 2, 4, 8, 16],
     scale: 'log',
   } as const
-  const parts = fakeParts({
-    launcher,
-    problem: { ...problem, space: { parameters: [sizes], constraints: [] } },
-    sampler: allowedInOrder,
-  })
-  const log = new TrialLog({
-    objective: problem.objective,
-    pricePerHour: () => 1,
-    earlier: [],
-    withheld: () => new Set(),
-  })
-  const search = new Search(
-    fakeExperiment(),
-    parts,
-    log,
-    () => undefined,
-    new AbortController().signal,
+  const { result } = await runFakes(
+    {
+      launcher,
+      problem: { ...problem, space: { parameters: [sizes], constraints: [] } },
+      sampler: allowedInOrder,
+    },
+    { confirm: false },
   )
-  await search.run()
   expect(launched).toEqual([1, 2, 4])
-  expect(log.trials.at(-1)).toMatchObject({
+  expect(result.trials.at(-1)).toMatchObject({
     detail: `${cuda}; skipped 2 others with no more GPU memory and no smaller demand for it`,
   })
 })
 
-const allowedInOrder: ReturnType<typeof fakeParts>['sampler'] = {
+const allowedInOrder: Sampler = {
   name: 'allowed in order',
   suggest({ cannotServe }, observations, pending) {
     const taken = new Set(

@@ -1,6 +1,6 @@
 /**
- * What a launch that ran out of memory teaches of others: with no more memory and nothing smaller
- * in it, they run out of it too.
+ * What a launch that ran out of memory says about other configurations: with no more memory and no
+ * smaller demand, they run out of it too.
  */
 import { createRng } from '../../search/rng.ts'
 import { findCandidates } from '../../search/space/candidates.ts'
@@ -10,20 +10,17 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'
 import { type Resources, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { memoryBelief } from './memory-belief.ts'
+import { inferMemoryFit } from './memory-posterior.ts'
 
-/** Amounts of memory; `resourcesOf` reads them together. */
-const memories: ReadonlySet<string> = new Set([
+/** Parameters that supply memory. `resourcesOf` resolves them together. */
+const supplyParameters: ReadonlySet<string> = new Set([
   'gpu',
   'gpuMemoryPercent',
   'migProfile',
   'memoryMiB',
 ])
-/**
- * What takes more memory the more there is of it, beside parameters that are marked as served at
- * once.
- */
-const takers: ReadonlySet<string> = new Set([
+/** Parameters that demand more memory the larger they are, beside those marked as concurrency. */
+const demandParameters: ReadonlySet<string> = new Set([
   'batchSize',
   'instances',
   'sequenceLength',
@@ -31,110 +28,113 @@ const takers: ReadonlySet<string> = new Set([
   'cpuCores',
   'queueLimit',
 ])
-/** How long a batch is waited for takes none. */
-const free: ReadonlySet<string> = new Set(['maxDelayMs'])
+/** Parameters without influence on memory. */
+const neutralParameters: ReadonlySet<string> = new Set(['maxDelayMs'])
 /**
- * Contexts and workspaces of another GPU differ by some hundred MiB: it is held to have less where
- * it has clearly less.
+ * Another GPU is ruled out only with less than this share of the memory, because contexts and
+ * workspaces of GPUs differ by some hundred MiB.
  */
-const clearlyLess = 0.9
+const maxShareOnOtherGpu = 0.9
 
-/** A configuration that ran out of memory, and of which. */
-interface Lack {
+/** A configuration that ran out of memory: the GPU's, or else possibly the machine's. */
+interface Shortage {
   readonly configuration: Configuration
-  readonly gpuMemory: boolean
+  readonly isGpuMemory: boolean
 }
 
-const lackOf = (trial: FinishedTrial): Lack | undefined =>
+const findShortage = (trial: FinishedTrial): Shortage | undefined =>
   trial.state === 'infeasible' && trial.reason === 'out-of-memory'
-    ? { configuration: trial.configuration, gpuMemory: lacksGpuMemory(trial.detail) }
+    ? { configuration: trial.configuration, isGpuMemory: lacksGpuMemory(trial.detail) }
     : undefined
 
 /**
- * The problem without the configurations that trials have shown to run out of memory, and with what
- * they make likely of the others.
- * @param trials with the configuration of every one that ended so; the same problem where none did
+ * The problem without the configurations that trials have shown to run out of memory, and with the
+ * probability that the others fit. The same object where no trial ran out of memory.
  */
-export function withoutMemoryLacks(
+export function excludeOutOfMemory(
   problem: Problem,
   trials: readonly FinishedTrial[],
   ownGpus: readonly Gpu[] = [],
 ): Problem {
-  const lacks = trials.flatMap((trial) => lackOf(trial) ?? [])
-  if (lacks.length === 0) return problem
+  const shortages = trials.flatMap((trial) => findShortage(trial) ?? [])
+  if (shortages.length === 0) return problem
   const { parameters } = problem.space
-  const readings = trials.flatMap((trial) => {
-    if (trial.state === 'complete') return [{ configuration: trial.configuration, lacked: false }]
-    const lack = lackOf(trial)
-    return lack?.gpuMemory ? [{ configuration: trial.configuration, lacked: true }] : []
+  const launches = trials.flatMap((trial) => {
+    const { configuration } = trial
+    if (trial.state === 'complete') return [{ configuration, ranOut: false }]
+    return findShortage(trial)?.isGpuMemory ? [{ configuration, ranOut: true }] : []
   })
   return {
     ...problem,
-    servesProbability: memoryBelief(readings, ownGpus),
-    cannotServe: (c) =>
-      problem.cannotServe?.(c) === true ||
-      lacks.some((lack) => lacksToo(lack, c, parameters, ownGpus)),
+    servesProbability: inferMemoryFit(launches, ownGpus),
+    cannotServe: (configuration) =>
+      problem.cannotServe?.(configuration) === true ||
+      shortages.some((shortage) => isRuledOut(configuration, shortage, parameters, ownGpus)),
   }
 }
 
-/**
- * The trial with what it teaches in its detail; as it is where it teaches nothing of what is left
- * to try.
- */
-export function withMemoryLesson(
+/** The trial with the number of configurations that its lack of memory rules out, in its detail. */
+export function explainExclusions(
   trial: FinishedTrial,
   problem: Problem,
   earlier: readonly FinishedTrial[],
   ownGpus: readonly Gpu[] = [],
-) {
-  const lack = lackOf(trial)
-  if (lack === undefined || trial.state !== 'infeasible') return trial
-  const known = withoutMemoryLacks(problem, earlier, ownGpus)
-  const taken = [...earlier, trial].map(({ configuration }) => configuration)
-  const { configurations, complete } = findCandidates(known, taken, createRng('memory'))
+): FinishedTrial {
+  const shortage = findShortage(trial)
+  if (shortage === undefined || trial.state !== 'infeasible') return trial
+  const tried = [...earlier, trial].map(({ configuration }) => configuration)
+  const { configurations, complete } = findCandidates(
+    excludeOutOfMemory(problem, earlier, ownGpus),
+    tried,
+    createRng('memory'),
+  )
   const { parameters } = problem.space
-  const ruledOut = configurations.filter((c) => lacksToo(lack, c, parameters, ownGpus)).length
+  const ruledOut = configurations.filter((configuration) =>
+    isRuledOut(configuration, shortage, parameters, ownGpus),
+  ).length
   if (ruledOut === 0) return trial
-  const memory = lack.gpuMemory ? 'GPU memory' : 'memory'
-  const many = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
+  const memory = shortage.isGpuMemory ? 'GPU memory' : 'memory'
+  const others = complete ? `${ruledOut} other${ruledOut === 1 ? '' : 's'}` : 'others'
   return {
     ...trial,
-    detail: `${trial.detail}; skipped ${many} with no more ${memory} and no smaller demand for it`,
+    detail: `${trial.detail}; skipped ${others} with no more ${memory} and no smaller demand for it`,
   }
 }
 
-function lacksToo(
-  lack: Lack,
+/** Whether a configuration has no smaller demand for memory than one that ran out, and no more of it. */
+function isRuledOut(
   candidate: Configuration,
+  { configuration, isGpuMemory }: Shortage,
   parameters: readonly Parameter[],
   ownGpus: readonly Gpu[],
 ): boolean {
-  const { configuration } = lack
-  const takesNoLess = parameters.every(({ name, concurrency }) => {
-    const [here, there] = [configuration[name], candidate[name]]
-    if (memories.has(name) || free.has(name) || here === there) return true
-    return (concurrency === true || takers.has(name)) && Number(there) >= Number(here)
+  const demandsNoLess = parameters.every(({ name, concurrency }) => {
+    if (supplyParameters.has(name) || neutralParameters.has(name)) return true
+    const [demand, shortageDemand] = [candidate[name], configuration[name]]
+    if (demand === shortageDemand) return true
+    const isDemand = concurrency === true || demandParameters.has(name)
+    return isDemand && Number(demand) >= Number(shortageDemand)
   })
-  if (!takesNoLess) return false
+  if (!demandsNoLess) return false
   try {
-    return hasNoMore(
+    return hasNoMoreMemory(
       resourcesOf(candidate, {}, ownGpus),
       resourcesOf(configuration, {}, ownGpus),
-      lack.gpuMemory,
+      isGpuMemory,
     )
   } catch (error) {
-    // What cannot be read says nothing of its memory.
+    // The device model does not know the device: nothing is known about its memory.
     if (error instanceof DeviceModelError) return false
     throw error
   }
 }
 
-/** @param gpuMemory it was the GPU's that ended; else it may have been the machine's */
-function hasNoMore(candidate: Resources, lacking: Resources, gpuMemory: boolean): boolean {
-  const machine = candidate.memoryMiB <= lacking.memoryMiB
-  if (lacking.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined)
-    return candidate.gpu === lacking.gpu && machine
-  const same = candidate.gpu === lacking.gpu
-  const device = candidate.gpuMemoryMiB <= lacking.gpuMemoryMiB * (same ? 1 : clearlyLess)
-  return device && (gpuMemory || machine)
+/** @param isGpuMemory the GPU ran out; otherwise the machine may have */
+function hasNoMoreMemory(candidate: Resources, short: Resources, isGpuMemory: boolean): boolean {
+  const isSameGpu = candidate.gpu === short.gpu
+  const hasNoMoreRam = candidate.memoryMiB <= short.memoryMiB
+  if (short.gpuMemoryMiB === undefined || candidate.gpuMemoryMiB === undefined)
+    return isSameGpu && hasNoMoreRam
+  const maxGpuMemoryMiB = short.gpuMemoryMiB * (isSameGpu ? 1 : maxShareOnOtherGpu)
+  return candidate.gpuMemoryMiB <= maxGpuMemoryMiB && (isGpuMemory || hasNoMoreRam)
 }

@@ -1,12 +1,12 @@
-/** What lists say of an experiment that has ended. */
+/** Outcomes of stored experiments in lists. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { complete, measured } from '../../reports/samples.contract.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
-import { outcomeOf, outcomeText } from './outcome.ts'
-import { seenAgain } from './seen-again.ts'
+import { formatOutcome, resolveOutcome } from './outcome.ts'
+import { reevaluate } from './reevaluation.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-outcome-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -43,32 +43,32 @@ function storeOf(experiment: ExperimentRecord) {
   return { reads, store: { load } }
 }
 
-test('one that has ended is told by its own recommendation, without its trials, until a price of it changes', async () => {
+test('the outcome is the stored recommendation, without loading trials, until a price changes', async () => {
   priced(0.2)
-  const { recommendation } = await seenAgain({ experiment: record, trials })
+  const { recommendation } = await reevaluate({ experiment: record, trials })
   expect(recommendation.best?.configuration.gpu).toBe('T4')
   const ended = { ...record, result: recommendation }
   const { reads, store } = storeOf(ended)
-  expect(await outcomeOf(store, ended)).toEqual({ recommendation })
+  expect(await resolveOutcome(store, ended)).toEqual({ recommendation })
   expect(reads.count).toBe(0)
 
   priced(3.5)
-  const after = await outcomeOf(store, ended)
+  const after = await resolveOutcome(store, ended)
   expect(reads.count).toBe(1)
-  expect(outcomeText(after)).toContain('L4')
+  expect(formatOutcome(after)).toContain('L4')
 })
 
-test('one without a recommendation, or with a document of another kind in its place, is ranked from its trials', async () => {
+test('the outcome is ranked from the trials where there is no stored recommendation of this version', async () => {
   priced(0.2)
   for (const result of [undefined, { schema: 'other' }, 'text', null]) {
     const one = { ...record, result } as ExperimentRecord
     const { reads, store } = storeOf(one)
-    expect(outcomeText(await outcomeOf(store, one))).toContain('T4')
+    expect(formatOutcome(await resolveOutcome(store, one))).toContain('T4')
     expect(reads.count).toBe(1)
   }
 })
 
-test('one that this version cannot read says why', async () => {
+test('the outcome of an unreadable experiment says why', async () => {
   const one = { ...record, spec: { model: 7 } }
-  expect(outcomeText(await outcomeOf(storeOf(one).store, one))).toMatch(/^cannot be read: /)
+  expect(formatOutcome(await resolveOutcome(storeOf(one).store, one))).toMatch(/^cannot be read: /)
 })

@@ -1,4 +1,4 @@
-/** What experiments came to, for lists of many. */
+/** Outcomes of experiments, for lists. */
 import { isDeepStrictEqual } from 'node:util'
 import { isRecord } from '../../profiler/plain-record.ts'
 import { rate, sloText, writing } from '../../reports/format.ts'
@@ -9,18 +9,18 @@ import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../experiment/load-experiment.ts'
 import type { ExperimentDocument } from '../experiment/types.ts'
-import { loadPriceBook, problemOf } from './problem.ts'
-import { onlyLookedAt, seenAgain } from './seen-again.ts'
+import { createProblem, loadPriceBook } from './problem.ts'
+import { readOnlySurroundings, reevaluate } from './reevaluation.ts'
 
-/** `unreadable`: why this version cannot say. */
+/** @property unreadable why this version cannot read the experiment */
 export type Outcome = { readonly recommendation: Recommendation } | { readonly unreadable: string }
 
-/** '' where that cannot be said. */
-export const outcomeSlo = (outcome: Outcome): string =>
+/** '' where the experiment is unreadable. */
+export const formatOutcomeSlo = (outcome: Outcome): string =>
   'unreadable' in outcome ? '' : sloText(outcome.recommendation.slo)
 
 /** 'confirmed: 1 core, A100-40GB, batch 64, 7,635 req/s, $0.066 per million requests'. */
-export function outcomeText(outcome: Outcome): string {
+export function formatOutcome(outcome: Outcome): string {
   if ('unreadable' in outcome) return `cannot be read: ${outcome.unreadable}`
   const { best, objective, verdict, conclusion } = outcome.recommendation
   if (!best) return verdict
@@ -29,45 +29,42 @@ export function outcomeText(outcome: Outcome): string {
 }
 
 /**
- * The recommendation that ended an experiment, where every configuration in it costs today what it
- * cost then; else the trials are read, and ranked again. A list of many experiments need not read
- * all their trials so.
+ * The stored recommendation of an experiment, where all its prices are still current. Otherwise the
+ * trials are loaded and ranked again, which takes longer.
  */
-export async function outcomeOf(
+export async function resolveOutcome(
   store: Pick<StoreReader, 'load'>,
   record: ExperimentRecord,
 ): Promise<Outcome> {
   try {
-    const ended = await endedWith(record)
-    if (ended) return { recommendation: ended }
+    const current = await findCurrentRecommendation(record)
+    if (current) return { recommendation: current }
     const found = await store.load(record.id)
     return found
-      ? { recommendation: (await seenAgain(found)).recommendation }
+      ? { recommendation: (await reevaluate(found)).recommendation }
       : { unreadable: 'it is gone' }
   } catch (error) {
     return { unreadable: (error as Error).message }
   }
 }
 
-async function endedWith({
+async function findCurrentRecommendation({
   id,
   spec,
   result,
 }: ExperimentRecord): Promise<Recommendation | undefined> {
   if (!isRecommendation(result)) return undefined
-  const experiment = experimentFromDocument(spec as ExperimentDocument, id, onlyLookedAt())
-  const { pricePerHour } = problemOf(
-    experiment,
-    await loadPriceBook(experiment.pricesPath, experiment.own.gpus),
-  )
-  const { best, nearest, alternatives } = result
-  const all = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
-  const costsTheSame = ({ configuration, pricePerHour: then, bundles }: Candidate) =>
-    isDeepStrictEqual(resolveReplicaPrice(pricePerHour, configuration), {
-      pricePerHour: then,
+  const experiment = experimentFromDocument(spec as ExperimentDocument, id, readOnlySurroundings())
+  const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
+  const pricing = createProblem(experiment, book).pricePerHour
+  const isCurrent = ({ configuration, pricePerHour, bundles }: Candidate) =>
+    isDeepStrictEqual(resolveReplicaPrice(pricing, configuration), {
+      pricePerHour,
       ...(bundles && { bundles }),
     })
-  return all.every(costsTheSame) ? result : undefined
+  const { best, nearest, alternatives } = result
+  const candidates = [...(best ? [best] : []), ...(nearest ? [nearest] : []), ...alternatives]
+  return candidates.every(isCurrent) ? result : undefined
 }
 
 const schema: Recommendation['schema'] = 'tune.recommendation/v1'

@@ -1,4 +1,4 @@
-/** What the loop works with. */
+/** The parts that the loop works with: `assemble.ts` makes them, tests replace them. */
 import type { Recommendation, StopBelief } from '../../reports/recommendation/types.ts'
 import type {
   Configuration,
@@ -11,19 +11,18 @@ import type {
 import type { FinishedTrial, Provenance, RunProgress, TrialStore } from '../../trials/types.ts'
 import type { Backend } from '../backends/backend.ts'
 
-/** Everything the loop works with, made by assemble.ts and replaced in tests. */
 export interface LoopParts {
   readonly experimentId: string
   readonly provenance: Provenance
   readonly problem: Problem
-  /** Configurations in the space, Infinity for a continuous one. */
+  /** Number of configurations in the space; Infinity for a continuous one. */
   readonly spaceSize: number
-  /** Capacity that the device model expects, requests per second, where it knows one. */
-  readonly expectation?: (configuration: Configuration) => number | undefined
-  /** Measured before anything else: the yardstick of the gain. */
+  /** Capacity by the device model, requests per second; undefined where it does not serve. */
+  readonly estimateCapacityRps?: (configuration: Configuration) => number | undefined
+  /** The baseline that the gain is compared with. Absent: the space has none. */
   readonly defaultConfiguration?: Configuration
   readonly sampler: Sampler
-  /** @param problem without what trials have shown to be impossible */
+  /** @param problem without the configurations that trials have ruled out */
   readonly assessStop: (
     problem: Problem,
     observations: readonly Observation[],
@@ -32,19 +31,19 @@ export interface LoopParts {
   readonly rng: Rng
   readonly backend: Pick<Backend, 'launcher' | 'measure' | 'launchesBeside' | 'close'>
   readonly store: TrialStore
-  /** Where the run stands that this one takes up. Absent: it takes up none. */
+  /** State of the interrupted run that this one continues. Absent: there is none. */
   readonly progress?: RunProgress
   readonly recommend: (
     trials: readonly FinishedTrial[],
     stop: StopBelief | undefined,
   ) => Recommendation
   readonly label: (configuration: Configuration) => string
-  /** Writes the result files, returns their paths. */
+  /** Writes the result files and returns their paths. */
   readonly write: (
     recommendation: Recommendation,
     trials: readonly FinishedTrial[],
   ) => Promise<readonly string[]>
   readonly notices: readonly string[]
-  /** Milliseconds since 1970, steady: see trials/clock.ts. */
+  /** Milliseconds since 1970 by a steady clock: see trials/clock.ts. */
   readonly now: () => number
 }

@@ -1,7 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { useWorkspace } from '../experiment/testing/workspace.ts'
-import { expectationOf, labelOf, loadPriceBook, pricing, problemOf, viewOf } from './problem.ts'
+import {
+  createCapacityEstimator,
+  createLabeller,
+  createPricing,
+  createProblem,
+  createView,
+  loadPriceBook,
+} from './problem.ts'
 
 const { path, write, loadFile } = useWorkspace()
 const bert = (flags: Record<string, unknown> = {}, more = '') =>
@@ -10,8 +17,8 @@ const onT4 = { cpuCores: 4, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 }
 const { vcpu, memoryGiB, gpus } = defaultPriceBook
 
 describe('prices', () => {
-  test('of cores, memory and the share of a GPU, whatever is served with them', () => {
-    const price = pricing(defaultPriceBook)
+  test('are those of cores, memory and the share of a GPU, whatever the other parameters', () => {
+    const price = createPricing(defaultPriceBook)
     const whole = 4 * vcpu.perHour + 2 * memoryGiB.perHour + gpus.T4!.perHour
     expect(price({ ...onT4, memoryMiB: 2048 })).toBeCloseTo(whole, 9)
     expect(price({ ...onT4, memoryMiB: 2048, batchSize: 1 })).toBe(
@@ -31,7 +38,7 @@ describe('prices', () => {
       ).toBeCloseTo(dearer, 9)
   })
 
-  test('are worked out once for a configuration: samplers ask for whole grids', () => {
+  test('are memoised by configuration, because samplers price whole grids', () => {
     let read = 0
     const counting = {
       ...defaultPriceBook,
@@ -40,7 +47,7 @@ describe('prices', () => {
         return vcpu
       },
     }
-    const price = pricing(counting)
+    const price = createPricing(counting)
     const first = price(onT4)
     const before = read
     expect(price({ ...onT4, batchSize: 64 })).toBe(first)
@@ -49,7 +56,7 @@ describe('prices', () => {
     expect(read).toBeGreaterThan(before)
   })
 
-  test("are the user's own, where a file says them", async () => {
+  test("are those of the user's price book where one is set", async () => {
     expect(await loadPriceBook(undefined)).toBe(defaultPriceBook)
     write('prices.yaml', 'currency: USD\nvcpu: 1\nmemoryGiB: 0.5\ngpus: {T4: 7}\n')
     const book = await loadPriceBook(path('prices.yaml'))
@@ -58,13 +65,13 @@ describe('prices', () => {
   })
 })
 
-describe('the problem that the search is posed', () => {
-  test('the space, the objective and the limit of the experiment, and what a replica costs', () => {
+describe('the problem of the search', () => {
+  test('has the space, objective, limit and prices of the experiment', () => {
     const experiment = bert()
-    const problem = problemOf(experiment, defaultPriceBook)
+    const problem = createProblem(experiment, defaultPriceBook)
     expect(problem).toMatchObject({ objective: { kind: 'price-per-request' }, constraintLimit: 50 })
     expect(problem.space).toBe(experiment.space)
-    expect(problem.pricePerHour(onT4)).toBeCloseTo(pricing(defaultPriceBook)(onT4), 12)
+    expect(problem.pricePerHour(onT4)).toBeCloseTo(createPricing(defaultPriceBook)(onT4), 12)
   })
 
   test.each([
@@ -74,16 +81,16 @@ describe('the problem that the search is posed', () => {
     [{ gpuScheme: 'hami' }, 0.5],
   ] as const)('half a GPU by %j is paid as %d of one', (kubernetes, paid) => {
     const half = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpuMemoryPercent: 50 }
-    const of = problemOf(
+    const of = createProblem(
       { ...bert(), backend: 'kubernetes', kubernetes },
       defaultPriceBook,
     ).pricePerHour(half)
     expect(of).toBeCloseTo(vcpu.perHour + memoryGiB.perHour + paid * gpus.T4!.perHour, 9)
   })
 
-  test('physics of the built-in predictor on GPUs: a V100 is expected to serve more than a T4, sooner', () => {
+  test('has a prior for the built-in predictor on GPUs: a V100 serves more than a T4, with less latency', () => {
     const { priorLogRate, priorLogConstraint, cannotServe, memoryFitProbability, priorFactors } =
-      problemOf(bert(), defaultPriceBook)
+      createProblem(bert(), defaultPriceBook)
     const onV100 = { ...onT4, gpu: 'V100' }
     expect(priorLogRate!(onV100)!).toBeGreaterThan(priorLogRate!(onT4)!)
     expect(priorLogConstraint!(onV100)!).toBeLessThan(priorLogConstraint!(onT4)!)
@@ -101,19 +108,19 @@ describe('the problem that the search is posed', () => {
     expect(priorFactors!.sd).toHaveLength(6)
   })
 
-  test('physics of the built-in predictor on cores alone: two serve more than one, at less than twice', () => {
+  test('has a prior for the built-in predictor on cores: two serve more than one, but less than twice', () => {
     const experiment = loadFile('model: bert-tiny\nslo: 50ms\n', { devices: 'cpu' })
-    const { priorLogRate, priorFactors } = problemOf(experiment, defaultPriceBook)
+    const { priorLogRate, priorFactors } = createProblem(experiment, defaultPriceBook)
     const gain =
       priorLogRate!({ cpuCores: 2, batchSize: 8 })! - priorLogRate!({ cpuCores: 1, batchSize: 8 })!
     expect(gain).toBeGreaterThan(0.4)
     expect(priorFactors!.sd).toHaveLength(5)
-    expect(expectationOf(experiment)!({ cpuCores: 1, batchSize: 8 })).toBeGreaterThan(50)
+    expect(createCapacityEstimator(experiment)!({ cpuCores: 1, batchSize: 8 })).toBeGreaterThan(50)
   })
 
-  test('variants share no learned factors', () => {
+  test('has no prior factors for several model variants', () => {
     const variants = 'variants: {a: {quality: 1}, b: {quality: 0.9, model: distilbert}}\n'
-    const problem = problemOf(bert({}, variants), defaultPriceBook)
+    const problem = createProblem(bert({}, variants), defaultPriceBook)
     expect(problem).not.toHaveProperty('priorFactors')
     expect(problem.priorLogRate!({ ...onT4, variant: 'b' })!).toBeGreaterThan(
       problem.priorLogRate!({ ...onT4, variant: 'a' })!,
@@ -122,7 +129,7 @@ describe('the problem that the search is posed', () => {
 
   test.each<[string, () => ReturnType<typeof bert>]>([
     [
-      'of a command of the user',
+      'for a command with unknown batching',
       () =>
         loadFile(
           "model: bert\nslo: 50ms\npredictor: {command: 'serve'}\nspace: {cpuCores: [1, 2], gpu: [T4, V100]}\n",
@@ -131,7 +138,7 @@ describe('the problem that the search is posed', () => {
         ),
     ],
     [
-      'of a command without a GPU',
+      'for a command without a GPU',
       () =>
         loadFile(
           "model: bert\nslo: 50ms\npredictor: {command: 'serve ${batchSize}'}\nspace: {cpuCores: [1, 2], batchSize: [1, 8]}\n",
@@ -140,40 +147,42 @@ describe('the problem that the search is posed', () => {
           },
         ),
     ],
-  ])('no physics %s', (_, make) => {
+  ])('has no prior %s', (_, make) => {
     const experiment = make()
-    expect(problemOf(experiment, defaultPriceBook)).not.toHaveProperty('priorLogRate')
-    expect(expectationOf(experiment)).toBeUndefined()
+    expect(createProblem(experiment, defaultPriceBook)).not.toHaveProperty('priorLogRate')
+    expect(createCapacityEstimator(experiment)).toBeUndefined()
   })
 })
 
-describe('what the device model expects', () => {
-  test('a capacity, of what serves', () => {
-    const expectation = expectationOf(bert())!
+describe('the capacity by the device model', () => {
+  test('is estimated for a configuration that serves', () => {
+    const expectation = createCapacityEstimator(bert())!
     expect(Math.log(expectation(onT4)!)).toBeCloseTo(
-      problemOf(bert(), defaultPriceBook).priorLogRate!(onT4)!,
+      createProblem(bert(), defaultPriceBook).priorLogRate!(onT4)!,
       1,
     )
     expect(expectation({ ...onT4, gpuMemoryPercent: 5, batchSize: 256 })).toBeUndefined()
   })
 
-  test('nothing in virtual time, where a shorter search saves nothing', () => {
-    expect(expectationOf(bert({ backend: 'simulated', devices: undefined }))).toBeUndefined()
+  test('is not estimated in virtual time, where a shorter measurement saves nothing', () => {
+    expect(
+      createCapacityEstimator(bert({ backend: 'simulated', devices: undefined })),
+    ).toBeUndefined()
   })
 
-  test('nothing of what misses the SLO even when idle', () => {
-    expect(expectationOf(bert({ slo: '0.1ms' }))!(onT4)).toBeUndefined()
+  test('is undefined where the unloaded latency violates the SLO', () => {
+    expect(createCapacityEstimator(bert({ slo: '0.1ms' }))!(onT4)).toBeUndefined()
   })
 })
 
-test('candidates are called and ranked as the experiment says', () => {
+test('labels and ranking follow the experiment', () => {
   const experiment = bert(
     { minQuality: '0.95' },
     'variants: {a: {quality: 1}, b: {quality: 0.96, model: distilbert}}\n',
   )
-  const label = labelOf(experiment)
+  const label = createLabeller(experiment)
   expect(label(onT4)).toBe('4 cores, T4, batch 8')
-  const view = viewOf(experiment, { pricePerHour: () => 1, label })
+  const view = createView(experiment, { pricePerHour: () => 1, label })
   expect(view).toMatchObject({
     slo: { limitMs: 50 },
     objective: { kind: 'price-per-request' },

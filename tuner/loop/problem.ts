@@ -1,9 +1,9 @@
-/** An experiment as the search sees it: space, exact prices, the SLO as limit. */
+/** An experiment as a problem of the search: its space, exact prices, limits and priors. */
 import type { View } from '../../reports/recommendation/judged.ts'
 import { modelsCapacityOrLatency } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
-import type { Configuration, Problem } from '../../search/types.ts'
+import type { Configuration, Problem, SearchSpace } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
@@ -23,160 +23,161 @@ import type { Experiment } from '../experiment/types.ts'
 import { givenText } from '../given-file.ts'
 
 /**
- * @param named a provider, or the path of a user's own book; absent: the built-in one
- * @throws every problem of the file, or UserError when it cannot be read
+ * @param name a provider, or the path of a user's price book; absent: the built-in price book
+ * @throws all errors of the file at once, or UserError where it cannot be read
  */
 export async function loadPriceBook(
-  named: string | undefined,
+  name: string | undefined,
   ownGpus: readonly Gpu[] = [],
 ): Promise<PriceBook> {
-  if (named === undefined) return defaultPriceBook
+  if (name === undefined) return defaultPriceBook
   return (
-    providerBook(named) ??
-    parsePriceBook(givenText(named, 'the price book', '--prices', 'document'), named, ownGpus)
+    providerBook(name) ??
+    parsePriceBook(givenText(name, 'the price book', '--prices', 'document'), name, ownGpus)
   )
 }
 
-const holdsWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
+/**
+ * Price of one replica, $ per hour, memoised because samplers price whole grids.
+ * @param reservesWholeGpus a share of a GPU costs the whole GPU
+ */
+export function createPricing(
+  book: PriceBook,
+  ownGpus: readonly Gpu[] = [],
+  reservesWholeGpus = false,
+): Pricing<Configuration> {
+  const resolveReserved = (configuration: Configuration) => {
+    const resources = resourcesOf(configuration, {}, ownGpus)
+    return reservesWholeGpus && resources.gpu !== undefined && !resources.migProfile
+      ? { ...resources, gpuShare: 1 }
+      : resources
+  }
+  return Object.assign(
+    memoiseByResources((configuration) => pricePerHour(resolveReserved(configuration), book)),
+    {
+      bundles: memoiseByResources((configuration) =>
+        bundlesIn(resolveReserved(configuration), book),
+      ),
+    },
+  )
+}
+
+/** Memoises a function that depends only on the resources of a configuration. */
+function memoiseByResources<V>(
+  compute: (configuration: Configuration) => V,
+): (configuration: Configuration) => V {
+  const memo = new Map<string, V>()
+  return (configuration) => {
+    const key = resourceParameters.map((name) => configuration[name]).join('/')
+    if (!memo.has(key)) memo.set(key, compute(configuration))
+    return memo.get(key)!
+  }
+}
+
+/** Labels of configurations for people: '2 cores, 1/4 T4 (4 GiB), batch 8'. */
+export const createLabeller =
+  ({ own }: Pick<Experiment, 'own'>) =>
+  (configuration: Configuration): string =>
+    describeConfiguration(configuration, {}, own.gpus) || 'as it runs'
+
+/** What the candidates of an experiment are judged by. */
+export const createView = (
+  { slo, objective, variants, minQuality }: Experiment,
+  { pricePerHour, label }: Pick<View, 'pricePerHour' | 'label'>,
+): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
+
+export function createProblem(experiment: Experiment, book: PriceBook): Problem {
+  const { space, objective, slo, own } = experiment
+  const hasKnownShape = modelsCapacityOrLatency(objective)
+  return {
+    space: hasKnownShape ? space : withoutMonotonicity(space),
+    objective,
+    pricePerHour: createPricing(book, own.gpus, reservesWholeGpus(experiment)),
+    constraintLimit: slo.limitMs,
+    ...(hasKnownShape ? createPrior(experiment) : {}),
+  }
+}
+
+/** A metric of the user may rise where the capacity falls. */
+const withoutMonotonicity = (space: SearchSpace): SearchSpace => ({
+  ...space,
+  parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
+})
+
+const reservesWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
   backend === 'kubernetes' &&
   kubernetes?.gpuScheme !== undefined &&
   holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
 
 /**
- * Price of one replica, $ per hour, remembered per configuration: samplers ask for whole grids.
- * @param wholeGpus a part of a GPU costs all of it
+ * Estimates the capacity of configurations by the device model, requests per second; undefined for
+ * a configuration that does not serve. There is no estimator where the device model does not know
+ * the server or the objective models another quantity, and none in virtual time, where a shorter
+ * measurement saves nothing.
  */
-export function pricing(
-  book: PriceBook,
-  ownGpus: readonly Gpu[] = [],
-  wholeGpus = false,
-): Pricing<Configuration> {
-  const held = (configuration: Configuration) => {
-    const resources = resourcesOf(configuration, {}, ownGpus)
-    return wholeGpus && resources.gpu !== undefined && !resources.migProfile
-      ? { ...resources, gpuShare: 1 }
-      : resources
-  }
-  return Object.assign(
-    perResources((configuration) => pricePerHour(held(configuration), book)),
-    { bundles: perResources((configuration) => bundlesIn(held(configuration), book)) },
-  )
-}
-
-/** Remembers what depends on the resources of a configuration alone. */
-function perResources<V>(
-  of: (configuration: Configuration) => V,
-): (configuration: Configuration) => V {
-  const known = new Map<string, V>()
-  return (configuration) => {
-    const key = resourceParameters.map((name) => configuration[name]).join('/')
-    if (!known.has(key)) known.set(key, of(configuration))
-    return known.get(key)!
-  }
-}
-
-/** What a configuration is called. */
-export const labelOf =
-  ({ own }: Pick<Experiment, 'own'>) =>
-  (configuration: Configuration): string =>
-    describeConfiguration(configuration, {}, own.gpus) || 'as it runs'
-
-/** What an experiment's candidates are ranked by. */
-export const viewOf = (
-  { slo, objective, variants, minQuality }: Experiment,
-  { pricePerHour, label }: Pick<View, 'pricePerHour' | 'label'>,
-): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
-
-export function problemOf(experiment: Experiment, book: PriceBook): Problem {
-  const { space, objective } = experiment
-  // A quantity of the objective's own may rise where the capacity falls.
-  const known = modelsCapacityOrLatency(objective)
-  return {
-    space: known
-      ? space
-      : {
-          ...space,
-          parameters: space.parameters.map((parameter) => ({ ...parameter, monotone: undefined })),
-        },
-    objective,
-    pricePerHour: pricing(book, experiment.own.gpus, holdsWholeGpus(experiment)),
-    constraintLimit: experiment.slo.limitMs,
-    ...(known ? physicsOf(experiment) : {}),
-  }
-}
-
-/**
- * Capacity that the device model expects of each configuration, requests per second; undefined for
- * one that does not serve. No function where the model does not know the predictor, where the
- * objective learns something else, and in virtual time, where a shorter search saves nothing.
- */
-export function expectationOf(
+export function createCapacityEstimator(
   experiment: Experiment,
 ): ((configuration: Configuration) => number | undefined) | undefined {
-  if (experiment.backend === 'simulated' || !modelsCapacityOrLatency(experiment.objective))
-    return undefined
-  // What is usual of servers is no expectation of one.
-  if (experiment.predictor.kind !== 'builtin' && experiment.calibrated === undefined)
-    return undefined
-  const of = estimatorsOfDevices(experiment)
-  if (of === undefined) return undefined
-  const known = new Map<string, number | undefined>()
-  return (given) => {
-    const key = configurationKey(given)
-    if (!known.has(key)) {
-      const { estimator, configuration } = of(given)
-      const estimated = estimator.estimate(configuration)
-      known.set(
-        key,
-        estimated.serves && estimated.capacityRps > 0 ? estimated.capacityRps : undefined,
-      )
-    }
-    return known.get(key)
+  const { backend, objective, predictor, calibrated } = experiment
+  if (backend === 'simulated' || !modelsCapacityOrLatency(objective)) return undefined
+  // The typical overhead of servers is no estimate for one server.
+  if (predictor.kind !== 'builtin' && calibrated === undefined) return undefined
+  const resolveEstimator = createEstimators(experiment)
+  if (resolveEstimator === undefined) return undefined
+  const memo = new Map<string, number | undefined>()
+  const estimate = (configuration: Configuration): number | undefined => {
+    const { estimator, configuration: servedConfiguration } = resolveEstimator(configuration)
+    const estimated = estimator.estimate(servedConfiguration)
+    return estimated.serves && estimated.capacityRps > 0 ? estimated.capacityRps : undefined
+  }
+  return (configuration) => {
+    const key = configurationKey(configuration)
+    if (!memo.has(key)) memo.set(key, estimate(configuration))
+    return memo.get(key)
   }
 }
 
 /**
- * Undefined for a server that runs already, for a command without GPUs, and for one whose model or
- * batches are unknown.
+ * Undefined for a server that already runs, for a command without GPUs, and for a server whose model
+ * or batching is unknown.
  */
-function estimatorsOfDevices(experiment: Experiment): EstimatorOf | undefined {
+function createEstimators(experiment: Experiment): EstimatorOf | undefined {
   const { predictor, calibrated } = experiment
-  if (devicesOf(experiment).length === 0 || !isStarted(predictor)) return undefined
+  if (listDevices(experiment).length === 0 || !isStarted(predictor)) return undefined
   if (predictor.kind === 'command' && calibrated === undefined && !hasServerPrior(experiment))
     return undefined
   return estimatorsOf(experiment)
 }
 
-/** GPUs of the space; the built-in server infers on its cores, 'none', where there are none. */
-function devicesOf({ space, predictor }: Experiment): readonly string[] {
+/** GPUs of the space; 'none' for a built-in server that computes on its cores. */
+function listDevices({ space, predictor }: Experiment): readonly string[] {
   const gpus = space.parameters.flatMap((p) =>
     p.name === 'gpu' && p.kind === 'categorical' ? p.values : [],
   )
   return gpus.length === 0 && predictor.kind === 'builtin' ? ['none'] : gpus
 }
 
-/**
- * What the device model expects of a predictor that it knows: the search learns only how reality
- * differs from it.
- */
-function physicsOf(
+/** The device-model prior: the search learns only how the server differs from it. */
+function createPrior(
   experiment: Experiment,
 ): Pick<
   Problem,
   'priorLogRate' | 'priorFactors' | 'priorLogConstraint' | 'cannotServe' | 'memoryFitProbability'
 > {
-  const of = estimatorsOfDevices(experiment)
-  if (of === undefined) return {}
-  // What the factors move is learned of one model; variants have each their own.
-  const one = experiment.variants.length === 0
+  const resolveEstimator = createEstimators(experiment)
+  if (resolveEstimator === undefined) return {}
   const ask =
     <T>(question: (estimator: Estimator, configuration: Configuration) => T) =>
-    (given: Configuration) => {
-      const { estimator, configuration } = of(given)
-      return question(estimator, configuration)
+    (configuration: Configuration) => {
+      const served = resolveEstimator(configuration)
+      return question(served.estimator, served.configuration)
     }
+  // Each model variant would need factors of its own.
+  const hasOneModel = experiment.variants.length === 0
   return {
-    ...(one && { priorFactors: of({}).estimator.priorFactors(devicesOf(experiment)) }),
+    ...(hasOneModel && {
+      priorFactors: resolveEstimator({}).estimator.priorFactors(listDevices(experiment)),
+    }),
     priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
     priorLogConstraint: ask((estimator, configuration) =>
       estimator.priorLogConstraint(configuration),

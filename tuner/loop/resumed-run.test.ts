@@ -1,6 +1,6 @@
 /**
- * A run that is killed after any event and resumed ends as one that was not: the same trials in the
- * same order, the same confirmations, the same recommendation.
+ * A run that is killed after any event and resumed ends like an uninterrupted run: the same trials in
+ * the same order, the same confirmations, the same recommendation.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -26,10 +26,10 @@ const folder = mkdtempSync(join(tmpdir(), 'tune-resumed-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 const machine = await inspectMachine()
 
-type Meddling = (parts: LoopParts) => Pick<Backend, 'launcher' | 'measure'>
+type Disruption = (parts: LoopParts) => Pick<Backend, 'launcher' | 'measure'>
 
-/** What an experiment in virtual time comes to, whenever it is killed. */
-async function simulated(document: object, meddle: Meddling = ({ backend }) => backend) {
+/** Runs an experiment in virtual time, uninterrupted and killed. */
+async function simulated(document: object, disrupt: Disruption = ({ backend }) => backend) {
   const experiment = experimentIn(folder, {
     ...{ model: 'bert', slo: '50ms', backend: 'simulated', devices: 'emulated', seed: 1 },
     space: {
@@ -41,7 +41,7 @@ async function simulated(document: object, meddle: Meddling = ({ backend }) => b
     ...document,
   })
   const assembled = await assemble(experiment, 'killed-1', fakeStore(), machine)
-  const { launcher, measure } = meddle({ ...assembled, now: () => 0 })
+  const { launcher, measure } = disrupt({ ...assembled, now: () => 0 })
   const servers = new Map<string, ReturnType<Launcher['launch']>>()
   const measured = new Map<string, ReturnType<Backend['measure']>>()
   const parts: LoopParts = {
@@ -50,7 +50,7 @@ async function simulated(document: object, meddle: Meddling = ({ backend }) => b
     now: () => 0,
     backend: {
       ...assembled.backend,
-      // The same seed measures the same: once is enough, but for steps, which are events.
+      // A seed gives the same measurement each time, so measure once; only the events are repeated.
       launcher: {
         ...launcher,
         launch: (configuration, number, signal) =>
@@ -73,7 +73,7 @@ async function simulated(document: object, meddle: Meddling = ({ backend }) => b
   return { end, uninterrupted, events: events.length }
 }
 
-/** What was made for the same question before, else it is made now. */
+/** Computes a value once per question. */
 function once<T>(known: Map<string, Promise<T>>, question: unknown, make: () => Promise<T>) {
   const key = JSON.stringify(question)
   const found = known.get(key) ?? make()
@@ -81,12 +81,12 @@ function once<T>(known: Map<string, Promise<T>>, question: unknown, make: () => 
   return found
 }
 
-/** A trial in a line, for a failure to be read. */
+/** A trial in one line, for readable failures. */
 const inBrief = ({ number, configuration, purpose, state, why }: FinishedTrial) =>
   `${number} ${purpose ?? ''} ${JSON.stringify(configuration)} ${state}: ${why}`
 
-/** Some trials fail, some are disturbed, and the first confirmations miss. */
-const troubled: Meddling = ({ backend }) => ({
+/** Some trials fail, some are disturbed, and the first confirmations are refuted. */
+const troubled: Disruption = ({ backend }) => ({
   launcher: {
     ...backend.launcher,
     launch: async (configuration, number, ...rest) => {
@@ -117,13 +117,17 @@ const troubled: Meddling = ({ backend }) => ({
 })
 
 describe('killed after any event and resumed', () => {
-  test.each<[string, object, Meddling?]>([
+  test.each<[string, object, Disruption?]>([
     ['a search that the stop rule ends', { budget: { maxTrials: 12 } }],
-    ['one that ends with the trials that may run', { budget: { maxTrials: 4 }, seed: 2 }],
-    ['failures, disturbances and confirmations that miss', { budget: { maxTrials: 7 } }, troubled],
-    ['the same of another seed, none confirmed', { seed: 5, confirm: false }, troubled],
-  ])('%s: it ends as the uninterrupted run, trial by trial', async (_, document, meddle) => {
-    const { end, uninterrupted, events } = await simulated(document, meddle)
+    ['a search that ends at the maximum number of trials', { budget: { maxTrials: 4 }, seed: 2 }],
+    [
+      'failed and disturbed trials, and refuted confirmations',
+      { budget: { maxTrials: 7 } },
+      troubled,
+    ],
+    ['the same with another seed and without confirmations', { seed: 5, confirm: false }, troubled],
+  ])('%s: all trials equal those of the uninterrupted run', async (_, document, disrupt) => {
+    const { end, uninterrupted, events } = await simulated(document, disrupt)
     expect(uninterrupted.trials.length).toBeGreaterThan(2)
     await fc.assert(
       fc.asyncProperty(
@@ -133,7 +137,7 @@ describe('killed after any event and resumed', () => {
           expect(resumed.trials.map(inBrief)).toEqual(uninterrupted.trials.map(inBrief))
           const { reason: expected, ...same } = uninterrupted
           expect(isDeepStrictEqual(resumed, same), 'to the last figure').toBe(true)
-          // Undefined: the last process died after it had stored its end.
+          // Undefined: the last process died after it had stored the result.
           expect([expected, undefined]).toContain(reason)
         },
       ),
@@ -142,7 +146,7 @@ describe('killed after any event and resumed', () => {
   })
 })
 
-test('of several trials at a time those under way are done again, each under its number', async () => {
+test('parallel trials that were under way are repeated, each under its number', async () => {
   const { end, events } = await simulated({ budget: { maxTrials: 6 }, parallel: 2 })
   for (let kill = 1; kill < events; kill += 3) {
     const begun = new Map<number, unknown>()

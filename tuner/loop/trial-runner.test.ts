@@ -18,7 +18,7 @@ interface Staged {
   readonly now?: () => number
 }
 
-/** A trial on a clock that goes on by 1.5 s each time it is looked at, and what was told of it. */
+/** A trial on a clock that advances by 1.5 s each time it is read, with what it reported. */
 async function run({
   predictor,
   launch,
@@ -28,7 +28,7 @@ async function run({
   now,
 }: Staged = {}) {
   let nowMs = Date.parse('2026-01-01T00:00:00Z')
-  const told: unknown[] = []
+  const reported: unknown[] = []
   let stopped = 0
   const given = fakePredictor({
     logPath: '/logs/1',
@@ -40,7 +40,7 @@ async function run({
     {
       launcher: fakeLauncher(launch ?? (async () => given)),
       measure: async (of, task, { number, onStep }, until) => {
-        told.push([task.kind, number])
+        reported.push([task.kind, number])
         onStep?.(loadPoint(100, 48), 'search')
         return measure(of, until)
       },
@@ -54,15 +54,15 @@ async function run({
           nowMs += 1500
           return nowMs - 1500
         }),
-      onReady: ({ isolation, seconds }) => told.push([isolation, seconds]),
-      onStep: ({ offeredRps }, phase) => told.push([offeredRps, phase]),
+      onReady: ({ isolation, seconds }) => reported.push([isolation, seconds]),
+      onStep: ({ offeredRps }, phase) => reported.push([offeredRps, phase]),
     },
     signal ?? new AbortController().signal,
   )
-  return { trial, told, stopped }
+  return { trial, reported, stopped }
 }
 
-test('a configuration whose requests take more energy than they may is infeasible, and so is one whose energy nothing tells', async () => {
+test('a configuration whose energy per request exceeds its bound, or is unknown, is infeasible', async () => {
   const bounded = async (usage: object, maxJoulesPerRequest?: number) =>
     (await run({ predictor: { usage: async () => usage }, request: { maxJoulesPerRequest } })).trial
   const watts = { gpuWatts: 60, cpuWatts: 20 }
@@ -80,7 +80,7 @@ test('a configuration whose requests take more energy than they may is infeasibl
   expect(await bounded({})).toMatchObject({ state: 'complete' })
 })
 
-/** A death that comes when it is called for. */
+/** A predictor that dies on demand. */
 function mortal() {
   let die = (_: PredictorDeath) => {}
   const died = new Promise<PredictorDeath>((resolve) => {
@@ -88,16 +88,16 @@ function mortal() {
   })
   return { died, die: (outOfMemory = false) => die({ what: 'exit code 9', outOfMemory }) }
 }
-/** Load that ends when it is told to. */
+/** Load that ends when it is reported to. */
 const untilAborted = (signal: AbortSignal) =>
   new Promise<Measurement>((_, reject) =>
     signal.addEventListener('abort', () => reject(signal.reason)),
   )
 
-describe('a trial that is measured', () => {
-  test('is complete, with what it used and how long it took', async () => {
+describe('a complete trial', () => {
+  test('has its measurement, usage and duration', async () => {
     const predicted = { rate: 90, low: 80, high: 110, feasible: 1 }
-    const { trial, told, stopped } = await run({ request: { predicted, purpose: 'default' } })
+    const { trial, reported, stopped } = await run({ request: { predicted, purpose: 'default' } })
     expect(trial).toEqual({
       number: 7,
       configuration: { batchSize: 4 },
@@ -111,7 +111,7 @@ describe('a trial that is measured', () => {
       logPath: '/logs/1',
       seconds: 3,
     })
-    expect(told).toEqual([
+    expect(reported).toEqual([
       ['none', 1.5],
       ['trial', 7],
       [100, 'search'],
@@ -119,7 +119,7 @@ describe('a trial that is measured', () => {
     expect(stopped).toBeGreaterThan(0)
   })
 
-  test('says nothing in the words of its server that moves a cursor', async () => {
+  test('has no control characters in texts of its server', async () => {
     const said = {
       ...measurement(100),
       detail: 'status 500: \x1b[31mon fire\x1b[0m',
@@ -135,7 +135,7 @@ describe('a trial that is measured', () => {
     expect(JSON.stringify(trial)).not.toContain('\\u001b')
   })
 
-  test('takes as long as its launch, its load and its stop together', async () => {
+  test('lasts as long as launch, load and stop together', async () => {
     let seconds = 0
     const after = async (more: number) => {
       seconds += more
@@ -154,7 +154,7 @@ describe('a trial that is measured', () => {
     expect(trial.seconds).toBe(18)
   })
 
-  test('tells what it used while it ran, and not after', async () => {
+  test('reports the usage before the predictor was stopped', async () => {
     let runs = true
     const stop = async () => {
       runs = false
@@ -166,15 +166,15 @@ describe('a trial that is measured', () => {
     expect(runs).toBe(false)
   })
 
-  test('says of itself nothing that was not asked', async () => {
+  test('has no purpose or prediction unless the request has them', async () => {
     const { trial } = await run()
     expect(trial).not.toHaveProperty('purpose')
     expect(trial).not.toHaveProperty('predicted')
   })
 })
 
-describe('a configuration that cannot serve is data', () => {
-  test('where the launcher says so', async () => {
+describe('a trial is infeasible', () => {
+  test('where the launcher reports it', async () => {
     const { trial } = await run({
       launch: async () => {
         throw new InfeasibleError('out-of-memory', 'needs 9 GiB', '/logs/2')
@@ -212,18 +212,21 @@ describe('a configuration that cannot serve is data', () => {
     [1, { state: 'failed', error: 'exit code 9' }],
     [2, { state: 'infeasible', reason: 'crashed', detail: 'died under load 2 times: exit code 9' }],
     [3, { state: 'infeasible', reason: 'crashed', detail: 'died under load 3 times: exit code 9' }],
-  ])('where it dies under load, at try %d', async (attempt, expected) => {
-    const { died, die } = mortal()
-    const { trial } = await run({
-      predictor: { died },
-      request: { attempt },
-      measure: (_, signal) => {
-        die()
-        return untilAborted(signal)
-      },
-    })
-    expect(trial).toMatchObject(expected)
-  })
+  ])(
+    'where the predictor dies under load in two attempts: attempt %d',
+    async (attempt, expected) => {
+      const { died, die } = mortal()
+      const { trial } = await run({
+        predictor: { died },
+        request: { attempt },
+        measure: (_, signal) => {
+          die()
+          return untilAborted(signal)
+        },
+      })
+      expect(trial).toMatchObject(expected)
+    },
+  )
 
   const refusals =
     'its requests fail under load: 600 of 800 requests failed (status 503 × 600); from 3 per second on'
@@ -238,22 +241,25 @@ describe('a configuration that cannot serve is data', () => {
         served: true,
       },
     ],
-  ])('where it refuses everything under load, at try %d', async (attempt, expected) => {
-    const idle = loadPoint(100, 48)
-    const refused = { ...idle, requests: 300, errors: 300, errorKinds: { 'status 503': 300 } }
-    const points = [{ ...idle, requests: 200, errors: 0 }, refused, refused]
-    const { trial } = await run({
-      request: { attempt },
-      measure: async () => ({
-        ...measurement(0),
-        outcome: 'errors',
-        detail: 'from 3 per second on',
-        points,
-      }),
-    })
-    expect(trial).toMatchObject(expected)
-    expect(trial).not.toHaveProperty('measurement')
-  })
+  ])(
+    'where all requests fail under load in two attempts: attempt %d',
+    async (attempt, expected) => {
+      const idle = loadPoint(100, 48)
+      const refused = { ...idle, requests: 300, errors: 300, errorKinds: { 'status 503': 300 } }
+      const points = [{ ...idle, requests: 200, errors: 0 }, refused, refused]
+      const { trial } = await run({
+        request: { attempt },
+        measure: async () => ({
+          ...measurement(0),
+          outcome: 'errors',
+          detail: 'from 3 per second on',
+          points,
+        }),
+      })
+      expect(trial).toMatchObject(expected)
+      expect(trial).not.toHaveProperty('measurement')
+    },
+  )
 
   test.each([
     [1, { state: 'failed', error: 'it no longer listens: 9 of 9 requests failed', served: true }],
@@ -267,7 +273,7 @@ describe('a configuration that cannot serve is data', () => {
       },
     ],
   ])(
-    'where its port is deserted though its process lives, at try %d',
+    'where nothing listens on its port although its process lives, in two attempts: attempt %d',
     async (attempt, expected) => {
       const detail = 'it no longer listens: 9 of 9 requests failed'
       const { trial } = await run({
@@ -280,7 +286,7 @@ describe('a configuration that cannot serve is data', () => {
     },
   )
 
-  test('a death is a death, also where the load sees it before the launcher hears of it', async () => {
+  test('with the cause of death of the launcher, even where the load generator notices the death first', async () => {
     const { died, die } = mortal()
     const { trial } = await run({
       predictor: { died },
@@ -293,18 +299,21 @@ describe('a configuration that cannot serve is data', () => {
   })
 })
 
-describe('a failure is no word on the configuration', () => {
-  test.each([1, 2, 3])('where something else ended the predictor, at try %d', async (attempt) => {
-    const what = 'node n is cordoned and drained'
-    const { trial } = await run({
-      predictor: { died: Promise.resolve({ what, outOfMemory: false, external: true as const }) },
-      request: { attempt },
-      measure: (_, signal) => untilAborted(signal),
-    })
-    expect(trial).toMatchObject({ state: 'failed', error: what })
-  })
+describe('a trial fails', () => {
+  test.each([1, 2, 3])(
+    'where something else ended the predictor, in attempt %d too',
+    async (attempt) => {
+      const what = 'node n is cordoned and drained'
+      const { trial } = await run({
+        predictor: { died: Promise.resolve({ what, outOfMemory: false, external: true as const }) },
+        request: { attempt },
+        measure: (_, signal) => untilAborted(signal),
+      })
+      expect(trial).toMatchObject({ state: 'failed', error: what })
+    },
+  )
 
-  test('one without a place on a node used nothing that is paid', async () => {
+  test('without cost where no node had room for it', async () => {
     const launch = () =>
       Promise.reject(new LaunchError('no node has cpu 64', undefined, undefined, 'run', true))
     const { trial } = await run({ launch })
@@ -320,7 +329,7 @@ describe('a failure is no word on the configuration', () => {
       },
     }).then(({ trial }) => trial)
 
-  test('it is the trial that was asked for', async () => {
+  test('with the fields of its request', async () => {
     const trial = await failing(new Error('no'))
     expect(trial).toMatchObject({
       number: 7,
@@ -332,7 +341,7 @@ describe('a failure is no word on the configuration', () => {
     })
   })
 
-  test('it tells the error, its hint and the last three lines of the log', async () => {
+  test('with the error, its hint and the last three log lines', async () => {
     const logTail = () => 'one\ntwo\nthree\nfour\n'
     const error = Object.assign(new Error('status 500'), { hint: 'look at the log' })
     expect(await failing(error, { logTail })).toMatchObject({
@@ -349,44 +358,44 @@ describe('a failure is no word on the configuration', () => {
   })
 
   test.each<[string, unknown, string | undefined]>([
-    ['of a launch', new LaunchError('no port'), undefined],
+    ['of a launch error', new LaunchError('no port'), undefined],
     [
-      'of a launch of any configuration',
+      'of a launch error of the experiment',
       new LaunchError('no command', undefined, undefined, 'experiment'),
       'experiment',
     ],
     [
-      'of a launch of this one',
+      'of a launch error of the configuration',
       new LaunchError('a shape', undefined, undefined, 'configuration'),
       'configuration',
     ],
     [
-      'of a payload, the same for every trial',
+      'of an invalid payload',
       Object.assign(new Error('not an image'), { name: 'PayloadError' }),
       'experiment',
     ],
+    ['of a refused request', Object.assign(new Error('400'), { why: 'refused' }), 'configuration'],
     [
-      'of a request that is refused',
-      Object.assign(new Error('400'), { why: 'refused' }),
-      'configuration',
+      'of another protocol',
+      Object.assign(new Error('grpc'), { why: 'other-protocol' }),
+      'experiment',
     ],
-    ['of a protocol', Object.assign(new Error('grpc'), { why: 'other-protocol' }), 'experiment'],
-    ['of anything else', new Error('reset'), undefined],
-    ['that is no error', 'a text', undefined],
-  ])('whether it comes again: %s', async (_, error, final) => {
+    ['of any other error', new Error('reset'), undefined],
+    ['of a thrown text', 'a text', undefined],
+  ])('with the finality %s', async (_, error, final) => {
     const trial = await failing(error)
     expect(trial.state).toBe('failed')
     expect('final' in trial ? trial.final : undefined).toBe(final)
     expect('final' in trial).toBe(final !== undefined)
   })
 
-  test('the predictor is stopped', async () => {
+  test('after its predictor was stopped', async () => {
     expect((await run({ measure: () => Promise.reject(new Error('reset')) })).stopped).toBe(1)
   })
 })
 
 describe('an interrupt', () => {
-  test('ends the load, stops the predictor and passes through', async () => {
+  test('ends the load, stops the predictor and is thrown', async () => {
     const controller = new AbortController()
     let stopped = 0
     const running = run({

@@ -1,88 +1,75 @@
-/** What is asked of a trial: as much as the search needs to know of it, and no more. Pure. */
+/** What to measure in a trial: only as much as the search needs to know. Pure. */
 import { estimateRequestsToWarm, estimateRequestsUntilSteady } from '../../profiler/index.ts'
-import {
-  capacityToBeatRps,
-  modelsCapacityOrLatency,
-  type Objective,
-} from '../../search/objective.ts'
-import type { ReplicaPrice } from '../../search/replica-price.ts'
+import { estimatedCost } from '../../reports/recommendation/unsettled.ts'
+import { capacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
+import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
-import type { FinishedTrial, Prediction, TrialPurpose } from '../../trials/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
 import type { TrialTask } from '../backends/backend.ts'
+import type { Experiment } from '../experiment/types.ts'
+import type { Ledger } from './ledger.ts'
+import type { LoopParts } from './parts.ts'
+import type { TrialRequest } from './trial-runner.ts'
 
-interface Asked {
-  readonly purpose?: TrialPurpose
-  /** What the search's model believes of it. */
-  readonly predicted?: Prediction
-  /** What the device model expects, requests per second. */
-  readonly expectedRps?: number
-  readonly objective: Objective
-  readonly price: ReplicaPrice
-  /** What the best so far costs by the objective. */
-  readonly bestCost?: number
-  /** How much better something must be to matter, 0.05 = 5 %. */
-  readonly tolerance: number
-  readonly warmUpRequests?: number
-}
-
-/** A belief wider than this, high over low of 90 %, says little of where to look. */
-const widest = 2
+/** A predicted 90 % interval with a wider ratio of its ends does not tell where to measure. */
+const maxPredictionRatio = 2
 /**
- * Of the tolerance: a first trial is compared with nothing yet, and a gain over the default is told
- * in two digits.
+ * Half widths of the capacity interval, as multiples of the tolerance. The first trial has nothing
+ * to be compared with, and the gain over the baseline is reported with two digits.
  */
-const firstPrecision = 2
-const yardstickPrecision = 3
+const firstTrialPrecision = 2
+const baselinePrecision = 3
 
 /**
- * The yardstick is measured to the end, for a gain is stated against it; anything else may end once
- * it cannot cost less than the best.
+ * The task of a trial. A trial may be pruned once it cannot cost less than the best. The baseline is
+ * measured to the end, because the gain is reported relative to it.
  */
-export function taskOf({
-  purpose,
-  predicted,
-  expectedRps,
-  objective,
-  price,
-  bestCost,
-  tolerance,
-  warmUpRequests,
-}: Asked): TrialTask {
-  const yardstick = purpose === 'default'
-  const known = predicted && predicted.high < widest * predicted.low ? predicted.rate : expectedRps
+export function createTrialTask(
+  { configuration, purpose, predicted }: TrialRequest,
+  { objective, stop }: Pick<Experiment, 'objective' | 'stop'>,
+  { problem, estimateCapacityRps }: Pick<LoopParts, 'problem' | 'estimateCapacityRps'>,
+  { best, trials }: Pick<Ledger, 'best' | 'trials'>,
+): TrialTask {
+  const isBaseline = purpose === 'default'
+  const price = resolveReplicaPrice(problem.pricePerHour, configuration)
+  // Comparable with the estimate of a running trial: the safe capacity of the best is discounted.
+  const bestCost = best && estimatedCost(best, objective)
+  const isPrecise = predicted && predicted.high < maxPredictionRatio * predicted.low
+  const expectedRps = isPrecise ? predicted.rate : estimateCapacityRps?.(configuration)
+  const precision = isBaseline ? baselinePrecision : best ? 1 : firstTrialPrecision
   return {
     kind: 'trial',
-    capacityToBeatRps: yardstick ? undefined : capacityToBeatRps(objective, price, bestCost),
-    expectedRps: modelsCapacityOrLatency(objective) ? known : undefined,
-    warmUpRequests,
-    precision:
-      tolerance * (yardstick ? yardstickPrecision : bestCost === undefined ? firstPrecision : 1),
+    capacityToBeatRps: isBaseline ? undefined : capacityToBeatRps(objective, price, bestCost),
+    expectedRps: modelsCapacityOrLatency(objective) ? expectedRps : undefined,
+    warmUpRequests: estimateWarmUpRequests(configuration, problem.space, trials),
+    precision: precision * stop.tolerance,
   }
 }
 
 /**
- * Requests that warm a configuration, by the trials of those that differ from it in resources and
- * in how much they serve at once alone: whatever else is tuned may be what has to warm up, a
- * compiler or a cache. Undefined where none tells, and for a configuration that was tried before.
+ * Requests that warm a configuration up, from trials that differ only in resources and concurrency:
+ * any other parameter may change what has to warm up, such as a compiler or a cache. Undefined where
+ * there is no such trial, and for a configuration that was tried before.
  */
-export function warmUpRequestsFor(
+export function estimateWarmUpRequests(
   configuration: Configuration,
   space: SearchSpace,
   trials: readonly FinishedTrial[],
 ): number | undefined {
-  if (trials.some((trial) => !differsIn(trial.configuration, configuration, space.parameters)))
+  if (trials.some((trial) => !isDifferent(trial.configuration, configuration, space.parameters)))
     return undefined
-  return estimateRequestsToWarm(warmUpsAlike(configuration, space, trials))
+  return estimateRequestsToWarm(findComparableWarmUps(configuration, space, trials))
 }
 
-/** Requests after which a configuration is steady that was measured before, by the same trials. */
-export const steadyRequestsFor = (
+/** Requests until a configuration that was measured before is steady, from the same trials. */
+export const estimateSteadyRequests = (
   configuration: Configuration,
   space: SearchSpace,
   trials: readonly FinishedTrial[],
-): number | undefined => estimateRequestsUntilSteady(warmUpsAlike(configuration, space, trials))
+): number | undefined =>
+  estimateRequestsUntilSteady(findComparableWarmUps(configuration, space, trials))
 
-function warmUpsAlike(
+function findComparableWarmUps(
   configuration: Configuration,
   { parameters }: SearchSpace,
   trials: readonly FinishedTrial[],
@@ -90,11 +77,16 @@ function warmUpsAlike(
   const decisive = parameters.filter(
     ({ category, concurrency }) => category !== 'resource' && !concurrency,
   )
-  const alike = trials.filter((trial) => !differsIn(trial.configuration, configuration, decisive))
-  return alike.flatMap((trial) => (trial.state === 'complete' && trial.measurement.warmUp) || [])
+  return trials.flatMap((trial) =>
+    trial.state === 'complete' &&
+    trial.measurement.warmUp &&
+    !isDifferent(trial.configuration, configuration, decisive)
+      ? trial.measurement.warmUp
+      : [],
+  )
 }
 
-const differsIn = (
+const isDifferent = (
   one: Configuration,
   other: Configuration,
   parameters: SearchSpace['parameters'],

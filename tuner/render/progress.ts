@@ -7,7 +7,7 @@ import type { Recommendation } from '../../reports/recommendation/types.ts'
 import type { Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import type { StopReason, TuneEvent } from '../loop/events.ts'
-import { countsAsTrial } from '../loop/trial-log.ts'
+import { countsAsTrial } from '../loop/trial-status.ts'
 
 export interface RunningTrial {
   readonly number: number

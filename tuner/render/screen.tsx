@@ -8,7 +8,7 @@ import { useEffect, useState } from 'react'
 import { certaintyPercent, money, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { wasDisturbed } from '../loop/why-stop.ts'
+import { wasDisturbed } from '../loop/trial-status.ts'
 import { columnsOf, duration, wrap } from './columns.ts'
 import { glyph, type Style } from './glyphs.ts'
 import {

@@ -3,7 +3,7 @@ import { memoryStore } from '../../trials/store/index.ts'
 import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
 import type { Experiment } from '../experiment/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
-import { newRecord } from '../loop/experiment-record.ts'
+import { createRecord } from '../loop/experiment-record.ts'
 import { runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'
 
@@ -28,7 +28,7 @@ export async function runKilled(
 ): Promise<RunEnd> {
   const store = memoryStore()
   const id = 'killed-1'
-  await store.create({ ...newRecord(experiment, id), createdAt: '2026-01-01T00:00:00Z' })
+  await store.create({ ...createRecord(experiment, id), createdAt: '2026-01-01T00:00:00Z' })
   const events: TuneEvent[] = []
   let reason: string | undefined
   for (const kill of [...kills, Number.POSITIVE_INFINITY]) {

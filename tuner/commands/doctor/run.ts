@@ -10,7 +10,7 @@ import {
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { shareHint } from '../../experiment/gpus-here.ts'
-import { whyUnused } from '../../loop/gpu-notices.ts'
+import { explainUnusedGpus } from '../../loop/gpu-notices.ts'
 import { table } from '../../render/columns.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
 
@@ -127,7 +127,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
         },
       ]
     : []
-  const unused = whyUnused(['onnx', 'tfjs'], machine)
+  const unused = explainUnusedGpus(['onnx', 'tfjs'], machine)
   const builtin: Finding = {
     ok: unused === undefined,
     what: 'Built-in server',

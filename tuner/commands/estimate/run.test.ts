@@ -4,13 +4,13 @@ import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { estimateAll, refuseWhatNeverServes } from '../../backends/estimate-table.ts'
 import { bert, problemLines, problemsOf, useWorkspace } from '../../experiment/testing/workspace.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import { problemOf } from '../../loop/problem.ts'
+import { createProblem } from '../../loop/problem.ts'
 import { CliBox } from '../../testing/run-cli.ts'
 
 const { load, loadFile, write } = useWorkspace()
 const estimated = (document: object) => {
   const experiment = load({ ...bert, ...document })
-  return { experiment, problem: problemOf(experiment, defaultPriceBook) }
+  return { experiment, problem: createProblem(experiment, defaultPriceBook) }
 }
 
 test('every configuration of the space, the best first, each with its error', () => {

@@ -20,7 +20,7 @@ import type { FlagValues } from '../../experiment/flags/flags.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import { loadPriceBook, problemOf } from '../../loop/problem.ts'
+import { createProblem, loadPriceBook } from '../../loop/problem.ts'
 import { table } from '../../render/columns.ts'
 
 /** The command. Returns the exit code. */
@@ -40,7 +40,7 @@ export async function estimate(flags: FlagValues & { json?: boolean }): Promise<
       'use another objective: --objective price-per-request',
       exitCodes.usage,
     )
-  const problem = problemOf(
+  const problem = createProblem(
     experiment,
     await loadPriceBook(experiment.pricesPath, experiment.own.gpus),
   )

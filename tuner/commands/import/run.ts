@@ -14,8 +14,8 @@ import { writtenSlo } from '../../experiment/parse-slo.ts'
 import type { Experiment } from '../../experiment/types.ts'
 import { parseShare, UnitError } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
-import { experimentId, newRecord } from '../../loop/experiment-record.ts'
-import { anyMachine, seenAgain } from '../../loop/seen-again.ts'
+import { createExperimentId, createRecord } from '../../loop/experiment-record.ts'
+import { reevaluate, unlimitedMachine } from '../../loop/reevaluation.ts'
 import { columnsOf } from '../../render/columns.ts'
 import { styleOf } from '../../render/glyphs.ts'
 import { resultLines } from '../../render/results.ts'
@@ -55,10 +55,10 @@ export async function importFiles(given: readonly string[], flags: ImportFlags):
   const experiment = experimentOf(imported, model, flags)
   const trials = trialsOf(imported, new Date().toISOString())
   const record: ExperimentRecord = {
-    ...newRecord(experiment, experimentId(experiment.name)),
+    ...createRecord(experiment, createExperimentId(experiment.name)),
     state: 'done',
   }
-  const { recommendation } = await seenAgain({ experiment: record, trials })
+  const { recommendation } = await reevaluate({ experiment: record, trials })
   await keep(record, trials, recommendation, flags.db)
   if (flags.json) process.stdout.write(recommendationJson(recommendation))
   else {
@@ -182,7 +182,7 @@ function experimentOf(
     }),
   )
   return loadExperiment({
-    ...anyMachine(),
+    ...unlimitedMachine(),
     stored: true,
     given: {
       name: flags.name ?? model,

@@ -4,7 +4,12 @@ import { wordsFound } from '../../../reports/words-found.ts'
 import type { Annotation } from '../../../trials/annotation.ts'
 import type { ListedExperiment } from '../../../trials/store/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { type Outcome, outcomeOf, outcomeSlo, outcomeText } from '../../loop/outcome.ts'
+import {
+  formatOutcome,
+  formatOutcomeSlo,
+  type Outcome,
+  resolveOutcome,
+} from '../../loop/outcome.ts'
 import { annotationLines } from '../../render/annotation-lines.ts'
 import { ago, columnsOf, counted, table, wrap } from '../../render/columns.ts'
 import { openExisting } from '../open-existing.ts'
@@ -26,7 +31,7 @@ export async function list(words: readonly string[], flags: ListFlags): Promise<
     )
     const found: Row[] = []
     for (const record of [...wanted].reverse()) {
-      const row = { record, outcome: await outcomeOf(store, record) }
+      const row = { record, outcome: await resolveOutcome(store, record) }
       if (hasWords(row, words)) found.push(row)
     }
     if (flags.json) process.stdout.write(`${JSON.stringify(found.map(jsonOf), null, 2)}\n`)
@@ -52,8 +57,8 @@ function hasWords({ record, outcome }: Row, words: readonly string[]): boolean {
     name,
     state,
     provenance,
-    outcomeSlo(outcome),
-    outcomeText(outcome),
+    formatOutcomeSlo(outcome),
+    formatOutcome(outcome),
     annotation?.note,
     ...(annotation?.tags ?? []),
   ]
@@ -91,12 +96,12 @@ function linesOf(rows: readonly Row[], now: number, columns: number): string[] {
       ago((now - Date.parse(record.createdAt)) / 1000),
       counted(record.trials, 'trial'),
       record.provenance,
-      outcomeSlo(outcome),
+      formatOutcomeSlo(outcome),
     ]),
   )
   return rows.flatMap(({ record, outcome }, i) => [
     ...wrap(heads[i]!, columns, '    '),
-    ...[outcomeText(outcome), ...annotationLines(record.annotation, '')].flatMap((text) =>
+    ...[formatOutcome(outcome), ...annotationLines(record.annotation, '')].flatMap((text) =>
       wrap(text, columns - 2).map((line) => `  ${line}`),
     ),
   ])

@@ -41,7 +41,7 @@ import {
   parseShare,
 } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
-import { loadPriceBook, viewOf } from '../../loop/problem.ts'
+import { createView, loadPriceBook } from '../../loop/problem.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'
 import { oneOf } from '../one-of.ts'
 import { type Reopened, reopen } from '../reopened.ts'
@@ -263,7 +263,7 @@ function unitsOf(
   given: { readonly startup?: number; readonly node?: number },
   committed: GivenPrice | undefined,
 ): PlanUnit[] {
-  const judged = judge(trials, viewOf(experiment, { pricePerHour: price, label }))
+  const judged = judge(trials, createView(experiment, { pricePerHour: price, label }))
   // In the order of the recommendation: what is not known to keep the SLO at any rate is planned
   // with only when asked for.
   const ranked = candidatesOf(recommendation).flatMap(

@@ -11,7 +11,7 @@ import { type ReportInput, reportBlocks } from '../../../reports/report/report-b
 import { trialsCsv } from '../../../reports/report/trials-csv.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { viewOf } from '../../loop/problem.ts'
+import { createView } from '../../loop/problem.ts'
 import { mustBeWritable } from '../../writable-places.ts'
 import { type Reopened, type ReopenFlags, reopen } from '../reopened.ts'
 
@@ -42,7 +42,7 @@ const forms: Readonly<Record<string, (reopened: Reopened) => Promise<string>>> =
     toHtml(`tune: ${reopened.record.name}`, await reportBlocks(inputOf(reopened), renderSvg)),
   '.md': async (reopened) => toMarkdown(await reportBlocks(inputOf(reopened))),
   '.csv': async ({ trials, experiment, pricePerHour, label }) =>
-    trialsCsv(trials, viewOf(experiment, { pricePerHour, label })),
+    trialsCsv(trials, createView(experiment, { pricePerHour, label })),
   '.hlog': async ({ trials }) =>
     (await import('../../../reports/report/latency-log.ts')).latencyLog(trials),
   '.json': async ({ recommendation }) => recommendationJson(recommendation),
@@ -61,7 +61,7 @@ function inputOf({
     name: record.name,
     recommendation,
     trials,
-    ...viewOf(experiment, { pricePerHour, label }),
+    ...createView(experiment, { pricePerHour, label }),
     specification: stringify(record.spec, { lineWidth: 0 }),
     environment: [
       `tune ${packageVersion()}; Node ${process.versions.node}; reported on ${platform()} ${release()} ${arch()}, ${cpus()[0]?.model ?? 'unknown CPU'}`,

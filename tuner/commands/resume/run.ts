@@ -10,7 +10,7 @@ import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { ExperimentDocument } from '../../experiment/types.ts'
 import { parseCount } from '../../experiment/units.ts'
-import { countsAsTrial } from '../../loop/trial-log.ts'
+import { countsAsTrial } from '../../loop/trial-status.ts'
 import { existingStore, loadExperiment as findExperiment, openToWrite } from '../open-existing.ts'
 import { execute, type OutputFlags } from '../tune/execute.ts'
 

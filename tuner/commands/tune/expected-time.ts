@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { metricsWindowS } from '../../backends/server-metrics.ts'
 import type { Experiment } from '../../experiment/types.ts'
-import { mostHeats } from '../../loop/confirmation.ts'
+import { maxConfirmationRounds } from '../../loop/confirmation.ts'
 import { counted, duration } from '../../render/columns.ts'
 
 interface ExpectedTime {
@@ -100,7 +100,7 @@ export function expectedTime(
   const one = simulated ? simulatedTrial : plus(start, confirmationTime(experiment))
   const confirmation: Span = {
     about: simulated || confirmed === 0 ? one.about : confirmed,
-    atMost: Math.max(confirmed, mostHeats * one.atMost),
+    atMost: Math.max(confirmed, maxConfirmationRounds * one.atMost),
   }
   // A limit ends the search, not the trials that are under way, and what they found is confirmed
   // all the same.
@@ -134,7 +134,7 @@ function reckonedFrom(
     ...(load.warmUp ? ['its warm-up requests'] : []),
   ]
   const more = unknown.length > 0 ? `, and so does the time of ${unknown.join(' and ')}` : ''
-  return `if the server starts in ${duration(start.about)}; every further second counts for each of up to ${trials + (confirm ? mostHeats : 0)} starts${more}`
+  return `if the server starts in ${duration(start.about)}; every further second counts for each of up to ${trials + (confirm ? maxConfirmationRounds : 0)} starts${more}`
 }
 
 /** A server that runs is started by nobody; that of earlier trials tells itself. */

@@ -5,7 +5,7 @@ import { resultsFolder } from '../../delivery/results-files.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { withSecretValues } from '../../experiment/secret-values.ts'
 import { surroundings } from '../../experiment/surroundings.ts'
-import { experimentId, newRecord } from '../../loop/experiment-record.ts'
+import { createExperimentId, createRecord } from '../../loop/experiment-record.ts'
 import { openToWrite } from '../open-existing.ts'
 import { resume } from '../resume/run.ts'
 import { show } from '../show/run.ts'
@@ -29,7 +29,7 @@ export async function tune(flags: TuneFlags): Promise<number> {
     environment: process.env,
     ...surroundings(machine),
   })
-  const id = experimentId(experiment.name, flags.once)
+  const id = createExperimentId(experiment.name, flags.once)
   await checkBeforeStart(experiment, resultsFolder(experiment, id))
   if (flags.dryRun) return dryRun(experiment, machine, flags)
   withSecretValues(experiment)
@@ -46,7 +46,7 @@ export async function tune(flags: TuneFlags): Promise<number> {
     return begun.experiment.state === 'done' ? show(id, stored) : resume(id, stored)
   }
   try {
-    await store.create(newRecord(experiment, id))
+    await store.create(createRecord(experiment, id))
     return await execute(experiment, id, store, machine, [], flags)
   } finally {
     await store.close()

@@ -14,11 +14,11 @@ import { experimentFromDocument, loadExperiment } from '../../experiment/load-ex
 import { surroundings } from '../../experiment/surroundings.ts'
 import type { Experiment, ExperimentDocument } from '../../experiment/types.ts'
 import { parseRateRps } from '../../experiment/units.ts'
-import { measureAgain } from '../../loop/confirmation.ts'
+import { measureAtRate } from '../../loop/confirmation.ts'
 import type { EventBody } from '../../loop/events.ts'
+import { Ledger } from '../../loop/ledger.ts'
 import type { LoopParts } from '../../loop/parts.ts'
-import { stopOf } from '../../loop/stored-stop.ts'
-import { TrialLog } from '../../loop/trial-log.ts'
+import { readStopBelief } from '../../loop/reevaluation.ts'
 import { runTrial } from '../../loop/trial-runner.ts'
 import { duration } from '../../render/columns.ts'
 import { stepLine } from '../../render/trial-line.ts'
@@ -160,8 +160,8 @@ async function verifyExperiment(
     const parts = await assemble(experiment, record.id, store, machine)
     try {
       const candidate = candidateOf(parts.recommend(trials, undefined), flags.trial)
-      return await asItsOwner(store, record, parts, trials, (log) =>
-        verifyCandidate(experiment, parts, log, candidate, flags.rate, signal),
+      return await asItsOwner(store, record, parts, trials, (ledger) =>
+        verifyCandidate(experiment, parts, ledger, candidate, flags.rate, signal),
       )
     } finally {
       await parts.backend.close()
@@ -178,27 +178,22 @@ async function verifyExperiment(
 async function asItsOwner<T>(
   store: TrialStore,
   record: ExperimentRecord,
-  { recommend, experimentId, problem, backend }: LoopParts,
+  parts: LoopParts,
   earlier: readonly FinishedTrial[],
-  work: (log: TrialLog) => Promise<T>,
+  work: (ledger: Ledger) => Promise<T>,
 ): Promise<T> {
+  const { recommend, experimentId, backend } = parts
   await store.claim(experimentId)
-  const { pricePerHour, objective } = problem
-  const progress = await store.progress(experimentId)
-  const log = new TrialLog({
-    objective,
-    pricePerHour,
-    earlier,
-    progress,
-    withheld: () => new Set(),
-  })
+  const ledger = new Ledger({ ...parts, earlier, progress: await store.progress(experimentId) })
   try {
     await backend.launcher.sweep(undefined, (left) => process.stderr.write(`${left}\n`))
-    return await work(log)
+    return await work(ledger)
   } finally {
     const state = record.state === 'running' ? 'interrupted' : record.state
     const result: unknown =
-      log.fresh.length > 0 ? recommend(log.trials, stopOf(record)) : record.result
+      ledger.trialsOfProcess.length > 0
+        ? recommend(ledger.trials, readStopBelief(record))
+        : record.result
     await store.finish(experimentId, state, result)
   }
 }
@@ -206,17 +201,17 @@ async function asItsOwner<T>(
 async function verifyCandidate(
   experiment: Experiment,
   parts: LoopParts,
-  log: TrialLog,
+  ledger: Ledger,
   candidate: Candidate,
   rate: string | undefined,
   signal: AbortSignal,
 ): Promise<Verified> {
   const askedRps = rate === undefined ? recommendedRps(candidate, experiment) : parseRateRps(rate)
   const task = { kind: 'verification', rateRps: askedRps } as const
-  const trial = await measureAgain(
+  const trial = await measureAtRate(
     experiment,
     parts,
-    log,
+    ledger,
     sayProgress(experiment),
     task,
     candidate,

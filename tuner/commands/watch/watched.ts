@@ -5,7 +5,7 @@ import type { Option } from '../../../reports/watch/replan.ts'
 import type { Watched } from '../../../reports/watch/watching.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseShare } from '../../experiment/units.ts'
-import { viewOf } from '../../loop/problem.ts'
+import { createView } from '../../loop/problem.ts'
 import type { Reopened } from '../reopened.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
@@ -97,7 +97,7 @@ const judgedAt = (
   slowness: number,
 ): readonly Judged[] =>
   judge(trials, {
-    ...viewOf(experiment, { pricePerHour, label }),
+    ...createView(experiment, { pricePerHour, label }),
     slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
   })
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { estimateAll } from '../../backends/estimate-table.ts'
-import { noticesOf } from '../../loop/notices.ts'
-import { problemOf } from '../../loop/problem.ts'
+import { listNotices } from '../../loop/notices.ts'
+import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
 import { measuredOf } from '../measured-of.ts'
 import { machine, problemsOf, useWorkspace, valuesOf } from '../testing/workspace.ts'
@@ -41,8 +41,8 @@ test('every figure of a modelled server says what it assumes', () => {
   const experiment = load({ ...modelled, param })
   const assumed =
     /ASSUMPTION: each draft token is accepted independently with probability 0.3 \(ngram\)/
-  expect(noticesOf(experiment, 'simulated').join()).toMatch(assumed)
-  const { caveat } = estimateAll(experiment, problemOf(experiment, defaultPriceBook))
+  expect(listNotices(experiment, 'simulated').join()).toMatch(assumed)
+  const { caveat } = estimateAll(experiment, createProblem(experiment, defaultPriceBook))
   expect(caveat).toMatch(assumed)
   expect(caveat).not.toMatch(/\.$/)
   expect(acceptanceNotice(load({ ...modelled, param, acceptance: '0.5' })).join()).toContain(

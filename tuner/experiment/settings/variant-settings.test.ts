@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { withVariant } from '../../../trials/launchers/variants.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
-import { problemOf } from '../../loop/problem.ts'
+import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
 import { machine, problemLines, useWorkspace, valuesOf } from '../testing/workspace.ts'
 import { qualityOf } from './variant-settings.ts'
@@ -65,7 +65,10 @@ describe('variants', () => {
   })
 
   test('have each their own physics: a smaller model is expected to serve more', () => {
-    const { priorLogRate } = problemOf(loadFile(three, { devices: 'emulated' }), defaultPriceBook)
+    const { priorLogRate } = createProblem(
+      loadFile(three, { devices: 'emulated' }),
+      defaultPriceBook,
+    )
     const rate = (variant: string) =>
       priorLogRate!({ variant, cpuCores: 8, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 })!
     expect(rate('small')).toBeGreaterThan(rate('base') + 0.3)

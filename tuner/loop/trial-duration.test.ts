@@ -4,9 +4,9 @@ import { gpSampler } from '../../search/samplers/gp.ts'
 import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Observation, OrdinalParameter, Problem } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { trialSeconds } from './launch-cost.ts'
+import { estimateTrialSeconds } from './trial-duration.ts'
 
-const changes = new Set(['batch'])
+const changeable = new Set(['batch'])
 const trial = (
   configuration: Configuration,
   launchSeconds: number | undefined,
@@ -14,42 +14,42 @@ const trial = (
 ): FinishedTrial =>
   ({ state: 'complete', configuration, seconds, usage: { launchSeconds } }) as FinishedTrial
 
-describe('what a trial would take', () => {
+describe('the expected duration of a trial', () => {
   const started = [
     trial({ cores: 1, batch: 1 }, 100, 130),
     trial({ cores: 1, batch: 2 }, 1, 31),
     trial({ cores: 2, batch: 2 }, 120, 150),
   ]
 
-  test('is a measurement where the server that runs is told the values, else a start beside', () => {
-    const seconds = trialSeconds({ trials: started, fresh: started }, changes)!
+  test('includes a start only where the running server cannot be changed', () => {
+    const seconds = estimateTrialSeconds({ trials: started, trialsOfProcess: started }, changeable)!
     expect(seconds({ cores: 2, batch: 8 })).toBe(30 + 1)
     expect(seconds({ cores: 1, batch: 8 })).toBe(30 + 110)
   })
 
   test.each([
-    ['nothing is changed on a server that runs', started, undefined],
-    ['no parameter is', started, new Set<string>()],
-    ['no start was seen yet', [], changes],
-    ['none tells its start', [trial({ cores: 1, batch: 1 }, undefined, 30)], changes],
-    ['starts take next to nothing', [trial({ cores: 1, batch: 1 }, 1, 30)], changes],
+    ['the launcher changes nothing on a running server', started, undefined],
+    ['no parameter can be changed', started, new Set<string>()],
+    ['no start was observed yet', [], changeable],
+    ['no trial reports its start', [trial({ cores: 1, batch: 1 }, undefined, 30)], changeable],
+    ['starts are short', [trial({ cores: 1, batch: 1 }, 1, 30)], changeable],
     [
-      'the last server is gone',
+      'the last server did not complete its trial',
       [...started, { ...started[0]!, state: 'infeasible' } as FinishedTrial],
-      changes,
+      changeable,
     ],
-  ])('is the same for all where %s', (_, trials, names) => {
-    expect(trialSeconds({ trials, fresh: trials }, names)).toBeUndefined()
+  ])('is equal for all configurations where %s', (_, trials, names) => {
+    expect(estimateTrialSeconds({ trials, trialsOfProcess: trials }, names)).toBeUndefined()
   })
 })
 
-test('no server of an earlier run is there', () => {
+test('a server of an earlier process is not running', () => {
   const trials = [trial({ cores: 1, batch: 1 }, 100, 130)]
-  expect(trialSeconds({ trials, fresh: trials }, changes)).toBeDefined()
-  expect(trialSeconds({ trials, fresh: [] }, changes)).toBeUndefined()
+  expect(estimateTrialSeconds({ trials, trialsOfProcess: trials }, changeable)).toBeDefined()
+  expect(estimateTrialSeconds({ trials, trialsOfProcess: [] }, changeable)).toBeUndefined()
 })
 
-describe('the search', () => {
+describe('a search with unequal durations', () => {
   const ordinal = (
     name: string,
     values: readonly number[],
@@ -76,13 +76,13 @@ describe('the search', () => {
     pricePerHour: (c) => 0.3 + 0.1 * Number(c.cores),
   }
   /**
-   * What a start decides counts as much as what is set on the server that runs, less, more; or the
-   * one depends on the other.
+   * Parameters that need a start matter as much as those of a running server, less, or more; or the
+   * two interact.
    */
   const landscapes: Readonly<
     Record<string, (cores: number, width: number, batch: number) => number>
   > = {
-    'as much': (cores, width, batch) =>
+    equally: (cores, width, batch) =>
       (400 * cores) /
       (2 + cores) ** 1.1 /
       (1 + 0.15 * Math.log2(batch / 16) ** 2) /
@@ -97,7 +97,7 @@ describe('the search', () => {
       (3 + cores) ** 1.2 /
       (1 + 0.01 * Math.log2(batch / 4) ** 2) /
       (1 + 0.2 * (width - 2) ** 2),
-    'by the other': (cores, width, batch) => {
+    'in interaction': (cores, width, batch) => {
       const ridge = Math.log2(batch / 64) + 0.3 * (width - 5)
       return (
         (400 * cores) / (2 + cores) ** 1.1 / (1 + 0.15 * ridge ** 2) / (1 + 0.05 * (width - 5) ** 2)
@@ -125,7 +125,9 @@ describe('the search', () => {
     let [seconds, starts] = [0, 0]
     for (let i = 0; i < 60; i++) {
       const observations = trials.map(({ configuration }) => observed(name, configuration))
-      const weighed = shares ? trialSeconds({ trials, fresh: trials }, changes) : undefined
+      const weighed = shares
+        ? estimateTrialSeconds({ trials, trialsOfProcess: trials }, changeable)
+        : undefined
       const { configuration } = gpSampler.suggest(
         problem,
         observations,
@@ -151,27 +153,27 @@ describe('the search', () => {
     seeds.reduce((total, seed) => total + searched(name, seed, shares)[of], 0)
 
   test.each(Object.keys(landscapes))(
-    'finds what is cheap by fewer starts and in no more time where they decide %s',
+    'finds a cheap configuration with fewer starts and in less time where starts matter %s',
     (name) => {
       expect(sum(name, true, 'starts')).toBeLessThan(sum(name, false, 'starts'))
       expect(sum(name, true, 'seconds')).toBeLessThan(sum(name, false, 'seconds'))
     },
   )
 
-  test('saves a fifth of the time over all of them', () => {
+  test('takes a fifth less time in total', () => {
     const all = (shares: boolean) =>
       Object.keys(landscapes).reduce((total, name) => total + sum(name, shares, 'seconds'), 0)
     expect(all(true)).toBeLessThan(0.8 * all(false))
   })
 
-  test('chooses as ever where all take the same', () => {
+  test('is unchanged where all durations are equal', () => {
     const observations = [1, 8, 64].flatMap((batch) =>
-      [1, 8].map((cores) => observed('as much', { cores, width: 3, batch })),
+      [1, 8].map((cores) => observed('equally', { cores, width: 3, batch })),
     )
     const choice = (seconds?: (c: Configuration) => number) =>
       gpSampler.suggest(problem, observations, [], createRng('same'), seconds)!.configuration
     expect(configurationKey(choice(() => 77))).toBe(configurationKey(choice()))
-    // What starts anew has to promise as many times more as it takes longer.
+    // A configuration that takes longer needs a proportionally higher expected improvement.
     expect(choice(({ cores }) => (cores === 8 ? 1 : 1e9)).cores).toBe(8)
     expect(choice(({ cores }) => (cores === 1 ? 1 : 1e9)).cores).toBe(1)
   })

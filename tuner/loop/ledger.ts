@@ -1,0 +1,221 @@
+/**
+ * What is known: the finished trials of an experiment and what follows from them. A resumed run
+ * starts from the same ledger.
+ */
+import type { Candidate } from '../../reports/recommendation/types.ts'
+import { configurationKey } from '../../search/space/space.ts'
+import type { Configuration, Observation, Problem } from '../../search/types.ts'
+import type { Gpu } from '../../trials/devices/catalogue.ts'
+import type { FinishedTrial, InterruptedTrial } from '../../trials/types.ts'
+import { computeObjectiveScale, findRefutation, findRefuted, observeTrial } from './observations.ts'
+import { excludeOutOfMemory } from './out-of-memory.ts'
+import type { LoopParts } from './parts.ts'
+import { nextAttempt, planRetries, type RetryPlan } from './retries.ts'
+import { countsAsTrial, isUnplaced } from './trial-status.ts'
+
+export interface LedgerOptions extends Pick<LoopParts, 'problem' | 'recommend' | 'progress'> {
+  /** Trials of earlier processes, in the order in which they ended. */
+  readonly earlier: readonly FinishedTrial[]
+  readonly ownGpus?: readonly Gpu[]
+}
+
+export class Ledger {
+  readonly #options: LedgerOptions
+  readonly #trials: FinishedTrial[]
+  #interrupted: readonly InterruptedTrial[]
+  #lastNumber: number
+  /** One observation per trial: the stop rule memoises by its identity. */
+  readonly #observations = new WeakMap<FinishedTrial, Observation | undefined>()
+  readonly #memoisedBest: () => Candidate | undefined
+  readonly #memoisedProblem: () => Problem
+
+  constructor(options: LedgerOptions) {
+    const { earlier, progress, problem, recommend, ownGpus } = options
+    this.#options = options
+    this.#trials = [...earlier]
+    this.#interrupted = progress?.running ?? []
+    this.#lastNumber = Math.max(
+      progress?.lastNumber ?? 0,
+      ...[...earlier, ...this.#interrupted].map(({ number }) => number),
+    )
+    this.#memoisedBest = memoiseByTrialCount(
+      this.#trials,
+      (trials) => recommend(trials, undefined).best,
+    )
+    this.#memoisedProblem = memoiseByTrialCount(this.#trials, (trials) =>
+      excludeOutOfMemory(problem, trials, ownGpus),
+    )
+  }
+
+  /** All trials of the experiment, in the order in which they ended. */
+  get trials(): readonly FinishedTrial[] {
+    return this.#trials
+  }
+
+  /** Trials of this process. */
+  get trialsOfProcess(): readonly FinishedTrial[] {
+    return this.#trials.slice(this.#options.earlier.length)
+  }
+
+  /**
+   * Trials of this run, including those before its interruption. Trials of a run that ended are
+   * excluded, because the cause of its failures may be gone.
+   */
+  get trialsOfRun(): readonly FinishedTrial[] {
+    const { endedAfter = 0 } = this.#options.progress ?? {}
+    return this.#trials.filter(({ number }) => number > endedAfter)
+  }
+
+  /** Total duration of the trials of this run before its interruption. */
+  get secondsBeforeResume(): number {
+    const { trialsOfRun, trialsOfProcess } = this
+    return trialsOfRun
+      .slice(0, trialsOfRun.length - trialsOfProcess.length)
+      .reduce((sum, { seconds }) => sum + seconds, 0)
+  }
+
+  /** Number of trials that count towards the maximum. */
+  get countedTrials(): number {
+    return this.#trials.filter(countsAsTrial).length
+  }
+
+  /** Price of all trials, $. Waiting for a node costs nothing. */
+  get spentUsd(): number {
+    const { pricePerHour } = this.#options.problem
+    return this.#trials.reduce((sum, { configuration, seconds, usage }) => {
+      const paidSeconds = Math.max(0, seconds - (usage?.nodeWaitSeconds ?? 0))
+      return sum + (pricePerHour(configuration) * paidSeconds) / 3600
+    }, 0)
+  }
+
+  /**
+   * The best candidate so far, by the ranking of the report. The same candidate is announced, sets
+   * the capacity that other trials must beat, and values further trials.
+   */
+  get best(): Candidate | undefined {
+    return this.#memoisedBest()
+  }
+
+  /** The problem without the configurations that trials have shown to run out of memory. */
+  get problem(): Problem {
+    return this.#memoisedProblem()
+  }
+
+  /** Number of confirmations that refuted the measured capacity of their configuration. */
+  get refutations(): number {
+    return this.#trials.filter((trial) => findRefutation(trial) !== undefined).length
+  }
+
+  /** What the search learns from. */
+  collectObservations(): Observation[] {
+    const { objective } = this.#options.problem
+    const refuted = new Set(findRefuted(this.#trials))
+    const scale = computeObjectiveScale(this.#trials, objective)
+    return this.#trials.flatMap((trial) => {
+      if (refuted.has(trial)) return []
+      if (!this.#observations.has(trial))
+        this.#observations.set(
+          trial,
+          observeTrial(trial, objective, scale) ?? this.#observeUnplaced(trial),
+        )
+      return this.#observations.get(trial) ?? []
+    })
+  }
+
+  /** An unplaced configuration is infeasible in this run only: a resumed run tries it again. */
+  #observeUnplaced(trial: FinishedTrial): Observation | undefined {
+    if (trial.state !== 'failed' || !isUnplaced(trial) || this.#options.earlier.includes(trial))
+      return undefined
+    return { configuration: trial.configuration, state: 'infeasible', reason: trial.error }
+  }
+
+  /** Which configurations are tried again, without those that run. */
+  planRetries(running: readonly Configuration[]): RetryPlan {
+    const keys = new Set(running.map(configurationKey))
+    const isIdle = (configuration: Configuration) => !keys.has(configurationKey(configuration))
+    const { next, deferred, givenUp } = planRetries(this.#attemptedTrials())
+    return {
+      next: next.filter(({ configuration }) => isIdle(configuration)),
+      deferred: deferred.filter(({ configuration }) => isIdle(configuration)),
+      givenUp,
+    }
+  }
+
+  /** Whether the configuration of a recorded trial is tried again next. */
+  isRetriedNext({ configuration }: FinishedTrial): boolean {
+    const key = configurationKey(configuration)
+    const { next } = planRetries(this.#attemptedTrials())
+    return next.some((retry) => configurationKey(retry.configuration) === key)
+  }
+
+  /** Number of the next attempt at a configuration, 1 for the first. */
+  nextAttempt(configuration: Configuration): number {
+    return nextAttempt(this.#attemptedTrials(), configuration)
+  }
+
+  /** Trials of the run that count as attempts. A resumed run tries unplaced configurations again. */
+  #attemptedTrials(): readonly FinishedTrial[] {
+    const { earlier } = this.#options
+    return this.trialsOfRun.filter((trial) => !isUnplaced(trial) || !earlier.includes(trial))
+  }
+
+  /** Trials that were under way when the run was interrupted, and have not started again. */
+  get interrupted(): readonly InterruptedTrial[] {
+    return this.#interrupted
+  }
+
+  /** Removes and returns the first interrupted trial of a kind, to be repeated under its number. */
+  takeInterrupted(isWanted: (trial: InterruptedTrial) => boolean): InterruptedTrial | undefined {
+    const found = this.#interrupted.find(isWanted)
+    this.#interrupted = this.#interrupted.filter((trial) => trial !== found)
+    return found
+  }
+
+  /** Whether no trial of the experiment was ever started. */
+  get isEmpty(): boolean {
+    return this.#lastNumber === 0
+  }
+
+  /** A number for a trial that is about to start. */
+  allocateNumber(): number {
+    this.#lastNumber += 1
+    return this.#lastNumber
+  }
+
+  /** Takes back the number of a trial that never started, unless a later number is in use. */
+  releaseNumber(number: number): void {
+    if (number === this.#lastNumber) this.#lastNumber -= 1
+  }
+
+  record(trial: FinishedTrial): void {
+    this.#trials.push(trial)
+  }
+
+  /** Evaluates a function on the ledger as it was before its last trials, without interrupted ones. */
+  evaluateBefore<T>(lastTrials: number, evaluate: () => T): T {
+    const later = this.#trials.splice(this.#trials.length - lastTrials)
+    const interrupted = this.#interrupted
+    this.#interrupted = []
+    try {
+      return evaluate()
+    } finally {
+      this.#trials.push(...later)
+      this.#interrupted = interrupted
+    }
+  }
+}
+
+/**
+ * Computes a value once per number of trials. Several callers ask between two trials, and models
+ * are memoised by the identity of the problem.
+ */
+function memoiseByTrialCount<T>(
+  trials: readonly FinishedTrial[],
+  compute: (trials: readonly FinishedTrial[]) => T,
+): () => T {
+  let memo: { readonly count: number; readonly value: T } | undefined
+  return () => {
+    if (memo?.count !== trials.length) memo = { count: trials.length, value: compute(trials) }
+    return memo.value
+  }
+}

@@ -1,0 +1,132 @@
+/** Classifies a trial without a measurement: infeasible (data for the model) or failed (retried). */
+import { describeErrors } from '../../profiler/capacity/session.ts'
+import type { Measurement } from '../../profiler/model/measurement.ts'
+import { plainText } from '../../profiler/plain-text.ts'
+import { finalityOf } from '../../trials/launchers/readiness.ts'
+import { withoutSecrets } from '../../trials/secrets.ts'
+import {
+  type FinishedTrial,
+  InfeasibleError,
+  type InfeasibleReason,
+  LaunchError,
+  type Predictor,
+  type PredictorDeath,
+} from '../../trials/types.ts'
+
+/** The predictor of a trial, once it is ready, and how it ended if it ended on its own. */
+export interface Session {
+  predictor?: Predictor
+  death?: PredictorDeath
+}
+
+type Outcome<T> = T extends FinishedTrial
+  ? Omit<T, 'number' | 'configuration' | 'why' | 'purpose' | 'predicted' | 'startedAt'>
+  : never
+type FailureOutcome = Outcome<Exclude<FinishedTrial, { state: 'complete' }>>
+
+/** A configuration whose predictor dies, or answers nothing, in this many attempts cannot serve. */
+const attemptsToInfeasible = 2
+
+/** The predictor answered before the load, but no request under load. */
+export class RequestsFailedError extends Error {
+  constructor({ points, detail }: Measurement) {
+    const errorKinds: Record<string, number> = {}
+    for (const point of points)
+      for (const [kind, count] of Object.entries(point.errorKinds))
+        errorKinds[kind] = (errorKinds[kind] ?? 0) + count
+    const sum = (count: 'errors' | 'requests') =>
+      points.reduce((total, point) => total + point[count], 0)
+    const counts = { errors: sum('errors'), requests: sum('requests'), errorKinds }
+    super(
+      `its requests fail under load: ${describeErrors(counts)}${detail === undefined ? '' : `; ${detail}`}`,
+    )
+  }
+}
+
+/** @param seconds duration of the trial so far */
+export function classifyFailure(
+  error: unknown,
+  { predictor, death }: Session,
+  attempt: number,
+  seconds: number,
+): FailureOutcome {
+  const served = predictor === undefined ? {} : { served: true as const }
+  const infeasible = (
+    reason: InfeasibleReason,
+    detail: string,
+    logPath: string | undefined,
+  ): FailureOutcome => ({
+    state: 'infeasible',
+    reason,
+    detail: printable(detail),
+    seconds,
+    logPath,
+    ...served,
+  })
+  if (error instanceof InfeasibleError)
+    return infeasible(error.reason, error.message, error.logPath)
+  if (death?.outOfMemory)
+    return infeasible('out-of-memory', `under load: ${death.what}`, predictor?.logPath)
+  if (death && !death.external && attempt >= attemptsToInfeasible)
+    return infeasible(
+      'crashed',
+      `died under load ${attempt} times: ${death.what}`,
+      predictor?.logPath,
+    )
+  if (error instanceof RequestsFailedError && attempt >= attemptsToInfeasible) {
+    const log = quoteLastLogLines(predictor)
+    return infeasible(
+      'requests-fail',
+      `in ${attempt} trials: ${error.message}${log}`,
+      predictor?.logPath,
+    )
+  }
+  const isUnplaced = error instanceof LaunchError && error.unplaced
+  return {
+    state: 'failed',
+    error: describeFailure(error, predictor),
+    ...resolveFinality(error),
+    ...(isUnplaced && { usage: { nodeWaitSeconds: seconds } }),
+    ...served,
+    logPath: predictor?.logPath,
+    seconds,
+  }
+}
+
+/**
+ * Text of a server, which may repeat secrets of its requests and contain control characters, made
+ * safe to store and to print.
+ */
+const printable = (text: string): string => plainText(withoutSecrets(text))
+
+export const printableMeasurement = (measurement: Measurement): Measurement => ({
+  ...measurement,
+  ...(measurement.detail !== undefined && { detail: printable(measurement.detail) }),
+  caveats: measurement.caveats.map(printable),
+})
+
+/** Whether a retry would fail too: launchers and unusable payloads say so. */
+function resolveFinality(error: unknown): Pick<LaunchError, 'final'> {
+  const final =
+    error instanceof LaunchError
+      ? error.final
+      : error instanceof Error
+        ? finalityOf(error)
+        : undefined
+  return final === undefined ? {} : { final }
+}
+
+function describeFailure(error: unknown, predictor: Predictor | undefined): string {
+  const message = error instanceof Error ? error.message : String(error)
+  const hint =
+    error instanceof Error && 'hint' in error && typeof error.hint === 'string'
+      ? ` (${error.hint})`
+      : ''
+  return printable(`${message}${hint}${quoteLastLogLines(predictor)}`)
+}
+
+/** For the end of a message; '' where the server printed nothing. */
+function quoteLastLogLines(predictor: Predictor | undefined): string {
+  const tail = predictor?.logTail().trim().split('\n').slice(-3).join(' | ')
+  return tail ? `; last log lines: ${tail}` : ''
+}

@@ -1,0 +1,91 @@
+/** What a further trial must be expected to gain to be worthwhile. Pure. */
+import { money, percent, significant } from '../../reports/format.ts'
+import { getDemand, getMetric } from '../../search/objective.ts'
+import type { Outlook } from '../../search/types.ts'
+import type { FinishedTrial } from '../../trials/types.ts'
+import type { Experiment } from '../experiment/types.ts'
+
+/** Gains are shares of the cost of the best configuration, 0.004 = 0.4 %. */
+export interface RequiredGain {
+  /** Tolerance of the search. */
+  readonly tolerance: number
+  /**
+   * Gain of the next trial that pays for it within a year, and how it was computed. Absent: the
+   * objective is no price.
+   */
+  readonly payback?: { readonly minGain: number; readonly reason: string }
+}
+
+interface Expenses {
+  readonly trials: readonly FinishedTrial[]
+  /** Price of all trials, $. */
+  readonly spentUsd: number
+  /** The best so far: its cost by the objective, and the price of one replica, $ per hour. */
+  readonly best: { readonly cost: number; readonly pricePerHour: number }
+}
+
+const hoursPerYear = 8760
+/** Value of the time in which someone waits for the result: a dollar a minute. */
+const waitingUsdPerHour = 60
+
+/** Minimum expected gain of all further trials together, as a share of the tolerance. */
+const minRegretShare = 2 / 3
+/**
+ * Share of the remaining gain that is left after each trial. `npm run bench:virtual-job -- --gains`
+ * shows 0.75 to 0.8.
+ */
+const remainingGainShare = 0.8
+
+/**
+ * Two conditions, each of which ends the search. All further trials together must be expected to
+ * gain two thirds of the tolerance (expected simple regret: Ishibashi et al., A stopping criterion
+ * for Bayesian optimization by the gap of expected minimum simple regrets, AISTATS 2023). The next
+ * trial must save its own cost within a year: its price and the waiting time, compared with the
+ * yearly bill (Xie et al., Cost-aware stopping for Bayesian optimization, 2025).
+ */
+export function computeRequiredGain(
+  { stop, objective }: Pick<Experiment, 'stop' | 'objective'>,
+  { trials, spentUsd, best }: Expenses,
+): RequiredGain {
+  const { tolerance } = stop
+  if (getMetric(objective) !== undefined) return { tolerance }
+  const yearlyBill =
+    stop.yearlyBill ?? hoursPerYear * (getDemand(objective) ? best.cost : best.pricePerHour)
+  const waitingHours = trials.reduce((sum, { seconds }) => sum + seconds, 0) / 3600
+  const trialCost = (spentUsd + waitingHours * waitingUsdPerHour) / Math.max(1, trials.length)
+  const reason = `it costs ${money(trialCost)} including time, of a yearly bill of ${money(yearlyBill)}`
+  return { tolerance, payback: { minGain: trialCost / yearlyBill, reason } }
+}
+
+/**
+ * Why a further trial is not worthwhile. Undefined: it is, or there are too few trials to tell.
+ */
+export function explainNotWorthwhile(
+  outlook: Outlook | undefined,
+  { tolerance, payback }: RequiredGain,
+): string | undefined {
+  if (outlook === undefined || outlook.minTrials > 0) return undefined
+  const { gain, regret } = outlook
+  const share = (of: number) => `${significant(100 * of)} %`
+  if (regret < minRegretShare * tolerance)
+    return `the best untried configuration is expected to save ${share(regret)}, less than two thirds of the tolerance of ${percent(tolerance)}`
+  if (payback !== undefined && gain < payback.minGain)
+    return `another trial is expected to save ${share(gain)}, less than the ${share(payback.minGain)} that would pay for it (${payback.reason})`
+  return undefined
+}
+
+/** Number of trials until a further one is not worthwhile, if the gain decays geometrically. */
+export function estimateTrialsLeft(
+  { minTrials, gain, regret }: Outlook,
+  { tolerance, payback }: RequiredGain,
+): number {
+  const trialsUntil = (value: number, min: number) =>
+    value < min ? 0 : 1 + Math.floor(Math.log(value / min) / -Math.log(remainingGainShare))
+  return Math.max(
+    minTrials,
+    Math.min(
+      trialsUntil(regret, minRegretShare * tolerance),
+      payback ? trialsUntil(gain, payback.minGain) : Number.POSITIVE_INFINITY,
+    ),
+  )
+}
