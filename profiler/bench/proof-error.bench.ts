@@ -45,7 +45,7 @@ async function countProofs(
     const started = server(9000 + seed)
     // As after a trial: warm.
     started.play({ kind: 'closed', connections: 8, durationS: 5 })
-    const { proven, held } = await confirmCapacity({
+    const { proven, met } = await confirmCapacity({
       target: { kind: 'virtual', server: started },
       slo,
       rateRps,
@@ -54,7 +54,7 @@ async function countProofs(
       signal,
       generator,
     })
-    if (proven && held) proofs++
+    if (proven && met) proofs++
   }
   return proofs
 }

@@ -1,7 +1,7 @@
 /** How trials look to the search. */
 
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
 import { z90 } from '../../search/gp/normal.ts'

@@ -1,6 +1,6 @@
 /** Whether a search has come to its end, and why. Pure. */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
