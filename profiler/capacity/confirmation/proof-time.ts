@@ -4,7 +4,9 @@ import { computeEValues } from '../../statistics/sequential.ts'
 
 /**
  * E-value from which the SLO is proven, after any window: 95 % confidence. By Ville's inequality an
- * e-process ever exceeds 20 with at most that probability of error.
+ * e-process ever exceeds 20 with 5 % probability at most. Effective requests are estimated and
+ * schedules are chosen (typical-arrivals.ts), so the realised error is simulated: 5 % above the
+ * capacity, 1.5 % are proven (docs/research/confirmation.md, `npm run bench:proof-error`).
  */
 export const minEToProve = 20
 /**
