@@ -58,7 +58,7 @@ describe('a confirmation', () => {
     })
     // Where three and more are there at once, shares of the rate before all of it.
     expect(short.all.map(({ durationS }) => durationS)).toEqual([
-      0.6 / 3,
+      expect.closeTo(0.2, 9),
       expect.closeTo(0.5, 1),
       0.2,
       0.2,
