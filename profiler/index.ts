@@ -4,17 +4,17 @@ export {
   type EarlierMeasurement,
   extractEarlierMeasurement,
 } from './capacity/confirmation/agreement.ts'
-export {
-  type Confirmation,
-  type ConfirmationWindows,
-  type ConfirmOptions,
-  confirmCapacity,
-  estimateConfirmationS,
-} from './capacity/confirmation/confirm.ts'
-export { spreadConfirmationS } from './capacity/confirmation/rate-evidence.ts'
+export { confirmCapacity, estimateConfirmationS } from './capacity/confirmation/confirm.ts'
+export type {
+  Confirmation,
+  ConfirmationWindows,
+  ConfirmOptions,
+} from './capacity/confirmation/confirm-options.ts'
+export { spreadConfirmationS } from './capacity/confirmation/proof-time.ts'
 export { type Effort, efforts } from './capacity/effort.ts'
 export { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 export { isProvenUnder, judgeWindow } from './capacity/rederive/window-under-slo.ts'
+export type { CapacitySearchOptions } from './capacity/search-options.ts'
 export { measureSimulatedCapacity } from './capacity/simulated/simulated-capacity.ts'
 export { estimateRequestsToWarm, estimateRequestsUntilSteady } from './capacity/warm-up.ts'
 export { schedule } from './load/arrivals.ts'

@@ -166,7 +166,7 @@ test('a measurement whose every window violated the SLO says at which rate, and 
   const violated = [windowAt(300, 163), windowAt(250, 90)]
   expect(summariseMeasurement(measured(violated, 'upper'))).toEqual({
     verdict: 'missed',
-    summary: 'the SLO was violated at 250.0 requests per second; lower rates were not tried',
+    summary: 'the SLO was violated at 250 req/s; lower rates were not tried',
   })
   // Nothing is known of a server whose windows say nothing.
   expect(summariseMeasurement(measured([], 'none'))).toEqual({

@@ -9,7 +9,7 @@ import {
 
 const infinite = Number.POSITIVE_INFINITY
 
-test('what held and what bounds it tell how a capacity is known', () => {
+test('the met rate and the upper bound determine which bounds are known', () => {
   expect(
     [
       boundedBetween(90, 110, 100),
@@ -34,6 +34,6 @@ test('what held and what bounds it tell how a capacity is known', () => {
   })
 })
 
-test('half the width of an interval is a share of the capacity, not of its middle', () => {
+test('the half width is relative to the capacity, not to the middle', () => {
   expect(computeHalfWidth({ capacityRps: 50, capacityCi90Rps: [40, 70] })).toBe(0.3)
 })

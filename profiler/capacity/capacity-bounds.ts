@@ -1,5 +1,6 @@
 /** Capacities with their bounds, of searches and of stored measurements. */
-import type { Capacity, Measurement } from '../model/measurement.ts'
+import { rate } from '../format.ts'
+import type { Capacity, IntervalAdjustment, Measurement } from '../model/measurement.ts'
 
 /** Result of a search: the part of a measurement that the search determines. */
 export type SearchResult = Capacity &
@@ -8,6 +9,8 @@ export type SearchResult = Capacity &
   }
 
 export interface DerivedCapacity extends Capacity {
+  /** Rules that changed the interval, in their order. Absent: none did. */
+  readonly adjustments?: readonly IntervalAdjustment[]
   /** SLO percentile at the capacity, ms; that of the unloaded server for a capacity of 0. */
   readonly sloMs: number
   /**
@@ -34,11 +37,6 @@ export interface CurveKnot {
    */
   readonly modelled?: true
 }
-
-/**
- * Share of a confirmed rate that counts as its lower bound where its windows do not prove the SLO.
- */
-export const unprovenShare = 0.95
 
 export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], bounds: 'both' }
 
@@ -73,7 +71,7 @@ export function boundedBetween(metRps: number, boundRps: number, capacityRps = m
 
 /** Detail for a search whose lowest rate violated the SLO. */
 export const describeViolation = (rateRps: number): string =>
-  `the SLO was violated at ${rateRps.toFixed(1)} requests per second; lower rates were not tried`
+  `the SLO was violated at ${rate(rateRps)}; lower rates were not tried`
 
 /** Half the width of the interval relative to the capacity. */
 export const computeHalfWidth = ({

@@ -2,7 +2,7 @@
 import { availableParallelism, loadavg } from 'node:os'
 import type { Target } from '../model/target.ts'
 import { serverAddress } from '../server-address.ts'
-import type { Session } from './session.ts'
+import type { LoadRecord } from './load-record.ts'
 
 /** Load average per core beyond which other work contends for the CPU. */
 const maxLoadPerCore = 1.5
@@ -19,7 +19,7 @@ const maxDelayedAckSpread = 1.15
  * Caveat where delayed TCP acknowledgements explain the unloaded latency: the server sends the head
  * of an answer, and Nagle's algorithm delays its body until the client acknowledges.
  */
-function describeDelayedAck({ points }: Session): string[] {
+function describeDelayedAck({ points }: LoadRecord): string[] {
   const unloaded = points.find(
     ({ load, stream }) => load.kind === 'closed' && load.connections === 1 && !stream,
   )
@@ -32,7 +32,7 @@ function describeDelayedAck({ points }: Session): string[] {
 }
 
 /** Collects the caveats on a measurement; none for a server in virtual time. */
-export function collectCaveats(target: Target, session: Session): string[] {
+export function collectCaveats(target: Target, session: LoadRecord): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]
   const { host } = serverAddress(target.url)!

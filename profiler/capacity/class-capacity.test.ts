@@ -49,8 +49,8 @@ const measured = (slo: Slo, seed = 1, budgetS = 60) =>
     effort: { ...efforts.quick, budgetS },
   })
 
-describe('by open windows', () => {
-  test('the rate at which the rare class breaks is found, and in every interval', async () => {
+describe('the capacity with request classes', () => {
+  test('is the rate at which the rare class violates its limit', async () => {
     const rates: number[] = []
     for (const seed of [1, 2, 3, 4, 5, 6, 7]) {
       const { capacityRps, capacityCi90Rps } = await measured(ofRare(20), seed)
@@ -61,14 +61,14 @@ describe('by open windows', () => {
     expect(median(rates) / 9.2).toBeLessThan(1.15)
   })
 
-  test('where it has no limit of its own, the classes break together', async () => {
+  test('is the same for classes without own limits', async () => {
     const { capacityRps } = await measured({ ...all, classes })
     expect(capacityRps).toBeGreaterThan(12)
     expect(capacityRps).toBeLessThan(18)
   })
 })
 
-test('in virtual time it is where long windows say', async () => {
+test('in virtual time agrees with long windows', async () => {
   const virtual = (slo: Slo) => {
     const server = new ClassedServer(
       new QueueServer({ seed: 1, servers: 4, maxBatch: 1, serviceMs: () => answerMs }),
@@ -92,14 +92,14 @@ describe('a confirmation', () => {
   const confirmed = (rateRps: number, seconds: number) =>
     confirmCapacity({ target, slo: ofRare(20), signal, generator: generatorOf(), rateRps, seconds })
 
-  test('does not hold a rate at which the rare class alone misses', async () => {
+  test('refutes a rate at which only the rare class violates its limit', async () => {
     const { met, capacityRps } = await confirmed(13, 200)
     expect(met).toBe(false)
     expect(capacityRps).toBeGreaterThan(5)
     expect(capacityRps).toBeLessThan(10)
   })
 
-  test('is proven once the rare class has had enough requests', async () => {
+  test('is proven once the rare class has enough requests', async () => {
     const few = await confirmed(6, 20)
     expect(few).toMatchObject({ met: true, proven: false })
     expect(few.nEff).toBeLessThan(20)
@@ -109,7 +109,7 @@ describe('a confirmation', () => {
 })
 
 describe('under another SLO', () => {
-  test('the capacity is read off the latencies of each class', async () => {
+  test('the capacity uses the latencies of each class', async () => {
     const measurement = await measured({ ...all, classes }, 1, 300)
     const [tight, loose] = [20, 5000].map((limitMs) => deriveCapacity(measurement, ofRare(limitMs)))
     expect([tight!.derived, loose!.derived]).toEqual([true, true])
@@ -118,7 +118,7 @@ describe('under another SLO', () => {
     expect(loose!.capacityRps).toBeGreaterThan(12)
   })
 
-  test('a window that the rare class alone misses is missed, and none is told otherwise than it was measured', async () => {
+  test('a window that only the rare class violates is violated', async () => {
     const { points } = await measured(ofRare(20))
     const open = points.filter(({ load }) => load.kind === 'open')
     for (const point of open) expect(judgeWindow(point, ofRare(20))).toBe(point.sloMs <= 150)

@@ -1,6 +1,7 @@
 /** Compares the speed that open windows showed with the throughput of closed loops. */
+
+import type { LoopThroughput } from './load-record.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
-import type { LoopThroughput } from './session.ts'
 
 /**
  * Open windows and closed loops show the same speed where the saturation of the queue model reaches

@@ -1,5 +1,6 @@
 /** Caveats where windows of a measurement disagree, or where the server changed its speed. */
 
+import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
 
@@ -37,7 +38,7 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
       if (!sharesDiffer(a, b)) continue
       const share = ({ over, n }: Share) => `${((100 * over) / n).toFixed(1)} %`
       found.push(
-        `two windows at about ${a.rateRps.toFixed(1)} requests per second disagree: ${share(a)} and then ${share(b)} of requests over the limit`,
+        `two windows at about ${rate(a.rateRps)} disagree: ${share(a)} and then ${share(b)} of requests over the limit`,
       )
     }
   }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { agreesWithExpectation } from './expectation.ts'
 
-test('what was believed is borne out by what is seen within a fifth of it, either way', () => {
+test('an expectation agrees within a factor of 1.2 either way', () => {
   expect([80, 84, 100, 119, 120].map((seenRps) => agreesWithExpectation(100, seenRps))).toEqual([
     false,
     true,
@@ -20,7 +20,7 @@ test('what was believed is borne out by what is seen within a fifth of it, eithe
   ])
 })
 
-test('where nothing was believed, or nothing seen, nothing is', () => {
+test('a missing expectation or observation agrees with nothing', () => {
   expect([
     agreesWithExpectation(undefined, 100),
     agreesWithExpectation(100, undefined),

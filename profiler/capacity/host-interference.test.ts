@@ -95,7 +95,7 @@ describe('disagreement', () => {
     // Of 100 and 150 in 1,000 each: the pooled share 0.125, three errors sqrt(0.125 0.875 2 / 1000)
     // are 0.0444; of 100 and 140 0.0436.
     expect(findDisagreements([slowIn(100), slowIn(150)], 50)).toEqual([
-      'two windows at about 100.0 requests per second disagree: 10.0 % and then 15.0 % of requests over the limit',
+      'two windows at about 100 req/s disagree: 10.0 % and then 15.0 % of requests over the limit',
     ])
     expect(findDisagreements([slowIn(150), slowIn(100)], 50)).toHaveLength(1)
     expect(findDisagreements([slowIn(100), slowIn(140)], 50)).toEqual([])

@@ -1,3 +1,4 @@
+import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
 
 /** Spans of host interference within a run, ms, ascending and disjoint. */
@@ -15,7 +16,7 @@ export const allWindowsDisturbed =
 
 /** Detail of an outcome whose closed loops were disturbed and whose windows all met the SLO. */
 export const describeDisturbedLoops = (loopsRps: number): string =>
-  `other work on this machine disturbed the closed loops, which reached ${loopsRps.toFixed(1)} req/s, and no window violated the SLO: the capacity is not bounded above`
+  `other work on this machine disturbed the closed loops, which reached ${rate(loopsRps)}, and no window violated the SLO: the capacity is not bounded above`
 
 /** Detail of an outcome whose unloaded latency was disturbed twice. */
 export const unloadedDisturbed =

@@ -1,3 +1,6 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { computeShareOfLoops, describeShareOfLoops } from './closed-loop-share.ts'
@@ -5,15 +8,19 @@ import {
   adjustPosterior,
   boundBelow,
   boundByBucket,
+  boundByConfirmation,
   boundByFailures,
   boundByRefusals,
   boundByViolation,
   boundByWindows,
   boundPruned,
+  raiseToSaturation,
   type SearchFacts,
+  widenForInterpolation,
 } from './interval.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
 
+const infinite = Number.POSITIVE_INFINITY
 const posterior = (
   capacityRps: number,
   capacityCi90Rps: [number, number],
@@ -65,14 +72,14 @@ describe('closed loops', () => {
   const slower = posterior(90, [80, 95])
   const loops = { rps: 125, answers: 100 }
 
-  test('the lower end falls by what open windows lost against them, and a caveat says so', () => {
+  test('the lower end falls by the lost share, with a caveat', () => {
     expect(adjusted(slower, { fastestLoop: loops }).capacityCi90Rps).toEqual([64, 95])
     expect(describeShareOfLoops(computeShareOfLoops(slower, loops)!)).toContain(
       'reached 80 % of the throughput of closed loops',
     )
   })
 
-  test('a tenth, a difference by chance, and a server that refuses change nothing', () => {
+  test('small, insignificant or refusing differences change nothing', () => {
     expect(adjusted(slower, { fastestLoop: { ...loops, rps: 110 } }).capacityCi90Rps).toEqual([
       80, 95,
     ])
@@ -187,7 +194,7 @@ describe('bounds of searches that end without a usable estimate', () => {
     expect(boundPruned(outages, 115, 300, 200).capacityCi90Rps).toEqual([0, 200])
   })
 
-  test('nothing is known without a met rate', () => {
+  test('nothing is known without a rate that met the SLO', () => {
     expect(boundBelow(undefined, 0)).toMatchObject({ bounds: 'none' })
   })
 })
@@ -219,4 +226,73 @@ test('whatever the facts, the interval contains the capacity, and rules never na
       expect(highRps).toBeGreaterThanOrEqual(metRps)
     }),
   )
+})
+
+describe('bounds of confirmations', () => {
+  test('a proven rate is the lower end, up to the lowest violated rate', () => {
+    const proven = boundByConfirmation(100, 120, true)
+    expect(proven.capacityCi90Rps).toEqual([100, 120])
+    expect(proven.adjustments).toBeUndefined()
+  })
+
+  test('without a proof, the lower end is 5 % lower', () => {
+    const unproven = boundByConfirmation(100, infinite, false)
+    expect(unproven.capacityCi90Rps).toEqual([95, infinite])
+    expect(unproven.adjustments?.map(({ rule }) => rule)).toEqual(['unproven'])
+  })
+
+  test('without a met rate, only the lowest violated rate is known', () => {
+    expect(boundByConfirmation(0, 90, false)).toMatchObject({
+      capacityRps: 0,
+      capacityCi90Rps: [0, 90],
+    })
+  })
+})
+
+describe('intervals read off a load curve', () => {
+  const searched = { capacityRps: 100, capacityCi90Rps: [80, 110] } as const
+
+  test('are those of the search, 1.25 times as wide in ln rate, where the curve is narrower', () => {
+    const [low, high] = widenForInterpolation(50, [45, 52], searched).capacityCi90Rps
+    expect(low).toBeCloseTo(50 * 0.8 ** 1.25, 9)
+    expect(high).toBeCloseTo(50 * 1.1 ** 1.25, 9)
+  })
+
+  test('are those of the curve, equally widened, where it is wider', () => {
+    const widened = widenForInterpolation(50, [20, 90], searched)
+    const [low, high] = widened.capacityCi90Rps
+    expect(low).toBeCloseTo(50 * 0.4 ** 1.25, 9)
+    expect(high).toBeCloseTo(50 * 1.8 ** 1.25, 9)
+    expect(widened.adjustments?.map(({ rule }) => rule)).toEqual(['interpolation'])
+  })
+
+  test('reach the saturation at the end of the curve', () => {
+    const raised = raiseToSaturation(widenForInterpolation(50, [45, 52], searched), 200)
+    expect(raised.capacityCi90Rps[1]).toBe(200)
+    expect(raised.adjustments?.map(({ rule }) => rule)).toEqual([
+      'interpolation',
+      'end of the load curve',
+    ])
+  })
+})
+
+test('no other module of this folder builds or edits the interval of a capacity', () => {
+  const folder = fileURLToPath(new URL('.', import.meta.url))
+  const modules = readdirSync(folder, { recursive: true, encoding: 'utf8' }).filter(
+    (file) => file.endsWith('.ts') && !file.endsWith('.test.ts'),
+  )
+  const editing = modules.filter((file) =>
+    /bounded(Between|Above)\(|capacityCi90Rps: \[(?!low, high\])/.test(
+      readFileSync(join(folder, file), 'utf8'),
+    ),
+  )
+  expect(editing.sort()).toEqual([
+    // Builds intervals without bounds.
+    'capacity-bounds.ts',
+    'interval.ts',
+    // Estimates the interval in the first place.
+    'queue-model/posterior.ts',
+    // Views a measurement whose capacity is unknown.
+    'rederive/stream-points.ts',
+  ])
 })

@@ -1,5 +1,5 @@
 /**
- * The interval of a capacity. No other module of the search widens, narrows or caps it.
+ * The interval of a capacity. No other module of this folder builds, widens, narrows or caps one.
  *
  * The posterior of the queue model is adjusted by these rules, in this order, each named after the
  * observation behind it:
@@ -11,14 +11,15 @@
  * 5. windows: the lower end is at most a rate that met the SLO, the upper end at least such a rate
  *    whose 95 % interval met it
  *
- * A search that ends for another reason reports a bound instead (rules from `failing rate` on).
+ * A search that ends for another reason reports a bound instead (rules from `failing rate` on). A
+ * capacity that is derived for another SLO is widened by the last rules (from `load curve` on).
  * Each rule that changes something is listed in the result's `adjustments`.
  */
 import type { Capacity, IntervalAdjustment, IntervalRule } from '../model/measurement.ts'
-import { boundedAbove, boundedBetween, unknownCapacity } from './capacity-bounds.ts'
+import { boundedAbove, boundedBetween, noCapacity, unknownCapacity } from './capacity-bounds.ts'
 import { computeShareOfLoops } from './closed-loop-share.ts'
+import type { LoopThroughput } from './load-record.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
-import type { LoopThroughput } from './session.ts'
 
 /** A capacity to report, and the rules that changed its interval. */
 export type ReportedCapacity = Capacity & {
@@ -28,8 +29,8 @@ export type ReportedCapacity = Capacity & {
 type Estimate = Pick<CapacityPosterior, 'capacityRps' | 'capacityCi90Rps' | 'adjustments'>
 type Interval = Pick<Estimate, 'capacityCi90Rps'>
 
-/** Rates of open windows, as `Evidence` has them. */
-interface WindowRates {
+/** Rates of open windows, as `RateBounds` collects them. */
+export interface WindowRates {
   /** Highest rate that met the SLO, 0 for none. */
   readonly metRps: number
   /** Highest rate whose 95 % interval met the SLO, 0 for none. */
@@ -57,6 +58,17 @@ export const farFactor = 1.25
 const farFactorBrief = 2
 /** Error of a queue model for a server that waits for CPU quota, as a share of the waiting time. */
 const quotaErrorShare = 0.25
+/**
+ * Factor on the width of an interval, in ln rate, for the interpolation between the points of a load
+ * curve.
+ */
+const interpolationFactor = 1.25
+/**
+ * Share of a confirmed rate that counts as its lower bound where its windows do not prove the SLO.
+ */
+export const unprovenShare = 0.95
+/** Quantile of the normal distribution for a 90 % interval. */
+const z90 = 1.645
 
 /** Observations of the search other than whether windows met the SLO. */
 export interface SearchFacts {
@@ -238,6 +250,104 @@ export const boundBelow = (estimate: Estimate | undefined, metRps: number): Repo
     'lower bound only',
     metRps > 0 ? boundedBetween(metRps, Number.POSITIVE_INFINITY) : unknownCapacity,
   )
+
+/**
+ * Bounds the capacity by a bracket of rates: by the joint estimate of all windows, or by the
+ * bracket itself.
+ */
+export const boundByBracket = (
+  rates: Pick<WindowRates, 'metRps' | 'ciMetRps'> & { readonly violatedRps: number },
+  joint: { readonly median: number; readonly ci90: readonly [number, number] } | undefined,
+): ReportedCapacity =>
+  joint === undefined
+    ? boundedBetween(rates.metRps, rates.violatedRps)
+    : boundByWindows({ capacityRps: joint.median, capacityCi90Rps: joint.ci90 }, rates)
+
+/** Bounds the capacity by a confirmation: the highest rate that met the SLO, 0 for none. */
+export function boundByConfirmation(
+  metRps: number,
+  violatedRps: number,
+  isProven: boolean,
+): ReportedCapacity {
+  if (metRps === 0) return boundedBetween(0, violatedRps)
+  const highRps = Math.max(metRps, violatedRps)
+  const confirmed = boundedBetween(metRps, highRps)
+  return isProven
+    ? confirmed
+    : report(confirmed, 'unproven', boundedBetween(unprovenShare * metRps, highRps, metRps))
+}
+
+/**
+ * Bounds the capacity of a server in virtual time by rates whose windows met and violated the SLO.
+ * @param noiseSd standard deviation of ln capacity by the noise of these windows
+ */
+export function boundSimulated(
+  capacityRps: number,
+  metRps: number,
+  violatedRps: number,
+  noiseSd = 0,
+): ReportedCapacity {
+  const reach = Math.exp(z90 * noiseSd)
+  return boundedBetween(
+    Math.min(metRps, capacityRps) / reach,
+    Math.max(violatedRps, capacityRps) * reach,
+    capacityRps,
+  )
+}
+
+/** Bounds the capacity by loads of another tool: the highest that met the SLO, and the next one. */
+export const boundByImportedLoads = (metRps: number, violatedRps: number): ReportedCapacity =>
+  metRps > 0 ? boundedBetween(metRps, violatedRps) : boundByCurveStart(violatedRps)
+
+/**
+ * Bounds the capacity of a load curve whose first point exceeds the limit. Whether the unloaded
+ * server meets the limit is as uncertain as that point.
+ */
+export const boundByCurveStart = (highRps: number): ReportedCapacity => ({
+  ...noCapacity,
+  capacityCi90Rps: [0, highRps],
+})
+
+/**
+ * Widens the interval of a capacity that is read off a load curve: that of the curve or that of
+ * the search, whichever is wider in ln rate, and wider again to allow for the interpolation.
+ * @param curveCi90Rps rates at which the interval of the curve reaches the limit
+ */
+export function widenForInterpolation(
+  capacityRps: number,
+  curveCi90Rps: readonly [number, number],
+  searched: Figures,
+): Estimate {
+  const [low, high] = curveCi90Rps
+  const [searchedLow, searchedHigh] = searched.capacityCi90Rps
+  const computeLnRatio = (a: number, b: number) =>
+    a > 0 && b > 0 ? Math.max(0, Math.log(a / b)) : 0
+  const down = Math.max(
+    computeLnRatio(searched.capacityRps, searchedLow),
+    computeLnRatio(capacityRps, low),
+  )
+  const up = Math.max(
+    computeLnRatio(searchedHigh, searched.capacityRps),
+    computeLnRatio(high, capacityRps),
+  )
+  return adjust({ capacityRps, capacityCi90Rps: curveCi90Rps }, 'interpolation', {
+    capacityCi90Rps: [
+      capacityRps * Math.exp(-interpolationFactor * down),
+      capacityRps * Math.exp(interpolationFactor * up),
+    ],
+  })
+}
+
+/**
+ * Raises the upper end at the end of a load curve that never reached the limit: the capacity may be
+ * as high as the saturation.
+ */
+export function raiseToSaturation(estimate: Estimate, saturationRps: number): Estimate {
+  const [low, high] = estimate.capacityCi90Rps
+  return adjust(estimate, 'end of the load curve', {
+    capacityCi90Rps: [low, Math.max(high, saturationRps)],
+  })
+}
 
 /** Whether the whole interval lies above a rate from which on every window violated the SLO. */
 const isAboveViolations = (

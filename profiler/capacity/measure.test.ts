@@ -29,7 +29,7 @@ const capacity = async (service: Partial<TestService>, limitMs: number) => {
   return { measurement, phases }
 }
 
-test('finds a capacity below what the server can do at all', async () => {
+test('finds a capacity below the saturation', async () => {
   // Two at a time, 8 ms each: 250 requests per second at most, fewer on a busy machine: what it
   // could do then is what it did saturated.
   const { measurement, phases } = await capacity({ servers: 2, time: { kind: 'fixed', ms: 8 } }, 60)
@@ -50,7 +50,7 @@ test('finds a capacity below what the server can do at all', async () => {
   expect(measurement.caveats.join()).toMatch(/shared this machine/)
 })
 
-test('a server slower than the SLO when idle is unattainable', async () => {
+test('an unloaded latency over the limit is unattainable', async () => {
   const { measurement } = await capacity({ time: { kind: 'fixed', ms: 20 } }, 5)
   expect(measurement).toMatchObject({ outcome: 'slo-unattainable', capacityRps: 0 })
   expect(measurement.detail).toMatch(/one request at a time already takes \d+/)

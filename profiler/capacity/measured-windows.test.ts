@@ -53,7 +53,7 @@ describe('a warm-up', () => {
       await measured((load) => answers(load, requests, connectionsOf(load) === 1 ? 80 : 5), options)
     ).asked.filter((load) => connectionsOf(load) > 1)
 
-  test('goes on over more connections for 512 requests, or sixteen seconds', async () => {
+  test('continues with more connections for 512 requests, or sixteen seconds', async () => {
     expect((await warmed(255)).map(connectionsOf)).toEqual([2, 2, 8])
     expect((await warmed(256)).map(connectionsOf)).toEqual([2, 2])
     // 520 requests; 16.2 s.
@@ -61,16 +61,16 @@ describe('a warm-up', () => {
     expect(new Set((await warmed(2)).map(({ durationS }) => durationS))).toEqual(new Set([0.3]))
   })
 
-  test('of a server that streams, each answer of which is many steps, counts no requests', async () => {
+  test('of a streaming server counts no requests', async () => {
     const target = { ...targetAt('http://127.0.0.1:1'), transport: 'sse' } as const
     expect((await warmed(255, { target })).map(connectionsOf)).toEqual([2, 2])
   })
 
-  test('is as long for a server that is known about: what it can do warm says nothing of how cold it is', async () => {
+  test('does not depend on the expected capacity', async () => {
     expect(await warmed(255, { expectedRps: 100 })).toEqual(await warmed(255))
   })
 
-  test('lasts twenty windows of a server that gets faster and faster', async () => {
+  test('takes twenty windows at most', async () => {
     const faster = (load: Load, window: number) =>
       answers(load, 500, connectionsOf(load) === 1 ? 80 : 1000 * 0.9 ** window)
     const two = ({ asked }: { asked: readonly Load[] }) =>
@@ -78,7 +78,7 @@ describe('a warm-up', () => {
     expect(two(await measured(faster))).toHaveLength(20)
   })
 
-  test('is told, and no part of the curve', async () => {
+  test('is reported, and no part of the load curve', async () => {
     const { found, phases } = await measured((load) =>
       answers(load, 500, connectionsOf(load) === 1 ? 80 : 5),
     )
@@ -94,8 +94,8 @@ describe('a warm-up', () => {
   })
 })
 
-describe('a server that is too slow alone', () => {
-  test('is out of reach, once it was seen twice', async () => {
+describe('an unloaded latency over the limit', () => {
+  test('is unattainable after a second measurement', async () => {
     const { found, asked } = await measured((load, window) =>
       answers(load, 500, connectionsOf(load) > 1 ? 5 : window === 2 ? 90 : 80),
     )
@@ -112,7 +112,7 @@ describe('a server that is too slow alone', () => {
     expect(found.detail).toBe('one request at a time already takes 80 ms at p99, over 50 ms')
   })
 
-  test('is not told from one whose cores others had, which may be asked again; a shorter wait explains no miss', async () => {
+  test('is disturbed where other work used the cores for a quarter of the time', async () => {
     const waited = async (server: number) => {
       const slow = (load: Load) => answers(load, 500, connectionsOf(load) > 1 ? 5 : 80)
       return (await measured((load) => ({ ...slow(load), machineWait: { server } }))).found
@@ -128,7 +128,7 @@ describe('a server that is too slow alone', () => {
     expect(await waited(0.2)).toMatchObject({ outcome: 'slo-unattainable', bounds: 'both' })
   })
 
-  test('by its median, though its percentile leaves room', async () => {
+  test('is unattainable by its median', async () => {
     const half = (load: Load) => runOf(load, [80, 80, 5], { sentMs: new Float64Array(3) })
     const { found } = await measured((load) =>
       connectionsOf(load) > 1 ? answers(load, 500) : half(load),
@@ -136,7 +136,7 @@ describe('a server that is too slow alone', () => {
     expect(found.outcome).toBe('slo-unattainable')
   })
 
-  test('by its percentile, though its median leaves room', async () => {
+  test('is unattainable by its percentile', async () => {
     const tail = (load: Load) =>
       runOf(
         load,
@@ -156,7 +156,7 @@ describe('a server that is too slow alone', () => {
 describe('a server that refuses a closed loop', () => {
   const failing = (load: Load) => answers(load, 300, 5, 30)
 
-  test('is asked gently: a fifth of what it answered, for twenty requests, then for half of that, three times at most', async () => {
+  test('is loaded gently: a fifth of the answered rate, halved for up to three tries', async () => {
     const { found, asked } = await measured(failing, { seed: 9 })
     // 270 in 0.25 s, as the closed loop of the warm-up had in 0.3: 900 a second.
     expect(asked.map(({ kind }) => kind)).toEqual([
@@ -191,7 +191,7 @@ describe('a server that refuses a closed loop', () => {
     expect(hardly.asked.slice(-3)).toMatchObject(Array(3).fill({ rateRps: 1, durationS: 6 }))
   })
 
-  test('and asked gently answers nothing, serves nobody', async () => {
+  test('ends as errors if it answers no gentle load either', async () => {
     const { found } = await measured((load) =>
       load.kind === 'open' ? answers(load, 0) : failing(load),
     )
@@ -199,7 +199,7 @@ describe('a server that refuses a closed loop', () => {
   })
 })
 
-describe('a server that is gone', () => {
+describe('a dead server', () => {
   test.each<[string, (load: Load, window: number) => LoadRun]>([
     ['at once', refused],
     ['while it warms up', (load, window) => (window < 3 ? answers(load, 100) : refused(load))],
@@ -238,7 +238,7 @@ describe('the search', () => {
   const gotSlower =
     'the server became slower during the measurement: one request at a time took 5.0 ms before and 20.0 ms after; the capacity mixes both'
 
-  test('follows one look at a server that is fast enough alone, on arrivals by the seed', async () => {
+  test('follows one unloaded measurement, with seeded arrivals', async () => {
     const { found, open, phases } = await searched()
     expect(found.outcome).toBe('generator-limit')
     expect(phases.slice(0, 4)).toEqual(['warm-up', 'warm-up', 'unloaded', 'saturation'])
@@ -247,7 +247,7 @@ describe('the search', () => {
     expect(found.unloaded).toMatchObject({ requests: 300, p50Ms: 5 })
   })
 
-  test('follows where the server alone takes just what the SLO allows, by its median, or by the low end of its percentile', async () => {
+  test('follows an unloaded latency of exactly the limit', async () => {
     expect((await searched(() => 50)).found.outcome).toBe('generator-limit')
     /** So many of 300 are over: p99 is the fourth from the top, and its low end lower. */
     const over = async (n: number) => {
@@ -265,7 +265,7 @@ describe('the search', () => {
     expect([await over(5), await over(60)]).toEqual(['generator-limit', 'slo-unattainable'])
   })
 
-  test('is followed by another look at the server alone, no part of the curve: one that changed is told', async () => {
+  test('is followed by a recheck of the unloaded latency, which reports a change', async () => {
     const standard = { effort: 'standard' } as const
     const same = await searched(undefined, standard)
     expect(same.found.caveats.join()).not.toMatch(/while it was measured/)
@@ -293,7 +293,7 @@ describe('the search', () => {
     expect(asked.filter((load) => load.kind === 'closed' && load.durationS === 0.5)).toHaveLength(1)
   })
 
-  test('of a server that refuses closed loops is led by what they got, and asks it no more so', async () => {
+  test('of a server that refuses closed loops uses their answered rate, and no further loop', async () => {
     for (const [gently, reachedRps] of [
       // 250 answers in 0.8 s, and then more than that in a second.
       [300, 312.5],
@@ -317,7 +317,7 @@ describe('the search', () => {
     }
   })
 
-  test('of a server that refuses one request at a time, but not the warm-up, is gentle too', async () => {
+  test('loads gently a server that refuses one request at a time', async () => {
     const { asked, found } = await measured((load) =>
       load.kind === 'open'
         ? answers(load, 300, 5, 30)
@@ -327,7 +327,7 @@ describe('the search', () => {
     expect(found.outcome).toBe('errors')
   })
 
-  test('of a server that refuses in the warm-up alone is gentle too', async () => {
+  test('loads gently a server that refuses only in the warm-up', async () => {
     const { asked } = await measured((load) =>
       load.kind === 'open'
         ? answers(load, 300, 5, 30)
@@ -350,7 +350,7 @@ describe('a warm-up by count', () => {
     return asked.filter((load) => connectionsOf(load) === 8).length
   }
 
-  test('goes on while its windows answer more and more, the last eight of them', async () => {
+  test('continues while its last eight windows still grow', async () => {
     // 560 requests after four windows.
     expect(await rounds(() => 110)).toBe(4)
     const growing = (round: number) => 80 + 20 * Math.min(round, 11)
@@ -360,7 +360,7 @@ describe('a warm-up by count', () => {
   })
 })
 
-describe('what the reader must know', () => {
+describe('caveats', () => {
   const caveatsOf = async (more: Partial<LoadRun>, url = 'http://127.0.0.1:1') =>
     (
       await measured((load) => answers(load, 500, connectionsOf(load) === 1 ? 80 : 5, 0, more), {
@@ -368,7 +368,7 @@ describe('what the reader must know', () => {
       })
     ).found.caveats
 
-  test('is a generator that shared the machine, from a fiftieth of a core on', async () => {
+  test('report a generator on the same machine, from 0.02 cores on', async () => {
     for (const url of ['http://127.0.0.1:1', 'http://localhost:1', 'http://[::1]:1'])
       expect((await caveatsOf({ generatorCores: 0.5 }, url))[0]).toMatch(
         /^the load generator shared this machine's \d+ cores with the server and used up to 0.50 of one$/,
@@ -389,7 +389,7 @@ describe('what the reader must know', () => {
     expect(found.caveats.some((text) => text.includes('TCP_NODELAY'))).toBe(isNamed)
   })
 
-  test('are connections that the server closed, from one in twenty requests on', async () => {
+  test('report closed connections, from 5 % of the requests on', async () => {
     const closing = (closed: number) =>
       caveatsOf({ connections: { opened: 2, closed, retried: 0 } })
     expect(await closing(25)).toEqual([])
@@ -398,7 +398,7 @@ describe('what the reader must know', () => {
     ])
   })
 
-  test('are loads that the generator could not sustain', async () => {
+  test('report loads that the generator could not sustain', async () => {
     expect((await caveatsOf({ generatorCores: 0.95 }, 'http://example.com:1')).join()).toMatch(
       /could not sustain some of the load points/,
     )

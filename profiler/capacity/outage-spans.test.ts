@@ -18,7 +18,7 @@ const pausesIn = (
     leastMs,
   )
 
-test('a pause lasts from the last answer, or the first request that waits, to the next answer', () => {
+test('an outage lasts from the last answer, or the first waiting request, to the next answer', () => {
   expect(
     pausesIn(
       [
@@ -52,7 +52,7 @@ test('a pause lasts from the last answer, or the first request that waits, to th
   ).toEqual([{ fromMs: 0, untilMs: 150 }])
 })
 
-test('one of just the length counts, a shorter one does not', () => {
+test('an outage of exactly the minimum length counts', () => {
   const requests = [
     [0, 5],
     [90, 95],
@@ -73,7 +73,7 @@ test('one of just the length counts, a shorter one does not', () => {
   ).toEqual([])
 })
 
-test('an idle server does not pause', () => {
+test('an unloaded server has no outage', () => {
   expect(
     pausesIn(
       [
@@ -86,7 +86,7 @@ test('an idle server does not pause', () => {
   ).toEqual([])
 })
 
-test('each is told, in the order of time, whatever the order of answers', () => {
+test('outages are listed in time order', () => {
   const requests = [
     [0, 150],
     [1, 149],
@@ -100,7 +100,7 @@ test('each is told, in the order of time, whatever the order of answers', () => 
   ])
 })
 
-test('a failed request was not answered, and nobody knows how long it waited', () => {
+test('failed requests are no answers and do not wait', () => {
   expect(
     pausesIn(
       [
@@ -123,7 +123,7 @@ test('a failed request was not answered, and nobody knows how long it waited', (
   ).toEqual([{ fromMs: 12, untilMs: 205 }])
 })
 
-test('one that a window was cut in counts up to there; requests that were under way were not answered', () => {
+test('a cut ends the last outage', () => {
   const requests = [
     [0, 5],
     [20, 300],

@@ -29,7 +29,7 @@ const played = (load: Load, more: Partial<LoadRun> = {}, ms = 5) =>
   runOf(load, Array<number>(10).fill(ms), more)
 
 describe('a session', () => {
-  test('adds up time, requests and connections, keeps the points of its curve, and tells each step', async () => {
+  test('sums time, requests and connections, keeps load points, and reports each step', async () => {
     const { session, steps } = sessionWith((load, window) =>
       played(load, {
         elapsedS: 2,
@@ -93,7 +93,7 @@ describe('a session', () => {
     },
   )
 
-  test('requests that met nobody are those of open windows: closed loops that wait for a server to settle meet what was heaped up', async () => {
+  test('collects unloaded latencies from open windows only', async () => {
     const { session } = sessionWith((load) =>
       played(load, { sentMs: Float64Array.from({ length: 10 }, (_, i) => 100 * i) }),
     )
@@ -103,7 +103,7 @@ describe('a session', () => {
     expect(session.unloadedMs.length).toBeGreaterThan(0)
   })
 
-  test('its budget begins where it is told to, and time can be forgiven', async () => {
+  test('has a budget that can restart and exclude time', async () => {
     const { session } = sessionWith((load) => played(load, { elapsedS: 3 }))
     await session.closed(1, 1, 'warm-up')
     expect(session.spentS).toBe(3)
@@ -116,7 +116,7 @@ describe('a session', () => {
     expect(session.closedConnections).toBe(0)
   })
 
-  test('connections are opened for open load to come, of real servers, and of others in a burst that tells whether they are let in', async () => {
+  test('opens connections for real servers, and for virtual ones only in a burst', async () => {
     const real = sessionWith((load) => played(load))
     await real.session.connect({ connections: 12, durationS: 0.2, burst: false })
     expect(real.asked).toEqual([{ kind: 'closed', connections: 12, durationS: 0.2, forOpen: true }])
@@ -134,7 +134,7 @@ describe('a session', () => {
   })
 })
 
-describe('a server is gone', () => {
+describe('a server counts as dead', () => {
   const diedAfter = async (first: Partial<LoadRun>, second: Partial<LoadRun> = {}) => {
     const { session, asked } = sessionWith((load, window) =>
       played(load, window === 0 ? first : second),
@@ -153,7 +153,7 @@ describe('a server is gone', () => {
     return { died, asked: asked.length - 1 }
   }
 
-  test('where every request failed, most of them refused', async () => {
+  test('if every request failed, most of them refused', async () => {
     expect(await diedAfter(failed(10, 10, 'refused'))).toEqual({ died: true, asked: 0 })
     expect(
       await diedAfter({ ...failed(10, 10, 'refused'), errorKinds: { refused: 6, timeout: 4 } }),
@@ -176,7 +176,7 @@ describe('a server is gone', () => {
     },
   )
 
-  test('not where others failed, or none', async () => {
+  test('not after other failures', async () => {
     expect(await diedAfter(failed(1, 10, 'timeout'), failed(10, 10, 'refused'))).toEqual({
       died: false,
       asked: 0,
@@ -204,11 +204,11 @@ describe('after an overload', () => {
     expect(await settled(1, (window) => [3.6, 3.4, 1][window - 1]!)).toEqual([0.02, 0.02])
   })
 
-  test('twenty times at most', async () => {
+  test('waits for twenty loads at most', async () => {
     expect(await settled(10, () => 500)).toHaveLength(20)
   })
 
-  test('and no longer than it takes to tell a server that hangs, which answers nothing for ten seconds', async () => {
+  test('stops waiting once the server hangs for ten seconds', async () => {
     const timedOut = (load: Load, s: number) =>
       played(load, { ...failed(1, 1, 'timeout'), elapsedS: s })
     const triesOf = async (answer: (load: Load, window: number) => LoadRun) => {
@@ -261,7 +261,7 @@ test.each<[string, Target, boolean]>([
     )
 })
 
-test('failures are told most frequent first', async () => {
+test('errors are listed by frequency', async () => {
   const { session } = sessionWith((load) =>
     played(load, {
       ...failed(5, 10, 'reset'),

@@ -41,6 +41,9 @@ export type IntervalRule =
   | 'no window met'
   | 'pruned'
   | 'lower bound only'
+  | 'unproven'
+  | 'interpolation'
+  | 'end of the load curve'
 
 /** Figures of a capacity after a rule. */
 export interface IntervalAdjustment {

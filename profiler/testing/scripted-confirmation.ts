@@ -1,6 +1,7 @@
 /** Confirmations whose windows are made up: what is played, and what a confirmation makes of it. */
 import { expect } from 'vitest'
-import { type ConfirmOptions, confirmCapacity } from '../capacity/confirmation/confirm.ts'
+import { confirmCapacity } from '../capacity/confirmation/confirm.ts'
+import type { ConfirmOptions } from '../capacity/confirmation/confirm-options.ts'
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'

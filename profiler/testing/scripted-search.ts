@@ -10,8 +10,10 @@ import type {
   estimatePosterior,
   SimulationBudget,
 } from '../capacity/queue-model/posterior.ts'
-import { searchOpenLoop } from '../capacity/search/open-loop-search.ts'
+import { searchCapacity } from '../capacity/search/capacity-search.ts'
+import type { CapacitySearchOptions } from '../capacity/search-options.ts'
 import { Session } from '../capacity/session.ts'
+import { noLatency } from '../load/latency-summary.ts'
 import { summariseRun } from '../load/load-point.ts'
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -77,7 +79,7 @@ export interface Script {
   readonly loop?: (load: Load) => LoadRun
   readonly estimate?: (play: SimulationBudget, windows: number) => CapacityPosterior
   readonly effort?: Partial<Effort>
-  readonly options?: Partial<Parameters<typeof searchOpenLoop>[3]>
+  readonly options?: CapacitySearchOptions & { readonly refusesBeyondRps?: number }
   /**
    * Where the server got slower, asked after each window: requests at even distances tell nothing
    * of a queue.
@@ -89,7 +91,7 @@ export async function searched({
   loop: answer = (load) => loop(load),
   estimate = () => posterior(600),
   effort,
-  options,
+  options = {},
   slowdown = () => undefined,
 }: Script) {
   const asked: Open[] = []
@@ -103,20 +105,27 @@ export async function searched({
     new AbortController().signal,
     () => {},
   )
-  const idle = summariseRun(
-    runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5)),
-    slo,
-  )
+  const run = runOf({ kind: 'closed', connections: 1, durationS: 1 }, Array<number>(200).fill(5))
+  const { refusesBeyondRps, ...search } = options
   const posteriorEstimator: typeof estimatePosterior = (runs, _, play) =>
     estimate(play, runs.length)
-  const found = await searchOpenLoop(
-    session,
-    { ...efforts.quick, ...effort },
-    idle,
-    { seed: 7, ...options },
-    posteriorEstimator,
-    () => undefined,
-    (runs) => slowdown(runs.length),
+  const found = await searchCapacity(
+    {
+      session,
+      effort: { ...efforts.quick, ...effort },
+      options: search,
+      seed: 7,
+      estimators: {
+        estimatePosterior: posteriorEstimator,
+        identifyWorkers: () => undefined,
+        detectSlowdown: (runs) => slowdown(runs.length),
+      },
+      report: { unloaded: noLatency, warmUp: undefined, caveats: [] },
+    },
+    {
+      at: 'saturation',
+      server: { unloaded: { run, point: summariseRun(run, slo) }, refusesBeyondRps },
+    },
   )
   return { found, asked, loops: generator.asked.filter((load) => load.kind === 'closed'), session }
 }

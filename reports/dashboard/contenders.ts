@@ -5,7 +5,7 @@
  */
 import { quickselect } from 'simple-statistics'
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import { cost } from '../../search/objective.ts'

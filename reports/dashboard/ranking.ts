@@ -4,7 +4,7 @@
  */
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'
 import type { ReplicaPrice } from '../../search/replica-price.ts'

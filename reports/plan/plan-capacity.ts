@@ -1,5 +1,5 @@
 /** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
-import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
   type Bundle,

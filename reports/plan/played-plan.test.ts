@@ -3,7 +3,7 @@
  * the plan has, each a predictor in virtual time.
  */
 import { expect, test } from 'vitest'
-import { buildLoadCurve } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'

@@ -4,7 +4,7 @@
  */
 
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 
 /** A configuration to plan with. */
 export interface FleetUnit {

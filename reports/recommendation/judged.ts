@@ -4,7 +4,7 @@ import type { CurveKnot, DerivedCapacity } from '../../profiler/capacity/capacit
 import {
   interpolateLatency,
   interpolatePercentile,
-} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+} from '../../profiler/capacity/rederive/load-curve.ts'
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { haveSameLatency, type Slo } from '../../profiler/model/slo.ts'

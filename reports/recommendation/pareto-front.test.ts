@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
 import { judge, type View } from './judged.ts'

@@ -1,9 +1,6 @@
 /** The Pareto front of latency against throughput per dollar. */
-import {
-  deriveCapacity,
-  findRateWithin,
-  interpolateLatency,
-} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { deriveCapacity } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { findRateWithin, interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import { type Judged, operatingPoint, type View } from './judged.ts'
 import type { Candidate, Recommendation } from './types.ts'
 

@@ -2,7 +2,7 @@
  * What a second, independent measurement of a configuration says under an SLO: its own, or another
  * that the same windows prove or miss.
  */
-import { unprovenShare } from '../../profiler/capacity/capacity-bounds.ts'
+import { unprovenShare } from '../../profiler/capacity/interval.ts'
 import type { Measurement, Variation } from '../../profiler/model/measurement.ts'
 import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'

@@ -4,11 +4,9 @@
  */
 
 import type { CurveKnot, DerivedCapacity } from '../../profiler/capacity/capacity-bounds.ts'
-import {
-  buildLoadCurve,
-  deriveCapacity,
-} from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { deriveCapacity } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
 import { configurationKey } from '../../search/space/space.ts'

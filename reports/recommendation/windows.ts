@@ -1,5 +1,5 @@
 /** What the windows of a measurement say of an SLO, each for itself. */
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
 import { isProvenUnder, judgeWindow } from '../../profiler/capacity/rederive/window-under-slo.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'

@@ -2,7 +2,7 @@
  * Whether a server has become slower than it was measured: windows into hours, hours into evidence.
  */
 import { median } from 'simple-statistics'
-import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
 import { hourOf, hourS, type ProductionWindow, untilS } from './production-window.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'

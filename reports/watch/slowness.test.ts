@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { interpolateLatency } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import { type MeasuredServer, slownessOf } from './slowness.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({

@@ -2,7 +2,11 @@
  * The seam of measuring: what starts predictors and what measures them, the same wherever trials
  * run. `backend.contract.ts` says what each keeps.
  */
-import type { ConfirmationWindows, EarlierMeasurement } from '../../profiler/index.ts'
+import type {
+  CapacitySearchOptions,
+  ConfirmationWindows,
+  EarlierMeasurement,
+} from '../../profiler/index.ts'
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
@@ -10,17 +14,8 @@ import type { Configuration, SearchSpace } from '../../search/types.ts'
 import type { Launcher, Predictor } from '../../trials/types.ts'
 
 /** Its capacity under the SLO, as well as it must be known. */
-export interface TrialTask {
+export interface TrialTask extends CapacitySearchOptions {
   readonly kind: 'trial'
-  /** Below this it cannot win, and its measurement may be cut short. */
-  readonly capacityToBeatRps?: number
-  /**
-   * What is believed of it beforehand: where to look first. A wrong belief costs time and changes
-   * no figure.
-   */
-  readonly expectedRps?: number
-  /** Requests that warm its kind of server, by what other trials of it showed. */
-  readonly warmUpRequests?: number
   /**
    * Half width of the capacity's interval, as a share of it, that is narrow enough. Absent: as the
    * time under load allows.

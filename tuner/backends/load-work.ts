@@ -4,6 +4,7 @@
  */
 import {
   type Arrivals,
+  type CapacitySearchOptions,
   type ConfirmationWindows,
   confirmCapacity,
   type EarlierMeasurement,
@@ -24,13 +25,7 @@ import type { MeasureTask } from './backend.ts'
 export interface LoadWork {
   readonly seed: number
   readonly measure:
-    | {
-        readonly kind: 'capacity'
-        readonly effort: Effort
-        readonly capacityToBeatRps?: number
-        readonly expectedRps?: number
-        readonly warmUpRequests?: number
-      }
+    | (CapacitySearchOptions & { readonly kind: 'capacity'; readonly effort: Effort })
     | {
         readonly kind: 'confirm'
         readonly rateRps: number
@@ -56,13 +51,7 @@ export function workOf(
     seed: seed + seedsOfTrial * number,
     measure:
       task.kind === 'trial'
-        ? {
-            kind: 'capacity',
-            effort: effortFor(load.trialSeconds, task.precision),
-            capacityToBeatRps: task.capacityToBeatRps,
-            expectedRps: task.expectedRps,
-            warmUpRequests: task.warmUpRequests,
-          }
+        ? { ...task, kind: 'capacity', effort: effortFor(load.trialSeconds, task.precision) }
         : {
             kind: 'confirm',
             rateRps: task.rateRps,

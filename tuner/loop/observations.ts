@@ -1,6 +1,6 @@
 /** Turns trials into observations for the search. */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { metricValues } from '../../profiler/prometheus.ts'
 import { z90 } from '../../search/gp/normal.ts'

@@ -1,5 +1,5 @@
 /** Whether a search ends, and why. Pure. */
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { certaintyPercent, latency, percent, sloText } from '../../reports/format.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'

@@ -189,6 +189,11 @@ const intervalRules: Sentences<IntervalRule> = {
   'no window met': 'No window met the SLO: only an upper bound is known.',
   pruned: 'The trial was stopped early, as it cannot win: only an upper bound is known.',
   'lower bound only': 'The generator or the server ended the search: only a met rate is known.',
+  unproven: 'A confirmation met the SLO without a proof: the lower end is 5 % lower.',
+  interpolation:
+    'Read off the load curve for another SLO: the interval is wider, to allow for the interpolation.',
+  'end of the load curve':
+    'No measured rate exceeds the limit: the upper end is at least the saturation.',
 }
 
 const measurement: Sentences<keyof Measurement> = {

@@ -1,7 +1,7 @@
 /** One finished trial, or one load step, as a line. */
 
-import { interpolatePercentile } from '../../profiler/capacity/rederive/capacity-under-slo.ts'
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
+import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
 import { limitTitle, resolveLimits, type Slo, selectLimits } from '../../profiler/model/slo.ts'

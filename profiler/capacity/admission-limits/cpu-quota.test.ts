@@ -24,7 +24,7 @@ const fourMs = (quotaMs: number, periodMs = 100) =>
   new QuotaServer({ seed: 1, workers: 1, maxBatch: 1, quotaMs, periodMs, workMs: () => 4 })
 
 describe.each(throttled)('$name', ({ name, slo, server }) => {
-  test('is told by closed loops', () => {
+  test('is detected by closed loops', () => {
     const [, quotaMs] = /(\d+) of each/.exec(name)!
     const workers =
       Object.entries({ eight: 8, four: 4, three: 3, two: 2 }).find(([word]) =>
@@ -37,7 +37,7 @@ describe.each(throttled)('$name', ({ name, slo, server }) => {
     expect(share).toBeLessThan(waits + 0.25)
   })
 
-  test('has its capacity within the interval, and says why it waits', async () => {
+  test('has its capacity within the interval, with a caveat', async () => {
     const truth = trueCapacities()[name]!
     for (const seed of [1, 2]) {
       const { signal } = new AbortController()
@@ -61,7 +61,7 @@ describe.each(throttled)('$name', ({ name, slo, server }) => {
   })
 })
 
-test('open windows begin below what closed loops got in whole periods, and are of no claim that they do not bear out', async () => {
+test('open windows start below the throughput of closed loops, and a wide interval is no convergence', async () => {
   const loads: { rateRps: number; seed: number }[] = []
   const onStep = ({ load }: LoadPoint) => {
     if (load.kind === 'open') loads.push(load)
@@ -89,7 +89,7 @@ test('open windows begin below what closed loops got in whole periods, and are o
   })
 })
 
-test('a server that ends by the time has that said', async () => {
+test('a search that ends by its time says so', async () => {
   const slo = { percentile: 0.99, limitMs: 1000, maxErrorRate: 0.001 }
   const { signal } = new AbortController()
   const slow = new QuotaServer({
@@ -136,7 +136,7 @@ test.each([77, 79, 80])(
   },
 )
 
-test('batches that take nearly a period do not wait', () => {
+test('batches that take nearly a period are no quota', () => {
   const batch = (tookMs: (i: number) => number) => (n: number) => {
     let endMs = 0
     const ends = Array.from({ length: n }, (_, i) => {
@@ -160,7 +160,7 @@ test('batches that take nearly a period do not wait', () => {
   expect(detectQuotaWait(loops(batch((i) => 100 + 3 * (-1) ** i)))).toBeCloseTo(0.83, 1)
 })
 
-test('answers count in the order in which they came, and failed requests not at all', () => {
+test('answers count in time order, without failed requests', () => {
   const loops = loopsOf(fourMs(60))
   const changed = loops.map((loop) => ({
     ...loop,
@@ -170,7 +170,7 @@ test('answers count in the order in which they came, and failed requests not at 
   expect(detectQuotaWait(changed)).toBe(detectQuotaWait(loops))
 })
 
-test('nothing is told by few waits, by loops over few connections, or of periods of other lengths', () => {
+test('few waits, few connections or other periods show no quota', () => {
   expect(detectQuotaWait([])).toBe(0)
   expect(detectQuotaWait(loopsOf(fourMs(60), 1))).toBe(0)
   expect(detectQuotaWait(loopsOf(fourMs(60), 2))).toBe(0)

@@ -44,7 +44,7 @@ test.each([
   }
 })
 
-describe('refusals by hand', () => {
+describe('scripted refusals', () => {
   /**
    * Sent each 2 ms: the first thirteen are let in, of the others each fifth, until `n` were sent.
    */
@@ -55,7 +55,7 @@ describe('refusals by hand', () => {
       more,
     )
 
-  test('what is let in while some are refused flows in; what was let in before, and did not flow in, is the burst', () => {
+  test('admissions between refusals give the refill rate, earlier ones the burst', () => {
     // Refused from 26 ms to 198 ms; let in at 30, 40 ... 190 ms.
     const perSecond = (17 / 172) * 1000
     expect(fitTokenBucket([refusing(100)])).toEqual({
@@ -72,7 +72,7 @@ describe('refusals by hand', () => {
     ])
   })
 
-  test('say the same in whatever order the requests stand', () => {
+  test('do not depend on the order of the requests', () => {
     const { sentMs, latencyMs, ...rest } = refusing(100)
     const turned = {
       ...rest,
@@ -85,7 +85,7 @@ describe('refusals by hand', () => {
     ).toBe(fitTokenBucket([refusing(100)])!.perSecond)
   })
 
-  test('after a window was cut are none', () => {
+  test('after a cut do not count', () => {
     const cut = refusing(100, { cutMs: 100 })
     // Refused from 26 ms to 98 ms; let in at 30, 40 ... 90 ms: seven are too few.
     expect(fitTokenBucket([cut])).toBeUndefined()
@@ -93,7 +93,7 @@ describe('refusals by hand', () => {
     expect(fitTokenBucket([refusing(100, { cutMs: 112 })])!.admitted).toBe(8)
   })
 
-  test('of fewer than five requests tell nothing', () => {
+  test('below five fit no bucket', () => {
     const failing = (refused: readonly number[]) =>
       runOf(
         { kind: 'open', rateRps: 500, durationS: 0.12, arrivals: { kind: 'constant' }, seed: 1 },
@@ -104,7 +104,7 @@ describe('refusals by hand', () => {
   })
 })
 
-test('what is let in beside the first refusal neither flowed in nor was the burst', () => {
+test('an admission at the first refusal counts neither as refill nor as burst', () => {
   const run = runOf(
     { kind: 'open', rateRps: 500, durationS: 0.2, arrivals: { kind: 'constant' }, seed: 1 },
     Array.from({ length: 101 }, (_, i) => (i < 14 || i % 5 === 1 ? 4 : Number.NaN)),
@@ -117,7 +117,7 @@ test('what is let in beside the first refusal neither flowed in nor was the burs
   expect(alone.burst).toBeCloseTo(13 - 0.026 * alone.perSecond, 9)
 })
 
-test('a run that such a bucket would have refused far more of, is of no bucket', () => {
+test('a run with far fewer refusals than implied contradicts the bucket', () => {
   const load: Load = {
     kind: 'open',
     rateRps: 500,
@@ -145,7 +145,7 @@ test('a run that such a bucket would have refused far more of, is of no bucket',
   ).toEqual(limit)
 })
 
-test('the burst was let in by runs before the first that was refused: those after it begin with less', async () => {
+test('the burst is estimated from runs before the first refusal', async () => {
   const server = limited(60, 300)
   const loops: LoadRun[] = []
   for (let i = 0; i < 3; i++)
@@ -157,12 +157,12 @@ test('the burst was let in by runs before the first that was refused: those afte
   expect(Math.abs(found.burst - 272)).toBeLessThan(3)
 })
 
-describe('the highest rate is looked for', () => {
-  test('from a thousandth of the limit, where it refuses more than may fail at any', () => {
+describe('the search for the highest rate', () => {
+  test('starts at a thousandth of the limit', () => {
     expect(findBucketRate({ perSecond: 40, burst: 1 }, 0)).toBe(0.04)
   })
 
-  test('up to where no more than may fail flows over, in sixteen halves', () => {
+  test('bisects sixteen times up to the tolerated share', () => {
     expect(findBucketRate({ perSecond: 40, burst: 1e6 }, 0)).toBeCloseTo(
       40 - (40 - 0.04) / 2 ** 16,
       9,
@@ -175,7 +175,7 @@ describe('the highest rate is looked for', () => {
   })
 })
 
-test('a capacity under a limit is as sure as what was let in is many: the flow, and two requests of the burst', () => {
+test('the interval narrows with the admitted requests, and allows two requests of the burst', () => {
   const limit = { perSecond: 40, burst: 10, admitted: 64 }
   const { rateRps, ci90Rps } = estimateBucketCapacity(limit, 0.01)
   expect(rateRps).toBe(findBucketRate(limit, 0.01))
@@ -190,11 +190,11 @@ test('a capacity under a limit is as sure as what was let in is many: the flow, 
   )
 })
 
-test('without refusals there is none', async () => {
+test('a server without refusals has no bucket', async () => {
   expect(fitTokenBucket([await play(limited(100, 50), open(40, 3))])).toBeUndefined()
 })
 
-test('failures at random under load are no limit', async () => {
+test('random failures are no rate limit', async () => {
   const uniform = seeded(4)
   const failing = (share: number) => (ms: number) => (uniform() < share ? Number.NaN : ms)
   const run = async (rateRps: number, share: number) => {
@@ -204,7 +204,7 @@ test('failures at random under load are no limit', async () => {
   expect(fitTokenBucket([await run(300, 0.05), await run(250, 0)])).toBeUndefined()
 })
 
-test('what a bucket refuses at a rate, against a long run of it', async () => {
+test('the refused share agrees with a long simulation', async () => {
   const rateRps = findBucketRate({ perSecond: 40, burst: 10 }, 0.01)
   const { latencyMs } = await play(limited(40, 10), open(rateRps, 3000))
   expect(Math.abs(latencyMs.filter(Number.isNaN).length / latencyMs.length - 0.01)).toBeLessThan(
@@ -218,7 +218,7 @@ test('what a bucket refuses at a rate, against a long run of it', async () => {
   expect(findBucketRate({ perSecond: 40, burst: 1e6 }, 0.01)).toBeCloseTo(40 / 0.99, 0)
 })
 
-test('a window that a full bucket carries is no capacity', async () => {
+test('a window served from a full bucket is no capacity', async () => {
   for (const seed of [1, 2, 3]) {
     const found = await measureCapacity({
       target: { kind: 'virtual', server: limited(40, 30) },

@@ -31,7 +31,7 @@ describe('a confirmation', () => {
     },
   )
 
-  test('far beyond what the server does goes on to a rate that is proven, however far that is below', async () => {
+  test('far above the capacity ends at a lower rate that is proven', async () => {
     const truth = 87.6
     const rateRps = 1.6 * truth
     for (const seed of [1, 2, 3]) {
@@ -50,7 +50,7 @@ describe('a confirmation', () => {
     }
   })
 
-  describe('of a server whose requests are too few to prove anything', () => {
+  describe('with too few requests for a proof', () => {
     const within2s = { ...slo, limitMs: 2000 }
     // One after the other, in 70 ms: 14.3 a second, and 13.3 within the limit (bisected with
     // 180,000 arrivals a rate).
@@ -98,7 +98,7 @@ describe('a confirmation', () => {
     )
   })
 
-  test('far beyond what the server does passes over rates beyond what it was seen to serve', async () => {
+  test('far above the capacity skips rates beyond the observed throughput', async () => {
     const truth = 87.6
     const { points, capacityRps } = await confirm(caseNamed('FIFO 8 ms').server(1), 8 * truth)
     const asked = points.flatMap(({ load }) => (load.kind === 'open' ? [load.rateRps / truth] : []))
@@ -111,7 +111,7 @@ describe('a confirmation', () => {
     expect(capacityRps).toBeGreaterThan(0.7 * truth)
   })
 
-  test('of a server that meets the SLO at no rate ends with none', async () => {
+  test('without a rate that meets the SLO ends with capacity 0', async () => {
     // Alone it is fast; whoever finds another there waits for long.
     let lastMs = Number.NEGATIVE_INFINITY
     const server = new QueueServer({
@@ -174,7 +174,7 @@ describe('a confirmation', () => {
     },
   )
 
-  test('is not lost to one pause, which it tells', async () => {
+  test('survives a single outage and reports it', async () => {
     let paused = false
     const server = new QueueServer({
       seed: 1,
@@ -189,11 +189,11 @@ describe('a confirmation', () => {
     const found = await confirm(server, 70)
     expect(found).toMatchObject({ met: true, capacityRps: 70 })
     expect(found.caveats.join()).toMatch(
-      /the server answered nothing for \d{3} ms of one window at 70.0/,
+      /the server answered nothing for \d{3} ms of one window at 70 req/,
     )
   })
 
-  test('that host interference made invalid goes on below the rate at which another would be better: that one fares no better', async () => {
+  test('continues below the useful rate while windows are invalid', async () => {
     const virtual = new VirtualLoadGenerator()
     const server = {
       kind: 'virtual',
@@ -225,7 +225,7 @@ describe('a confirmation', () => {
     expect(found.capacityRps).toBeCloseTo(82, 9)
   })
 
-  test('in which the machine kept the server waiting throughout is disturbed, unless it held in spite', async () => {
+  test('is disturbed where the server waited for cores throughout, unless the SLO was met', async () => {
     const virtual = new VirtualLoadGenerator()
     const server = {
       kind: 'virtual',

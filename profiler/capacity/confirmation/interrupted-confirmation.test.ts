@@ -41,14 +41,14 @@ test.each(servers)(
   },
 )
 
-test('windows of another rate are of another question', async () => {
+test('stored windows of another rate are ignored', async () => {
   const kept: LoadRun[] = []
   await keeping((load) => open(load), [], kept)
   const other = await keeping((load) => open(load), kept, [], 80)
   expect(other.each).toEqual([80, 80])
 })
 
-test('a rate that idle latency would put elsewhere now is the one of the windows', async () => {
+test('a stored window keeps its rate, whatever the new unloaded latency suggests', async () => {
   const kept: LoadRun[] = []
   const answer = upTo(90)
   await keeping(answer, [], kept)

@@ -15,7 +15,7 @@ import {
 
 const infinite = Number.POSITIVE_INFINITY
 
-describe('a window that something else may have spoilt', () => {
+describe('an invalid window', () => {
   test.each<[string, Partial<LoadRun>, windows: number]>([
     ['the generator', { latenessP99Ms: 4 }, 2],
     // A machine that disturbs one may disturb others: there is no early end.
@@ -49,7 +49,7 @@ describe('a window that something else may have spoilt', () => {
     })
   })
 
-  test('is none where the server refuses: no generator makes a status 503', async () => {
+  test('does not include refusals: no generator causes a status 503', async () => {
     const refusing = (load: Open) =>
       open(load, (i) => (load.rateRps > 96 && i % 2 ? Number.NaN : 5), {
         latenessP99Ms: 4,
@@ -61,7 +61,7 @@ describe('a window that something else may have spoilt', () => {
     })
   })
 
-  test('three times says nothing of the server at that rate', async () => {
+  test('three times in a row gives no verdict on the rate', async () => {
     const late = await confirmed((load) => open(load, slow, { latenessP99Ms: 4 }))
     close(
       late.each,
@@ -82,7 +82,7 @@ describe('a window that something else may have spoilt', () => {
     expect(busy.found.detail).toMatch(/^other work on this machine disturbed/)
   })
 
-  test('at one rate is tried at a calmer one, and what holds there is gone on from', async () => {
+  test('is followed by a lower rate, and by higher ones if that meets the SLO', async () => {
     const { found, rates } = await confirmed((load, window) =>
       window < 3 ? open(load, slow, { machineWait: { server: 0.5 } }) : open(load),
     )
@@ -95,7 +95,7 @@ describe('a window that something else may have spoilt', () => {
     })
   })
 
-  test('at a rate above one that is missed does not count towards giving up', async () => {
+  test('above a violated rate does not count towards giving up', async () => {
     const spoilt = (load: Open) => open(load, slow, { machineWait: { server: 0.5 } })
     const { rates, found } = await confirmed((load) =>
       load.rateRps > 60 && load.rateRps < 70 ? open(load, slow) : spoilt(load),
@@ -104,18 +104,18 @@ describe('a window that something else may have spoilt', () => {
     expect(found).toMatchObject({ outcome: 'host-interference', met: false })
   })
 
-  test('by one pause is set aside and told, and nothing ends early any more', async () => {
+  test('with a single outage is set aside and reported, and no early end follows', async () => {
     const { found, each } = await confirmed((load, window) =>
       window === 0 ? open(load, pausing) : open(load),
     )
     expect(each).toEqual([100, 100, 100, 100, 100])
     expect(found.caveats).toEqual([
-      'the server answered nothing for 205 ms of one window at 100.0 requests per second; this outage did not recur in 10 s and is left out',
+      'the server answered nothing for 205 ms of one window at 100 req/s; this outage did not recur in 10 s and is left out',
     ])
     expect(found).toMatchObject({ met: true, nEff: 1000 })
   })
 
-  test('by a pause that comes back: both count', async () => {
+  test('with a recurrent outage counts, as does the first one', async () => {
     // 15 of each 250 are over: twice that of 1500 is too much.
     const { found, each } = await confirmed(
       (load, window) => (window < 2 ? open(load, pausing) : open(load)),
@@ -136,7 +136,7 @@ describe('a window that something else may have spoilt', () => {
     expect(never.found.caveats).toEqual([])
   })
 
-  test('with sends left out did not hold', async () => {
+  test('with missing sends does not meet the SLO', async () => {
     const { each } = await confirmed((load, window) =>
       open(load, undefined, window === 0 ? { planned: 253 } : {}),
     )

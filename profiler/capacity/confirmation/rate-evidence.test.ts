@@ -37,8 +37,8 @@ const after = (windows: readonly Played[], slo = p99) => {
   return computeEvidence
 }
 
-describe('before any window counted', () => {
-  test('nothing is decided, proven or sure', () => {
+describe('without a window that counts', () => {
+  test('nothing is decided or proven', () => {
     const computeEvidence = after([])
     expect([
       computeEvidence.decision,
@@ -49,7 +49,7 @@ describe('before any window counted', () => {
     ]).toEqual([undefined, undefined, false, 0, 0])
   })
 
-  test('what can be shown is the window that was spoilt last, or the one with a pause', () => {
+  test('the last invalid window, or the one set aside, is shown', () => {
     const [first, last] = [window(slow, { latenessP99Ms: 60 }), window(slow, { latenessP99Ms: 55 })]
     expect(after([first, last]).played).toBe(last)
     const outageWindow = window(pausing)
@@ -60,7 +60,7 @@ describe('before any window counted', () => {
   })
 })
 
-describe('windows that host interference made invalid', () => {
+describe('invalid windows', () => {
   const invalid = window(slow, { machineWait: { server: 0.5 } })
   // Longer than it takes: nothing is proven.
   const after = (windows: readonly Played[]) => {
@@ -69,13 +69,13 @@ describe('windows that host interference made invalid', () => {
     return computeEvidence.decision
   }
 
-  test('three in a row end a rate, in bursts between windows that count they do not', () => {
+  test('end a rate after three in a row, not in bursts between valid ones', () => {
     expect(after([invalid, invalid])).toBeUndefined()
     expect(after([invalid, invalid, invalid])).toBe('invalid')
     expect(after([invalid, invalid, window(fast), invalid, invalid])).toBeUndefined()
   })
 
-  test('six in all do', () => {
+  test('end a rate after six in total', () => {
     const now = [
       invalid,
       window(fast),
@@ -93,13 +93,13 @@ describe('windows that host interference made invalid', () => {
   })
 })
 
-describe('how alike neighbours are', () => {
+describe('the dispersion', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   const spread = (i: number) => i % 10 === 5
   /** The second slowest tenth, all in a row. */
   const inARow = (i: number) => i >= 100 && i < 128 && !spread(i)
 
-  test('is seen by the slowest tenth at most', () => {
+  test('is estimated from the slowest tenth at most', () => {
     const computeEvidence = after(
       [window((i) => (spread(i) ? 45 : inARow(i) ? 40 : 5 + (i % 7)), {}, p75)],
       p75,
@@ -112,7 +112,7 @@ describe('how alike neighbours are', () => {
     expect(slowest.nEff).toBeLessThan(60)
   })
 
-  test('requests that are slow in a row prove less than as many that are not', () => {
+  test('weakens the evidence of clustered violations', () => {
     const scattered = after([window((i) => (i % 125 === 60 ? 100 : 5)), window(fast)])
     const together = after([window((i) => (i === 60 || i === 61 ? 100 : 5)), window(fast)])
     expect(together.nEff).toBeLessThan(scattered.nEff)
@@ -120,7 +120,7 @@ describe('how alike neighbours are', () => {
   })
 })
 
-describe('a higher rate that held without proof', () => {
+describe('a higher rate that met the SLO without proof', () => {
   const at = (rateRps: number, windows: readonly Played[], higher?: RateEvidence) => {
     const computeEvidence = new RateEvidence({
       rateRps,
@@ -135,7 +135,7 @@ describe('a higher rate that held without proof', () => {
   const odds = ({ confidence }: RateEvidence) => 1 / (1 - confidence)
   const two = [window(fast), window(fast)]
 
-  test('speaks for a lower one with half of the capital, and its time counts', () => {
+  test('passes half of its capital and its time to a lower one', () => {
     const higher = at(110, [window((i) => (i >= 100 && i < 108 ? 40 : 5))])
     expect(odds(higher)).toBeGreaterThan(1.2)
     const [alone, after] = [at(100, [window(fast)]), at(100, [window(fast)], higher)]
@@ -144,7 +144,7 @@ describe('a higher rate that held without proof', () => {
     expect([alone.canEnd, after.canEnd]).toEqual([false, true])
   })
 
-  test('proves nothing of a lower one that was not looked at, or that misses', () => {
+  test('proves nothing about a lower one that was not tried, or that violates the SLO', () => {
     const higher = at(110, two)
     expect(higher.proven).toBe(true)
     expect([at(100, [], higher).proven, at(100, [], higher).confidence]).toEqual([false, 0])
@@ -153,7 +153,7 @@ describe('a higher rate that held without proof', () => {
     )
   })
 
-  test('that seemed to miss costs a lower one half of its capital at most', () => {
+  test('costs a lower one half of its capital at most', () => {
     const higher = at(110, [window((i) => (i % 50 === 25 ? 100 : 5))])
     const lower = at(100, two, higher)
     expect(odds(lower)).toBeGreaterThan(0.5 * odds(at(100, two)))
@@ -161,17 +161,17 @@ describe('a higher rate that held without proof', () => {
   })
 })
 
-describe('a window for a queue that grows', () => {
+describe('a window in which a queue can grow', () => {
   const asked = { slo: p99, seconds: 30, fillsS: 40 }
   const wants = (rateRps: number) => new RateEvidence({ ...asked, rateRps }).needsFilling
 
-  test('is wanted where there will be too few requests for a proof', () => {
+  test('is required where too few requests come for a proof', () => {
     expect([1, 5, 15].map(wants)).toEqual([true, true, true])
     expect([22, 100, 1000].map(wants)).toEqual([false, false, false])
     expect(new RateEvidence({ ...asked, rateRps: 5, fillsS: undefined }).needsFilling).toBe(false)
   })
 
-  test('is wanted once neighbours are too alike for one, and nothing holds before', () => {
+  test('is required once violations are too clustered for a proof', () => {
     const computeEvidence = new RateEvidence({ ...asked, rateRps: 100 })
     for (let i = 0; i < 16; i++)
       computeEvidence.add(window((request) => (i < 8 ? 40 + i + request / 250 : 5)))
@@ -192,14 +192,14 @@ describe('a window for a queue that grows', () => {
   })
 })
 
-test('windows that failed too often, or were cut, have missed at once', () => {
+test('windows with too many failures, or cut ones, are violated at once', () => {
   expect(
     after([window((i) => (i % 10 === 5 ? Number.NaN : 5), { errorKinds: { reset: 25 } })]).decision,
   ).toBe('violated')
   expect(after([window(fast, { cutMs: 2000 })]).decision).toBe('violated')
 })
 
-test('more requests over the limit make a miss certain the longer the time and the higher the rate; those seen count', () => {
+test('the number of violations that cuts a window grows with time and rate, less those observed', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   // One and a half times the quarter that may be over, and five.
   expect(new RateEvidence({ rateRps: 100, slo: p75, seconds: 10 }).overForViolation).toBe(380)

@@ -2,56 +2,36 @@
  * Evidence of the open windows at one rate, evaluated after each: whether they show that the SLO is
  * met or violated.
  */
-
-import { summariseRun } from '../../load/load-point.ts'
-import { hasMissingSends } from '../../load/window-validity.ts'
-import {
-  countWithin,
-  exceedsErrorRate,
-  isInvalidWindow,
-  maxLimitMs,
-  meetsSlo,
-  type Slo,
-  splitByClass,
-} from '../../model/slo.ts'
-import { type OverShare, overShare } from '../../statistics/dependence.ts'
+import { rate } from '../../format.ts'
+import { exceedsErrorRate, type Slo } from '../../model/slo.ts'
 import { computeEValues, convertEValue } from '../../statistics/sequential.ts'
-import { findOutageSpans, type OutageSpan } from '../outage-spans.ts'
 import type { Played } from '../session.ts'
 import type { Agreement } from './agreement.ts'
-import { concatenateRuns } from './concatenate-runs.ts'
+import { hasTooFewToProve, maxTimeFactor, minEToProve, spreadConfirmationS } from './proof-time.ts'
+import { RateWindows } from './rate-windows.ts'
 
 /** E-value from which the SLO counts as violated at once: 99 % confidence. */
 const minEToReject = 100
 /**
  * E-value from which a violation is likely. Where a lower rate may still be proven, this one is
- * then given up early, before outages could have been observed.
+ * then given up early, before outages could have been observed. 1.3 and 4 give the same rates
+ * (docs/research/capacity.md).
  */
 const minELikelyViolated = 2
-/**
- * E-value from which the SLO is proven, after any window: 95 % confidence. By Ville's inequality an
- * e-process ever exceeds 20 with at most that probability of error. `chooseTypicalArrivals` selects
- * schedules, so the bound is approximate: 6 % were measured for this 5 % rule.
- */
-const minEToProve = 20
 /** Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages. */
 const minTimeShare = 1 / 3
-/** Factor on `seconds` up to which the time is extended where that may bring a proof. */
-const maxTimeFactor = 2
-/**
- * Factor on the time over which windows are spread where measurements disagree: a minute for 30 s.
- */
-const spreadFactor = 2
-/** Minimum wall-clock time of the windows at one rate where measurements disagree, seconds. */
-export const spreadConfirmationS = (seconds: number): number => spreadFactor * seconds
+/** Tolerance for the rounding of times: a millionth. */
+const timeRounding = 1e-6
 /**
  * Assumed utilization at a rate to be confirmed. Latencies are correlated over about 1 / (1 -
- * utilization)² services, which is fewer at lower rates.
+ * utilization)² services, which is fewer at lower rates. 0.7 and 0.92 give rates within 1 %
+ * (docs/research/capacity.md).
  */
 const assumedUtilization = 0.85
 /**
  * Target for the waiting time at the percentile when a lower rate is chosen, as a share of the wait
- * that the limit allows. A percentile just below the limit is seldom proven.
+ * that the limit allows. A percentile just below the limit is seldom proven. 0.6 and 1 give rates
+ * within 1 % (docs/research/capacity.md).
  */
 const aimedWaitShare = 0.8
 /**
@@ -59,25 +39,12 @@ const aimedWaitShare = 0.8
  * is no basis for extrapolating further down.
  */
 const minRateFactor = 0.85
-/** Assumed dispersion: this many requests count as one independent request. */
-const assumedDispersion = 3
 /**
- * Length of a window at a rate that cannot be proven, in SLO limits: at 5 % beyond its capacity,
- * the queue of a server takes twenty limits to reach the limit.
+ * A window is cut once it has this factor on the violations that the SLO allows at the rate, and
+ * this number more.
  */
-const limitsToFill = 20
-/**
- * Slowest requests whose clustering gives the dispersion: twice the allowed share, but at most
- * `maxTailShare` and at least `minTailRequests`.
- */
-const maxTailShare = 0.1
-const minTailRequests = 20
-/**
- * Invalid windows, in a row and in total, after which the rate is given up. A few are tolerated, as
- * bursts of other work pass.
- */
-const maxInvalidInARow = 2
-const maxInvalid = 5
+const cutFactor = 1.5
+const minOverToCut = 5
 
 interface RateQuestion {
   readonly rateRps: number
@@ -106,94 +73,43 @@ interface RateQuestion {
   readonly agreement?: Agreement
 }
 
-/** Whether the rate has too few requests for a proof, even in the extended time. */
-export const hasTooFewToProve = ({
-  rateRps,
-  seconds,
-  slo,
-}: Pick<RateQuestion, 'rateRps' | 'seconds' | 'slo'>): boolean =>
-  computeEValues((rateRps * maxTimeFactor * seconds) / assumedDispersion, 0, 1 - slo.percentile)
-    .met < minEToProve
-
 /**
- * Length of a window in which the queue of a slightly overloaded server exceeds the limit, seconds.
- * It is at most the extended time.
+ * 'invalid': too many windows were invalid. 'unproven': the rate may meet the SLO, but the time does
+ * not suffice to prove it.
  */
-export const computeFillS = (slo: Slo, seconds: number): number =>
-  Math.min(maxTimeFactor * seconds, (limitsToFill * maxLimitMs(slo)) / 1000)
+export type RateDecision = 'met' | 'violated' | 'invalid' | 'unproven'
 
 /** Decides, window after window, whether one rate meets the SLO. */
 export class RateEvidence {
-  /** Total length of the windows that count, seconds. */
-  private countedS = 0
-  private invalid = 0
-  private invalidInARow = 0
-  private lastInvalid: Played | undefined
-  /** A window with a single outage longer than the limit, set aside until a second one occurs. */
-  private outageWindow: { readonly played: Played; readonly outage: OutageSpan } | undefined
-  private hasOutageReturned = false
-  /** All windows that count, concatenated, and the violations of each request class in them. */
-  private state: { readonly played: Played; readonly shares: readonly OverShare[] } | undefined
-  /** Length of the longest window that counts. */
-  private longestS = 0
-  /** Wall-clock time since the start of the first window. */
-  private ownSpanS = 0
+  private readonly windows: RateWindows
 
-  constructor(private readonly question: RateQuestion) {}
+  constructor(private readonly question: RateQuestion) {
+    this.windows = new RateWindows(question.slo, question.agreement)
+  }
 
   /** Further requests over the limit that make a violation certain, so that a window may be cut. */
   get overForViolation(): number {
-    const { state } = this
     const { slo, rateRps, seconds } = this.question
-    const over =
-      state === undefined
-        ? 0
-        : state.played.run.latencyMs.length - countWithin(state.played.run.latencyMs, slo.limitMs)
-    return Math.max(5, Math.ceil(1.5 * rateRps * seconds * (1 - slo.percentile)) + 5 - over)
+    const allowed = rateRps * seconds * (1 - slo.percentile)
+    return Math.max(minOverToCut, Math.ceil(cutFactor * allowed) + minOverToCut - this.windows.over)
   }
 
   /** @param restedS time without load before the window */
   add(played: Played, restedS = 0): void {
-    const { slo, agreement } = this.question
-    this.ownSpanS += restedS + played.run.elapsedS
-    if (!this.isMetBy(played)) {
-      if (isInvalidWindow(played.point, slo) || hasMissingSends(played.run)) {
-        this.invalid++
-        this.invalidInARow++
-        this.lastInvalid = played
-        if (played.point.invalid) agreement?.addDisturbed()
-        return
-      }
-      const outages = findOutageSpans(played.run, slo.limitMs)
-      if (outages.length === 1 && this.outageWindow === undefined && !this.hasOutageReturned) {
-        this.outageWindow = { played, outage: outages[0]! }
-        return
-      }
-      if (outages.length > 0 && this.outageWindow !== undefined) {
-        // The outage has returned: outages are part of the server's behaviour.
-        this.count(this.outageWindow.played)
-        this.outageWindow = undefined
-        this.hasOutageReturned = true
-      }
-    }
-    this.count(played)
+    this.windows.add(played, restedS)
   }
 
-  /**
-   * Undefined: another window is needed. 'invalid': too many windows were invalid. 'unproven': this
-   * rate may meet the SLO, but the time does not suffice to prove it.
-   */
-  get decision(): 'met' | 'violated' | 'invalid' | 'unproven' | undefined {
-    const { state, countedS } = this
+  /** Undefined: another window is needed. */
+  get decision(): RateDecision | undefined {
+    const { counted, areInvalid, isMet, countedS } = this.windows
     const { slo, seconds } = this.question
-    if (this.invalidInARow > maxInvalidInARow || this.invalid > maxInvalid) return 'invalid'
-    if (state === undefined) return undefined
-    const { point, run } = state.played
+    if (areInvalid) return 'invalid'
+    if (counted === undefined) return undefined
+    const { point, run } = counted.played
     const { violatedEValue } = this.computeEvidence()
     if (run.cutMs !== undefined || exceedsErrorRate(point, slo) || violatedEValue >= minEToReject)
       return 'violated'
-    const isMet = this.isMetBy(state.played)
-    const isTimeUp = countedS >= (1 - 1e-6) * seconds
+    const isTimeUp = countedS >= (1 - timeRounding) * seconds
     if (!isMet && !isTimeUp && violatedEValue >= minELikelyViolated && this.canProveLower)
       return 'unproven'
     // Too little time has passed to exclude outages.
@@ -212,21 +128,22 @@ export class RateEvidence {
    */
   get needsFilling(): boolean {
     if (this.hasFilled) return false
-    return this.state === undefined
+    return this.windows.counted === undefined
       ? hasTooFewToProve(this.question)
       : this.canEnd && !this.canBeProven && !this.canProveLower
   }
 
   /** Whether one of the windows was that long. */
   private get hasFilled(): boolean {
-    return this.longestS >= (1 - 1e-6) * (this.question.fillsS ?? 0)
+    const longestS = this.windows.counted?.longestS ?? 0
+    return longestS >= (1 - timeRounding) * (this.question.fillsS ?? 0)
   }
 
   /** Whether the extended time will prove this rate, if violations stay as frequent as before. */
   private get canBeProven(): boolean {
-    const timeFactor = (maxTimeFactor * this.question.seconds) / this.countedS
+    const timeFactor = (maxTimeFactor * this.question.seconds) / this.windows.countedS
     return (
-      timeFactor > 1 + 1e-6 &&
+      timeFactor > 1 + timeRounding &&
       this.initialCapital * this.computeEvidence(timeFactor).metEValue >= minEToProve
     )
   }
@@ -235,13 +152,13 @@ export class RateEvidence {
    * Whether the extended time would prove `minProvenRps`, if no request exceeded the limit there.
    */
   private get canProveLower(): boolean {
-    const { countedS } = this
     const { minProvenRps, rateRps, seconds, slo } = this.question
-    if (minProvenRps === undefined) return false
+    const { counted, countedS } = this.windows
+    if (minProvenRps === undefined || counted === undefined) return false
     const rateShare = minProvenRps / rateRps
     const relaxation = ((1 - assumedUtilization) / (1 - assumedUtilization * rateShare)) ** 2
     const requestFactor = (rateShare * maxTimeFactor * seconds) / countedS
-    const eValues = this.state!.shares.map(
+    const eValues = counted.shares.map(
       ({ n, dispersion }) =>
         computeEValues(
           (requestFactor * n) / (1 + (dispersion - 1) * relaxation),
@@ -260,22 +177,22 @@ export class RateEvidence {
   get canEnd(): boolean {
     const { seconds, agreement } = this.question
     return agreement === undefined || agreement.agrees
-      ? this.observedS >= (minTimeShare - 1e-6) * seconds
-      : this.observedS >= (1 - 1e-6) * seconds &&
-          this.spanS >= (1 - 1e-6) * spreadConfirmationS(seconds)
+      ? this.observedS >= (minTimeShare - timeRounding) * seconds
+      : this.observedS >= (1 - timeRounding) * seconds &&
+          this.spanS >= (1 - timeRounding) * spreadConfirmationS(seconds)
   }
 
   /** Time without load before the next window, seconds; 0 before any window counts. */
   restS(windowS: number): number {
     const { seconds, agreement } = this.question
-    if (agreement === undefined || agreement.agrees || this.state === undefined) return 0
-    const windows = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - 1e-6))
+    if (agreement === undefined || agreement.agrees || this.windows.counted === undefined) return 0
+    const windows = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - timeRounding))
     return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windows - windowS)
   }
 
   /** Wall-clock time from the first to the last window, with those of higher rates. */
   get spanS(): number {
-    return this.ownSpanS + (this.question.higher?.spanS ?? 0)
+    return this.windows.spanS + (this.question.higher?.spanS ?? 0)
   }
 
   /**
@@ -287,7 +204,8 @@ export class RateEvidence {
    */
   provableRps(unloadedMs: number): number {
     const { rateRps, slo } = this.question
-    const waitMs = this.state === undefined ? 0 : this.state.played.point.sloMs - unloadedMs
+    const { counted } = this.windows
+    const waitMs = counted === undefined ? 0 : counted.played.point.sloMs - unloadedMs
     const targetWaitMs = aimedWaitShare * Math.max(0, slo.limitMs - unloadedMs)
     if (waitMs <= targetWaitMs || !Number.isFinite(waitMs)) return Number.POSITIVE_INFINITY
     // u / (1 - u) at the target rate.
@@ -298,25 +216,25 @@ export class RateEvidence {
 
   /** Whether the windows so far met the SLO, proven or not. */
   get isMet(): boolean {
-    return this.state !== undefined && this.isMetBy(this.state.played)
+    return this.windows.isMet
   }
 
   /** Whether a window is set aside for an outage that may return. */
   get hasOutage(): boolean {
-    return this.outageWindow !== undefined
+    return this.windows.outage !== undefined
   }
 
   /**
    * All windows that count, concatenated; without any, the last invalid one or the one set aside.
    */
   get played(): Played | undefined {
-    return this.state?.played ?? this.lastInvalid ?? this.outageWindow?.played
+    return this.windows.played
   }
 
   /** Effective sample size; with classes, that of the class with the fewest. */
   get nEff(): number {
-    const own =
-      this.state === undefined ? 0 : Math.min(...this.state.shares.map(({ nEff }) => nEff))
+    const { counted } = this.windows
+    const own = counted === undefined ? 0 : Math.min(...counted.shares.map(({ nEff }) => nEff))
     return own + (this.question.higher?.nEff ?? 0)
   }
 
@@ -331,7 +249,9 @@ export class RateEvidence {
 
   /** E-value for a met SLO; 0 before any window counts. */
   private get metEValue(): number {
-    return this.state === undefined ? 0 : this.initialCapital * this.computeEvidence().metEValue
+    return this.windows.counted === undefined
+      ? 0
+      : this.initialCapital * this.computeEvidence().metEValue
   }
 
   /**
@@ -342,7 +262,7 @@ export class RateEvidence {
     readonly metEValue: number
     readonly violatedEValue: number
   } {
-    const each = this.state!.shares.map(({ n, over, dispersion }) =>
+    const each = this.windows.counted!.shares.map(({ n, over, dispersion }) =>
       computeEValues(
         (timeFactor * n) / dispersion,
         (timeFactor * over) / dispersion,
@@ -371,43 +291,15 @@ export class RateEvidence {
 
   /** Time under load in which an outage would have been observed: at this rate and higher ones. */
   private get observedS(): number {
-    return this.countedS + (this.question.higher?.observedS ?? 0)
+    return this.windows.countedS + (this.question.higher?.observedS ?? 0)
   }
 
   caveats(): string[] {
-    if (this.outageWindow === undefined) return []
-    const { outage } = this.outageWindow
+    const { outage, countedS } = this.windows
+    if (outage === undefined) return []
     const ms = Math.round(outage.untilMs - outage.fromMs)
     return [
-      `the server answered nothing for ${ms} ms of one window at ${this.question.rateRps.toFixed(1)} requests per second; this outage did not recur in ${Math.round(this.countedS)} s and is left out`,
+      `the server answered nothing for ${ms} ms of one window at ${rate(this.question.rateRps)}; this outage did not recur in ${Math.round(countedS)} s and is left out`,
     ]
-  }
-
-  /**
-   * Late sends count against the server, so an SLO met in spite of them is met. Missing sends do
-   * not count.
-   */
-  private isMetBy({ run, point }: Played): boolean {
-    return run.cutMs === undefined && meetsSlo(point, this.question.slo) && !hasMissingSends(run)
-  }
-
-  /** Adds a valid window to those that count. */
-  private count(played: Played): void {
-    const { run } = played
-    const { slo } = this.question
-    this.question.agreement?.add(played)
-    this.invalidInARow = 0
-    const countedS = run.cutMs === undefined ? run.load.durationS : run.seconds
-    this.countedS += countedS
-    this.longestS = Math.max(this.longestS, countedS)
-    const joined = this.state === undefined ? run : concatenateRuns(this.state.played.run, run)
-    const tailShare = (n: number) =>
-      Math.min(maxTailShare, Math.max(2 * (1 - slo.percentile), minTailRequests / n))
-    this.state = {
-      played: { run: joined, point: summariseRun(joined, slo) },
-      shares: splitByClass(joined, slo).map(({ latencyMs }) =>
-        overShare(latencyMs, slo.limitMs, tailShare(latencyMs.length)),
-      ),
-    }
   }
 }

@@ -6,8 +6,8 @@ import { chooseTypicalArrivals } from './typical-arrivals.ts'
 
 const window = { kind: 'open', rateRps: 80, durationS: 10, arrivals: { kind: 'poisson' } } as const
 
-describe('usual arrivals', () => {
-  test('are a Poisson window of one of fifteen seeds, the same each time', () => {
+describe('typical arrivals', () => {
+  test('are one of fifteen Poisson schedules, always the same one', () => {
     const chosen = chooseTypicalArrivals(window, 100)
     expect(chosen).toEqual({ ...window, seed: chosen.seed })
     expect(chosen.seed).toBeGreaterThanOrEqual(100)
@@ -15,7 +15,7 @@ describe('usual arrivals', () => {
     expect(chooseTypicalArrivals(window, 100)).toEqual(chosen)
   })
 
-  test('take luck out of a window of a busy server, and are a little harder than the middle', () => {
+  test('halve the scatter between windows of a busy server, slightly above the median', () => {
     const p99Of = (seed: number) => {
       const server = new QueueServer({ seed: 1, servers: 1, maxBatch: 1, serviceMs: () => 10.5 })
       return [...server.play({ ...window, seed }).latencyMs].sort((a, b) => a - b)[
@@ -38,7 +38,7 @@ describe('usual arrivals', () => {
     expect(middle(usual)).toBeLessThan(1.4 * middle(plain))
   })
 
-  test('are the tenth of the fifteen, from the easiest, by what queues with a constant server make of them', () => {
+  test('have rank ten of fifteen by the waits in queues with constant service', () => {
     const short = { ...window, durationS: 2.5 }
     for (let firstSeed = 0; firstSeed < 40 * 15; firstSeed += 15) {
       const hardness = Array.from({ length: 15 }, (_, i) => {
@@ -63,7 +63,7 @@ describe('usual arrivals', () => {
     }
   })
 
-  test('other kinds, and windows of very many requests, are played as they come', () => {
+  test('are not chosen for other arrival types or very long windows', () => {
     const constant = { ...window, arrivals: { kind: 'constant' } } as const
     expect(chooseTypicalArrivals(constant, 100)).toEqual({ ...constant, seed: 100 })
     expect(chooseTypicalArrivals({ ...window, rateRps: 4001 }, 100).seed).toBe(100)

@@ -31,8 +31,10 @@ const maxRequests = 40_000
  * on. Difficulty is the log 99th percentile of waits in queues with a single server of constant
  * service time (Lindley recursion), summed over four utilizations. This is stratified sampling
  * (Law, Simulation Modeling and Analysis, chapter 11): it removes the randomness of the arrivals,
- * the largest part of the noise of a short window. It uses no property of the server. Other
- * arrivals than Poisson, and very long windows, keep the first seed.
+ * the largest part of the noise of a short window. It uses no property of the server. The bound of
+ * the sequential test, which assumes any Poisson schedule, then holds for rates 5 % above the
+ * capacity (docs/research/confirmation.md). Other arrivals than Poisson, and very long windows, keep
+ * the first seed.
  */
 export function chooseTypicalArrivals(load: Omit<OpenLoad, 'seed'>, firstSeed: number): OpenLoad {
   if (load.arrivals.kind !== 'poisson' || load.rateRps * load.durationS > maxRequests)

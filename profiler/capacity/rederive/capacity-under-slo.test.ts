@@ -4,12 +4,8 @@ import { measurement, point } from '../../../trials/store/samples.contract.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import {
-  buildLoadCurve,
-  deriveCapacity,
-  interpolateLatency,
-  interpolatePercentile,
-} from './capacity-under-slo.ts'
+import { deriveCapacity } from './capacity-under-slo.ts'
+import { buildLoadCurve, interpolateLatency, interpolatePercentile } from './load-curve.ts'
 
 /**
  * An M/M/1 queue: the q quantile of the time in the system is -ln(1 - q) / (mu - lambda)
@@ -57,7 +53,7 @@ function queue(
 const rates = [40, 80, 120, 150, 165, 180, 200, 215]
 
 describe('capacity under another SLO', () => {
-  test('is the measured one under the SLO that was measured', () => {
+  test('is the measured one under the measured SLO', () => {
     const m = queue(rates)
     expect(deriveCapacity(m, measuredSlo)).toMatchObject({
       capacityRps: m.capacityRps,
@@ -85,7 +81,7 @@ describe('capacity under another SLO', () => {
     expect(Math.abs(Math.log(derived.capacityRps / capacity(slo)))).toBeLessThan(0.04)
   })
 
-  test('under noise, the interval holds the truth in at least 90 % of 400 curves', () => {
+  test('has intervals that contain the truth in 90 % of 400 noisy curves', () => {
     let seed = 1
     const uniform = () => {
       seed = (seed * 48271) % 2147483647
@@ -102,7 +98,7 @@ describe('capacity under another SLO', () => {
     expect(held / 400).toBeGreaterThanOrEqual(0.9)
   })
 
-  test('never falls when the limit is loosened, and moves without a jump through the measured one', () => {
+  test('is monotone and continuous in the limit', () => {
     fc.assert(
       fc.property(
         fc.array(
@@ -127,7 +123,7 @@ describe('capacity under another SLO', () => {
     )
   })
 
-  test('is 0 when an idle predictor is too slow, with the latency that says so', () => {
+  test('is 0 if the unloaded predictor is too slow, with its latency', () => {
     expect(deriveCapacity(queue(rates), { ...measuredSlo, limitMs: 10 })).toMatchObject({
       capacityRps: 0,
       sloMs: quantileMs(0.99, 0),
@@ -173,7 +169,7 @@ describe('capacity under another SLO', () => {
     expect(deriveCapacity(m, { ...measuredSlo, limitMs: 400 }).capacityRps).toBe(150)
   })
 
-  test('comes back from an SLO that nothing met when it is loosened', () => {
+  test('is found under a looser SLO than one that nothing met', () => {
     const m = queue([5, 20, 40], undefined, {
       outcome: 'slo-unattainable',
       capacityRps: 0,
@@ -185,7 +181,7 @@ describe('capacity under another SLO', () => {
     expect(derived.bounds).toBe('lower')
   })
 
-  test('uses open-loop points alone where there are enough: a closed loop hides waiting', () => {
+  test('uses only open-loop points where there are enough', () => {
     const closed = point(190, 8, { load: { kind: 'closed', connections: 8, durationS: 2 } })
     const m = queue([40, 80, 120])
     expect(buildLoadCurve({ ...m, points: [...m.points, closed] }, measuredSlo)).toEqual(
@@ -193,7 +189,7 @@ describe('capacity under another SLO', () => {
     )
   })
 
-  test('takes no percentile from a sweep of rates, and no latency from a window that was cut short', () => {
+  test('ignores the percentiles of sweeps and the latencies of cut windows', () => {
     const m = queue(rates)
     const sweep = point(100, 1, {
       load: {
@@ -216,7 +212,7 @@ describe('capacity under another SLO', () => {
     ).toBeLessThan(240)
   })
 
-  test('never promises more than the upper bound of a trial that was cut short', () => {
+  test('never exceeds the upper bound of a pruned trial', () => {
     const closed = [190, 240].map((rate) =>
       point(rate, 12, { load: { kind: 'closed', connections: 8, durationS: 2 } }),
     )
@@ -235,7 +231,7 @@ describe('capacity under another SLO', () => {
     }
   })
 
-  test('refuses a percentile or a limit that cannot be', () => {
+  test('rejects impossible percentiles and limits', () => {
     for (const bad of [
       { percentile: 99 },
       { percentile: 0 },
@@ -247,7 +243,7 @@ describe('capacity under another SLO', () => {
   })
 })
 
-test('a percentile between those kept follows the exponential tail', () => {
+test('a percentile between stored ones follows an exponential tail', () => {
   const s = summary(100, 1000)
   for (const q of [0.5, 0.9, 0.95, 0.99])
     expect(interpolatePercentile(s, q)).toBe(quantileMs(q, 100))
@@ -255,7 +251,7 @@ test('a percentile between those kept follows the exponential tail', () => {
     expect(Math.abs(Math.log(interpolatePercentile(s, q) / quantileMs(q, 100)))).toBeLessThan(1e-9)
 })
 
-test('a load curve rises with the rate and goes through the measured capacity', () => {
+test('a load curve rises with the rate and passes through the measured capacity', () => {
   const m = queue(rates, (i) => (i % 2 ? 1.2 : 0.9))
   const curve = buildLoadCurve(m, measuredSlo)
   for (let i = 1; i < curve.length; i++)

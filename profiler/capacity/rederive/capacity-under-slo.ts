@@ -1,20 +1,18 @@
 /**
  * Derives the capacity under another SLO from a stored load curve, without a new trial. Pure: also
  * runs in a browser.
- *
- * The curve of a percentile is ln(latency) over the offered rate. It must not fall, so measured
- * points that contradict this are pooled (isotonic regression by pool adjacent violators: Ayer et
- * al. 1955). Between points the curve is linear. It passes through the profiler's own estimate
- * (capacityRps, limitMs), which uses more information than the points. So the derived capacity
- * equals the measured one at the measured SLO, and changes continuously with the SLO.
  */
-
-import { storedPercentiles } from '../../load/latency-summary.ts'
-import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
-import { areSameSlo, exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
+import { areSameSlo, haveSameLatency, type Slo } from '../../model/slo.ts'
 import type { CurveKnot, DerivedCapacity } from '../capacity-bounds.ts'
-import { buildImportedCurve, isImported, resolveImportedCapacity } from './imported-loads.ts'
+import { boundByCurveStart, raiseToSaturation, widenForInterpolation } from '../interval.ts'
+import { isImported, resolveImportedCapacity } from './imported-loads.ts'
+import {
+  buildLoadCurve,
+  findCrossing,
+  interpolateLatency,
+  unloadedPercentile,
+} from './load-curve.ts'
 import { viewUnderSlo } from './stream-points.ts'
 
 /**
@@ -54,264 +52,23 @@ function deriveFromCurve(
   const { limitMs } = slo
   const unloadedMs = unloadedPercentile(measurement, slo)
   const last = curve.at(-1)
-  if (!last || (curve[0]?.latencyMs ?? Number.POSITIVE_INFINITY) > limitMs) {
-    // Whether the unloaded server meets the limit is as uncertain as the first knot.
-    const high = findCrossing(curve, limitMs, 'lowMs')
+  if (!last || (curve[0]?.latencyMs ?? Number.POSITIVE_INFINITY) > limitMs)
     return {
-      capacityRps: 0,
-      capacityCi90Rps: [0, high],
-      bounds: 'both',
+      ...boundByCurveStart(findCrossing(curve, limitMs, 'lowMs')),
       sloMs: unloadedMs,
       derived: true,
     }
-  }
   const capacityRps = findCrossing(curve, limitMs, 'latencyMs')
-  const open = capacityRps >= last.rateRps
-  const [low, high] = computeInterval(measurement, slo, curve, capacityRps)
-  return {
+  const isOpen = capacityRps >= last.rateRps
+  const estimate = widenForInterpolation(
     capacityRps,
-    capacityCi90Rps: [low, open ? Math.max(high, measurement.saturationRps) : high],
+    [findCrossing(curve, limitMs, 'highMs'), findCrossing(curve, limitMs, 'lowMs')],
+    measurement,
+  )
+  return {
+    ...(isOpen ? raiseToSaturation(estimate, measurement.saturationRps) : estimate),
     sloMs: Math.min(limitMs, interpolateLatency(curve, capacityRps)),
     derived: true,
-    bounds: open ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
+    bounds: isOpen ? 'lower' : limitMs <= measurement.slo.limitMs ? measurement.bounds : 'both',
   }
-}
-
-/**
- * Computes the interval: that of the curve or that of the profiler's estimate, whichever is wider
- * in ln rate, and 1.25 times as wide to allow for the interpolation.
- */
-function computeInterval(
-  measurement: Measurement,
-  slo: Slo,
-  curve: readonly CurveKnot[],
-  capacityRps: number,
-): [number, number] {
-  const [measuredLow, measuredHigh] = measurement.capacityCi90Rps
-  const lnRatio = (a: number, b: number) => (a > 0 && b > 0 ? Math.max(0, Math.log(a / b)) : 0)
-  const down = Math.max(
-    lnRatio(measurement.capacityRps, measuredLow),
-    lnRatio(capacityRps, findCrossing(curve, slo.limitMs, 'highMs')),
-  )
-  const up = Math.max(
-    lnRatio(measuredHigh, measurement.capacityRps),
-    lnRatio(findCrossing(curve, slo.limitMs, 'lowMs'), capacityRps),
-  )
-  return [capacityRps * Math.exp(-1.25 * down), capacityRps * Math.exp(1.25 * up)]
-}
-
-/**
- * Builds the monotone load curve of the SLO's percentile, by rising rate. The first knot is the
- * unloaded server at rate 0. Points with too many errors, and windows that were cut for their
- * latency, count as infinitely slow.
- */
-export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
-  if (isImported(original)) return buildImportedCurve(original, slo)
-  const measurement = haveSameLatency(original.slo, slo) ? original : viewUnderSlo(original, slo)
-  // The percentiles of a sweep belong to no single rate.
-  const isSweep = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
-  const usable = measurement.points.filter(
-    (p) => !p.generatorSaturated && p.offeredRps > 0 && !isSweep(p),
-  )
-  const open = usable.filter((p) => p.load.kind === 'open')
-  const unloadedMs = unloadedPercentile(measurement, slo)
-  const unloaded: CurveKnot = {
-    rateRps: 0,
-    latencyMs: unloadedMs,
-    lowMs: unloadedMs,
-    highMs: unloadedMs,
-    requests: measurement.unloaded.requests,
-  }
-  // A closed loop hides waiting time (coordinated omission), so its points are used only where
-  // there are fewer than two others.
-  const points = (open.length >= 2 ? open : usable)
-    .map((p) => makeKnot(p, slo, measurement.slo))
-    .sort((a, b) => a.rateRps - b.rateRps)
-  const knots = unloaded.latencyMs > 0 ? [unloaded, ...points] : points
-  const anchor = makeAnchor(measurement, slo)
-  if (!anchor) return poolAdjacentViolators(knots)
-  const [low, high] = measurement.capacityCi90Rps
-  // The curve must rise through the estimate. Points that contradict it are noise and are dropped.
-  const below = knots.filter((k) => k.rateRps < Math.min(low, anchor.rateRps))
-  const above = knots.filter((k) => k.rateRps > Math.max(high, anchor.rateRps))
-  return [
-    ...poolAdjacentViolators(below)
-      .filter((k) => k.latencyMs < anchor.latencyMs)
-      .map((k) => ({ ...k, highMs: Math.max(k.latencyMs, Math.min(k.highMs, anchor.highMs)) })),
-    anchor,
-    ...poolAdjacentViolators(above)
-      .filter((k) => k.latencyMs > anchor.latencyMs)
-      .map((k) => ({ ...k, lowMs: Math.min(k.latencyMs, Math.max(k.lowMs, anchor.lowMs)) })),
-  ]
-}
-
-/**
- * Makes a knot of the profiler's estimate; for a pruned trial, of its upper bound. For another
- * percentile, its latency is scaled by the ratio of the percentiles at the nearest points.
- * Undefined without an estimate.
- */
-function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
-  const { capacityRps, capacityCi90Rps, slo: measured, outcome } = measurement
-  if (capacityRps <= 0 || outcome === 'generator-limit') return undefined
-  let scale = 1
-  if (slo.percentile !== measured.percentile) {
-    const near = measurement.points
-      .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
-      .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
-      .slice(0, 3)
-    const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.unloaded]
-    const logs = summaries.map((p) =>
-      Math.log(
-        interpolatePercentile(p, slo.percentile) / interpolatePercentile(p, measured.percentile),
-      ),
-    )
-    scale = Math.exp(logs.reduce((sum, x) => sum + x, 0) / logs.length)
-  }
-  const latencyMs = measured.limitMs * scale
-  if (!Number.isFinite(latencyMs) || capacityCi90Rps[0] > capacityRps) return undefined
-  return {
-    rateRps: capacityRps,
-    latencyMs,
-    lowMs: latencyMs,
-    highMs: latencyMs,
-    requests: measurement.requests,
-    modelled: true,
-  }
-}
-
-/** Makes a knot of a load point for the SLO's percentile. */
-function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
-  const knot = { rateRps: point.offeredRps, requests: point.requests }
-  const answered = interpolatePercentile(point, measured.percentile)
-  // A window that was cut would have become slower still, so its percentile is unknown.
-  if (!(answered > 0) || point.cut || exceedsErrorRate(point, slo)) {
-    return {
-      ...knot,
-      latencyMs: Number.POSITIVE_INFINITY,
-      lowMs: Number.POSITIVE_INFINITY,
-      highMs: Number.POSITIVE_INFINITY,
-    }
-  }
-  // The SLO percentile counts failed requests. Other percentiles, and their intervals, are scaled
-  // from it.
-  const scale =
-    slo.percentile === measured.percentile
-      ? 1
-      : interpolatePercentile(point, slo.percentile) / answered
-  const [low, high] = point.sloCi95Ms
-  return {
-    ...knot,
-    latencyMs: point.sloMs * scale,
-    lowMs: Math.min(low, point.sloMs) * scale,
-    highMs: Math.max(high, point.sloMs) * scale,
-  }
-}
-
-/**
- * Isotonic regression of ln(latency) on the rate, weighted by requests. Interval ends are pooled
- * with their latencies.
- */
-function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
-  const finite = knots.flatMap((k) => [k.latencyMs, k.highMs]).filter(Number.isFinite)
-  const ceiling = 100 * Math.max(1, ...finite)
-  const blocks: { members: CurveKnot[]; weight: number; low: number; mid: number; high: number }[] =
-    []
-  for (const knot of knots) {
-    const log = (ms: number) => Math.log(Math.min(ms, ceiling))
-    let block = {
-      members: [knot],
-      weight: knot.requests,
-      low: log(knot.lowMs),
-      mid: log(knot.latencyMs),
-      high: log(knot.highMs),
-    }
-    for (let before = blocks.at(-1); before && before.mid > block.mid; before = blocks.at(-1)) {
-      blocks.pop()
-      const weight = before.weight + block.weight
-      const mean = (a: number, b: number) => (a * before!.weight + b * block.weight) / weight
-      block = {
-        members: [...before.members, ...block.members],
-        weight,
-        low: mean(before.low, block.low),
-        mid: mean(before.mid, block.mid),
-        high: mean(before.high, block.high),
-      }
-    }
-    blocks.push(block)
-  }
-  const ms = (log: number) => (log >= Math.log(ceiling) ? Number.POSITIVE_INFINITY : Math.exp(log))
-  const pooled = blocks.flatMap((b) =>
-    b.members.map((k) => ({ ...k, latencyMs: ms(b.mid), lowMs: ms(b.low), highMs: ms(b.high) })),
-  )
-  // Pooling makes the latencies rise, but the ends of their intervals may still fall. Each upper
-  // end is raised to those at lower rates, and each lower end is reduced to those at higher rates.
-  const highs = pooled.map((k, i) =>
-    Math.max(...pooled.slice(0, i).map((before) => before.highMs), k.highMs),
-  )
-  const lows = pooled.map((k, i) =>
-    Math.min(...pooled.slice(i + 1).map((after) => after.lowMs), k.lowMs),
-  )
-  return pooled.map((k, i) => ({ ...k, lowMs: lows[i]!, highMs: highs[i]! }))
-}
-
-/**
- * Interpolates the latency at an offered rate, ms. Infinity beyond the last finite knot before an
- * infinite one; the last knot's latency beyond the end.
- */
-export function interpolateLatency(curve: readonly CurveKnot[], rateRps: number): number {
-  const after = curve.findIndex((k) => k.rateRps >= rateRps)
-  if (after === -1) return curve.at(-1)?.latencyMs ?? Number.NaN
-  const [b, a] = [curve[after]!, curve[after - 1]]
-  if (!a || b.rateRps === rateRps || a.rateRps === b.rateRps) return b.latencyMs
-  if (!Number.isFinite(b.latencyMs)) return b.latencyMs
-  const share = (rateRps - a.rateRps) / (b.rateRps - a.rateRps)
-  return Math.exp(Math.log(a.latencyMs) * (1 - share) + Math.log(b.latencyMs) * share)
-}
-
-/**
- * Finds the highest rate up to which a curve meets the limit, per second: the capacity without its
- * interval.
- */
-export const findRateWithin = (curve: readonly CurveKnot[], limitMs: number): number =>
-  findCrossing(curve, limitMs, 'latencyMs')
-
-/**
- * Finds the rate at which the curve crosses the limit. 0 where its first knot exceeds the limit;
- * the last knot's rate where no knot exceeds it.
- */
-function findCrossing(
-  curve: readonly CurveKnot[],
-  limitMs: number,
-  of: 'latencyMs' | 'lowMs' | 'highMs',
-): number {
-  const beyond = curve.findIndex((k) => k[of] > limitMs)
-  if (beyond === -1) return curve.at(-1)?.rateRps ?? 0
-  const [b, a] = [curve[beyond]!, curve[beyond - 1]]
-  if (!a) return 0
-  if (!Number.isFinite(b[of])) return a.rateRps
-  const share = (Math.log(limitMs) - Math.log(a[of])) / (Math.log(b[of]) - Math.log(a[of]))
-  return a.rateRps + share * (b.rateRps - a.rateRps)
-}
-
-const unloadedPercentile = (measurement: Measurement, slo: Slo): number =>
-  interpolatePercentile(measurement.unloaded, slo.percentile)
-
-/**
- * Interpolates any percentile of the answered requests, ms, from the stored ones: linear in -ln(1 -
- * q) (exact for a fixed service time with an exponential tail), with the maximum as the 1 - 1/(n +
- * 1) quantile. NaN for an empty summary.
- */
-export function interpolatePercentile(summary: LatencySummary, percentile: number): number {
-  const known = storedPercentiles.map(([stored, name]): [number, number] => [stored, summary[name]])
-  const top = 1 - 1 / (summary.requests + 1)
-  if (top > 0.99) known.push([top, summary.maxMs])
-  if (percentile >= known.at(-1)![0]) return known.at(-1)![1]
-  const tail = (q: number) => -Math.log1p(-q)
-  const upper = Math.max(
-    1,
-    known.findIndex(([q]) => q > percentile),
-  )
-  const [[q0, ms0], [q1, ms1]] = [known[upper - 1]!, known[upper]!]
-  const share = (tail(percentile) - tail(q0)) / (tail(q1) - tail(q0))
-  return Math.max(ms0 * (1 - share) + ms1 * share, 0)
 }

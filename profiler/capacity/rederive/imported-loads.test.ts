@@ -2,7 +2,8 @@ import { describe, expect, test } from 'vitest'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
-import { buildLoadCurve, deriveCapacity } from './capacity-under-slo.ts'
+import { deriveCapacity } from './capacity-under-slo.ts'
+import { buildLoadCurve } from './load-curve.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 
@@ -55,7 +56,7 @@ function imported(
 const under = (measurement: Measurement, asked: Partial<Slo> = {}) =>
   deriveCapacity(measurement, { ...slo, ...asked })
 
-describe('the capacity of loads that another tool applied', () => {
+describe('the capacity from imported loads', () => {
   test.each<[string, Parameters<typeof imported>[0], object]>([
     [
       'the most that kept it, up to the next that did not',
@@ -112,7 +113,7 @@ describe('the capacity of loads that another tool applied', () => {
     expect(under(imported(loads))).toMatchObject(expected)
   })
 
-  test('another limit is read off the same loads, and nothing is interpolated', () => {
+  test('another limit uses the same loads, without interpolation', () => {
     const loads = imported([
       [100, 20],
       [200, 40],
@@ -138,7 +139,7 @@ describe('the capacity of loads that another tool applied', () => {
     ])
   })
 
-  test('another percentile is known where every load tells it', () => {
+  test('another percentile is known where every load reports it', () => {
     expect(
       under(
         imported([
@@ -160,7 +161,7 @@ describe('the capacity of loads that another tool applied', () => {
     expect(under(imported([[100, 20]]), { percentile: 0.999 })).toMatchObject({ bounds: 'none' })
   })
 
-  test('another latency, and several limits together, are not known', () => {
+  test('another latency, and joint limits, are unknown', () => {
     expect(under(imported([[100, 20]]), { metric: 'ttft' })).toMatchObject({ bounds: 'none' })
     const limits = [
       { metric: 'ttft', limitMs: 50 },

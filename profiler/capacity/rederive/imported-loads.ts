@@ -7,13 +7,8 @@ import { storedPercentiles } from '../../load/latency-summary.ts'
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import { exceedsErrorRate, haveSameLatency, type Slo } from '../../model/slo.ts'
-import {
-  boundedBetween,
-  type CurveKnot,
-  type DerivedCapacity,
-  noCapacity,
-  unknownCapacity,
-} from '../capacity-bounds.ts'
+import { type CurveKnot, type DerivedCapacity, unknownCapacity } from '../capacity-bounds.ts'
+import { boundByImportedLoads } from '../interval.ts'
 
 export const isImported = ({ outcome }: Pick<Measurement, 'outcome'>): boolean =>
   outcome === 'imported'
@@ -66,19 +61,13 @@ export function resolveImportedCapacity(
   const derived =
     slo.limitMs !== measurement.slo.limitMs || slo.percentile !== measurement.slo.percentile
   const met = curve.findLast(({ latencyMs }) => latencyMs <= slo.limitMs)
-  if (!met)
-    return {
-      ...noCapacity,
-      capacityCi90Rps: [0, curve[0]!.rateRps],
-      sloMs: curve[0]!.latencyMs,
-      derived,
-    }
+  const metRps = met?.rateRps ?? 0
   const violated = curve.find(
-    ({ rateRps, latencyMs }) => rateRps > met.rateRps && latencyMs > slo.limitMs,
+    ({ rateRps, latencyMs }) => rateRps > metRps && latencyMs > slo.limitMs,
   )
   return {
-    ...boundedBetween(met.rateRps, violated?.rateRps ?? Number.POSITIVE_INFINITY),
-    sloMs: met.latencyMs,
+    ...boundByImportedLoads(metRps, violated?.rateRps ?? Number.POSITIVE_INFINITY),
+    sloMs: met?.latencyMs ?? curve[0]!.latencyMs,
     derived,
   }
 }

@@ -5,13 +5,13 @@ import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { Measurement } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import type { CurveKnot } from '../capacity-bounds.ts'
+import { deriveCapacity } from './capacity-under-slo.ts'
 import {
   buildLoadCurve,
-  deriveCapacity,
   findRateWithin,
   interpolateLatency,
   interpolatePercentile,
-} from './capacity-under-slo.ts'
+} from './load-curve.ts'
 
 const infinite = Number.POSITIVE_INFINITY
 const slo: Slo = { percentile: 0.99, limitMs: 60, maxErrorRate: 0.001 }
@@ -43,7 +43,7 @@ const closed = (connections: number) => ({
 })
 
 describe('a load curve', () => {
-  test('has the idle predictor, the windows by rising rate, and the estimate at its rate', () => {
+  test('contains the unloaded predictor, the windows by rising rate, and the estimate', () => {
     const m = measured([
       window(150, 30, [27, 35]),
       window(250, 120, [90, 150]),
@@ -67,7 +67,7 @@ describe('a load curve', () => {
     ])
   })
 
-  test('has no idle knot where its latency is not known, or none', () => {
+  test('has no unloaded knot where that latency is unknown', () => {
     const { unloaded } = measurement()
     for (const p99Ms of [0, Number.NaN])
       expect(
@@ -80,7 +80,7 @@ describe('a load curve', () => {
     ).toEqual([0, 0.5, 0.5, 0.5])
   })
 
-  test('leaves out windows that the generator spoilt, and those without a rate', () => {
+  test('leaves out windows with a saturated generator or without a rate', () => {
     const m = measured([
       window(100, 20),
       window(150, 30),
@@ -91,7 +91,7 @@ describe('a load curve', () => {
     expect(knotsOf(measured([window(0.5, 12), window(150, 30)]))[1]).toEqual([0.5, 12, 12, 12])
   })
 
-  test('takes closed loops in where there are fewer than two open windows', () => {
+  test('uses closed loops where there are fewer than two open windows', () => {
     const loops = [window(120, 15, [15, 15], closed(4)), window(160, 18, [18, 18], closed(8))]
     const rates = (points: LoadPoint[]) => knotsOf(measured(points)).map(([rate]) => rate)
     expect(rates([...loops, window(100, 12)])).toEqual([0, 100, 120, 160, 200])
@@ -99,7 +99,7 @@ describe('a load curve', () => {
     expect(rates(loops)).toEqual([0, 120, 160, 200])
   })
 
-  test('is infinitely slow where requests failed, none was answered or a window was cut', () => {
+  test('is infinite where too many requests failed, none was answered, or the window was cut', () => {
     for (const spoilt of [
       { errors: 40 },
       { p99Ms: Number.NaN },
@@ -116,7 +116,7 @@ describe('a load curve', () => {
     ).not.toBe(infinite)
   })
 
-  test('pools windows that get faster with more load: the mean of ln latency, weighted by requests, of the interval’s ends as well', () => {
+  test('pools windows that contradict a rising latency, by the mean of ln latency weighted by requests', () => {
     const m = measured([
       window(100, 40, [36, 44], { requests: 1000 }),
       window(150, 20, [18, 22], { requests: 3000 }),
@@ -146,7 +146,7 @@ describe('a load curve', () => {
     expect(knotsOf(chain)[2]![2]).toBeCloseTo((40 * 30 * 20) ** (1 / 3), 3)
   })
 
-  test('an upper end holds from there on, a lower end up to there', () => {
+  test('has interval ends that rise with the rate', () => {
     const m = measured([
       window(100, 20, [18, 50]),
       window(150, 30, [10.5, 35]),
@@ -159,7 +159,7 @@ describe('a load curve', () => {
     ])
   })
 
-  test('runs through the estimate: windows on its wrong side give way, and intervals end at it', () => {
+  test('passes through the estimate, and drops windows that contradict it', () => {
     // Within the interval of 190 to 210 the estimate speaks alone.
     expect(
       knotsOf(measured([window(100, 20), window(195, 20), window(205, 90)])).map(([rate]) => rate),
@@ -181,7 +181,7 @@ describe('a load curve', () => {
     ])
   })
 
-  test('has no estimate of none, of a generator at its limit, nor of one below its own interval', () => {
+  test('has no estimate without a capacity, at a generator limit, or outside its own interval', () => {
     for (const change of [
       { capacityRps: 0, capacityCi90Rps: [0, 0] },
       { outcome: 'generator-limit' },
@@ -205,7 +205,7 @@ describe('a load curve', () => {
     const halved = (rateRps: number, p99Ms: number, part = 0.5) =>
       window(rateRps, p99Ms, [0.9 * p99Ms, 1.2 * p99Ms], { p50Ms: part * p99Ms })
 
-    test('has each window’s own, with its interval in proportion', () => {
+    test('uses each window’s own percentile, with its interval in proportion', () => {
       const m = measured([halved(100, 20), halved(150, 30), halved(250, 120)])
       expect(knotsOf(m, p50)).toEqual([
         [0, 8, 8, 8],
@@ -216,7 +216,7 @@ describe('a load curve', () => {
       ])
     })
 
-    test('has the estimate as the three nearest windows are to theirs, by the mean of the logarithms', () => {
+    test('scales the estimate by the three nearest windows', () => {
       const near = [halved(180, 40, 0.4), halved(220, 70, 0.2), halved(230, 80, 0.1)]
       const far = [halved(100, 20, 0.9), halved(300, 90, 0.9)]
       const at = (points: LoadPoint[]) =>
@@ -232,10 +232,10 @@ describe('a load curve', () => {
   })
 })
 
-describe('read off a curve', () => {
+describe('values read off a curve', () => {
   const curve = [knot(0, 10), knot(100, 20), knot(200, 80)]
 
-  test('a latency is geometric between knots, and that of the nearest end beyond them', () => {
+  test('latencies are interpolated geometrically, and constant beyond the ends', () => {
     expect(interpolateLatency(curve, 50)).toBeCloseTo(Math.sqrt(200), 9)
     expect(interpolateLatency(curve, 125)).toBeCloseTo(20 * 4 ** 0.25, 9)
     expect([
@@ -251,7 +251,7 @@ describe('read off a curve', () => {
     ]).toEqual([infinite, 10])
   })
 
-  test('a rate is where the limit is reached, 0 where the first knot is over it, the last one’s where none is', () => {
+  test('the rate is 0 if the first knot exceeds the limit, and the last rate if none does', () => {
     expect(findRateWithin(curve, 40)).toBeCloseTo(150, 9)
     expect([
       findRateWithin(curve, 20),
@@ -269,7 +269,7 @@ describe('read off a curve', () => {
 describe('a capacity read off a curve', () => {
   const points = [window(100, 20), window(150, 30), window(250, 120)]
 
-  test('has the measured interval, widened by a quarter of it in logarithms', () => {
+  test('has the measured interval, 1.25 times as wide in ln rate', () => {
     const { capacityRps, capacityCi90Rps, sloMs, bounds } = deriveCapacity(
       measured(points, { capacityCi90Rps: [190, 220] }),
       {
@@ -283,7 +283,7 @@ describe('a capacity read off a curve', () => {
     expect([sloMs, bounds]).toEqual([expect.closeTo(30, 9), 'both'])
   })
 
-  test('has no wider end than the curve’s where the measured one is not known', () => {
+  test('has the end of the curve where the measured end is unknown', () => {
     const bounded = measured(points, { bounds: 'upper', capacityCi90Rps: [0, 200] })
     const beyond = 200 + (50 * Math.log(90 / 60)) / Math.log(120 / 60)
     expect(deriveCapacity(bounded, { ...slo, limitMs: 90 }).capacityCi90Rps).toEqual(
@@ -299,7 +299,7 @@ describe('a capacity read off a curve', () => {
     ])
   })
 
-  test('or that of the curve, where it is wider', () => {
+  test('has the interval of the curve where that is wider', () => {
     const wide = measured([window(100, 20, [15, 40]), window(150, 30, [20, 45])])
     const { capacityCi90Rps } = deriveCapacity(wide, { ...slo, limitMs: 30 })
     // The upper ends reach 30 ms on the way to 100, the lower ones on the way from 20 ms at 150 to
@@ -310,7 +310,7 @@ describe('a capacity read off a curve', () => {
     expect(capacityCi90Rps[1]).toBeCloseTo(150 * (high / 150) ** 1.25, 6)
   })
 
-  test('is known as the measured one up to its limit, as held beyond it, and at least where no knot is over the limit', () => {
+  test('keeps its bounds up to the measured limit, and is a lower bound where no knot exceeds the limit', () => {
     const bound = measured(points, { bounds: 'upper' })
     const under = (limitMs: number, of = bound) => deriveCapacity(of, { ...slo, limitMs })
     expect([under(30).bounds, under(100).bounds, under(500).bounds]).toEqual([
@@ -323,7 +323,7 @@ describe('a capacity read off a curve', () => {
     expect(under(500, measured(points, { saturationRps: 400 })).capacityCi90Rps[1]).toBe(400)
   })
 
-  test('is none where the idle predictor misses, with what its first knot’s interval leaves open', () => {
+  test('is 0 where the unloaded predictor violates the SLO, with an open upper end', () => {
     expect(deriveCapacity(measured(points), { ...slo, limitMs: 9 })).toEqual({
       capacityRps: 0,
       capacityCi90Rps: [0, 0],
@@ -352,7 +352,7 @@ describe('a capacity read off a curve', () => {
     })
   })
 
-  test('under the SLO that was measured has its latency, no more than the limit', () => {
+  test('has the latency of the curve, at most the limit, under the measured SLO', () => {
     expect(deriveCapacity(measured(points), slo).sloMs).toBeCloseTo(60, 9)
     expect(
       deriveCapacity(measured(points, { outcome: 'generator-limit', capacityRps: 150 }), slo).sloMs,
@@ -371,13 +371,13 @@ describe('a capacity read off a curve', () => {
     ).toBeCloseTo(20, 9)
   })
 
-  test('cannot be asked of every request; a limit below a millisecond is one', () => {
+  test('rejects percentile 1 and accepts limits below a millisecond', () => {
     expect(() => deriveCapacity(measured(points), { ...slo, percentile: 1 })).toThrow(RangeError)
     expect(deriveCapacity(measured(points), { ...slo, limitMs: 0.5 }).capacityRps).toBe(0)
   })
 })
 
-describe('a percentile that was not kept', () => {
+describe('a percentile that is not stored', () => {
   const summary = {
     requests: 1000,
     meanMs: 0,
@@ -388,7 +388,7 @@ describe('a percentile that was not kept', () => {
     maxMs: 80,
   }
 
-  test('lies linearly in -ln(1 - q) between those that were', () => {
+  test('is linear in -ln(1 - q) between stored ones', () => {
     const between = (q: number, [q0, ms0]: [number, number], [q1, ms1]: [number, number]) =>
       ms0 + ((ms1 - ms0) * Math.log((1 - q0) / (1 - q))) / Math.log((1 - q0) / (1 - q1))
     expect(interpolatePercentile(summary, 0.7)).toBeCloseTo(between(0.7, [0.5, 10], [0.9, 30]), 9)
@@ -407,7 +407,7 @@ describe('a percentile that was not kept', () => {
     expect(interpolatePercentile(summary, 0.4)).toBeCloseTo(between(0.4, [0.5, 10], [0.9, 30]), 9)
   })
 
-  test('is the slowest answer where no more are that slow, and never below nothing', () => {
+  test('is the maximum for very high percentiles, and never negative', () => {
     expect(interpolatePercentile(summary, 0.9995)).toBe(80)
     // Of 99 the slowest is the 99th percentile itself.
     expect(interpolatePercentile({ ...summary, requests: 98 }, 0.999)).toBe(50)

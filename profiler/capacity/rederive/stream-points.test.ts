@@ -65,14 +65,14 @@ function measured(rates: readonly number[], stream = true): Measurement {
 }
 const rates = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
-test('an SLO on the other part of the stream is read off the summaries kept with each load point', () => {
+test('an SLO on another latency uses the stream summaries of each point', () => {
   const found = deriveCapacity(measured(rates), { ...ttft, metric: 'tpot', limitMs: 30 })
   expect(found.derived).toBe(true)
   expect(found.capacityRps).toBeCloseTo(5, 1)
   expect(found.sloMs).toBeCloseTo(30)
 })
 
-test('a joint SLO is bound by whichever limit is reached first', () => {
+test('a joint SLO is limited by the first limit that is reached', () => {
   const joint = (first: number, each: number): Slo => ({
     percentile: 0.9,
     limitMs: first,
@@ -90,7 +90,7 @@ test('a joint SLO is bound by whichever limit is reached first', () => {
   })
 })
 
-test('the SLO of the measurement is its own; without stream summaries nothing is made up', () => {
+test('the measured SLO keeps its figures; without stream summaries there are none', () => {
   expect(deriveCapacity(measured(rates), ttft)).toMatchObject({ capacityRps: 9, derived: false })
   expect(
     deriveCapacity(measured(rates, false), { ...ttft, metric: 'tpot', limitMs: 30 }).capacityRps,
@@ -98,7 +98,7 @@ test('the SLO of the measurement is its own; without stream summaries nothing is
   expect(viewUnderSlo(measured(rates, false), { ...ttft, metric: 'tpot' }).points).toEqual([])
 })
 
-test('joint SLOs whose limits stand in the same proportion count the same', () => {
+test('joint SLOs with proportional limits give the same figures', () => {
   const limits = (a: number, b: number) => ({
     limits: [{ metric: 'ttft', limitMs: a } as const, { metric: 'tpot', limitMs: b } as const],
   })
@@ -107,7 +107,7 @@ test('joint SLOs whose limits stand in the same proportion count the same', () =
   expect(haveSameLatency({}, { metric: 'e2e' })).toBe(true)
 })
 
-describe('a measurement seen under another SLO', () => {
+describe('a measurement viewed under another SLO', () => {
   const tpot = { ...ttft, metric: 'tpot', limitMs: 30 } as const
   const summary = {
     requests: 400,
@@ -131,7 +131,7 @@ describe('a measurement seen under another SLO', () => {
   const seenAs = (point: LoadPoint, percentile: number) =>
     viewUnderSlo({ ...measured([]), points: [point] }, { ...tpot, percentile }).points[0]!
 
-  test('is the same but for its SLO, latencies and capacity, which is not known', () => {
+  test('keeps everything but SLO, latencies and capacity, which is unknown', () => {
     const seen = viewUnderSlo(measured(rates), tpot)
     expect(seen).toMatchObject({
       slo: tpot,
@@ -150,7 +150,7 @@ describe('a measurement seen under another SLO', () => {
     })
   })
 
-  test('has the idle latency of the one connection that was alone', () => {
+  test('has the unloaded latency of the loop with one connection', () => {
     const of = measured(rates)
     const [alone, ...others] = of.points
     const crowd = { ...others[3]!, load: { kind: 'closed', connections: 4, durationS: 1 } as const }
@@ -172,7 +172,7 @@ describe('a measurement seen under another SLO', () => {
       expect(ms).toBeNaN()
   })
 
-  test('has the least percentile that was kept and is as high', () => {
+  test('uses the next stored percentile above', () => {
     const kept = [0.4, 0.5, 0.6, 0.9, 0.92, 0.95, 0.97, 0.99, 0.995].map(
       (percentile) => seenAs(pointOf(), percentile).sloMs,
     )
@@ -191,7 +191,7 @@ describe('a measurement seen under another SLO', () => {
     expect(seenAs(failing, 0.5).requests).toBe(100)
   })
 
-  test('has an interval as wide in proportion, none where that was not known', () => {
+  test('keeps the relative width of the interval', () => {
     expect(seenAs(pointOf(), 0.9).sloCi95Ms).toEqual([9 * 0.75, 9 * 1.5])
     expect(seenAs(pointOf({ sloMs: infinite, sloCi95Ms: [50, infinite] }), 0.9).sloCi95Ms).toEqual([
       0,
@@ -200,7 +200,7 @@ describe('a measurement seen under another SLO', () => {
     expect(seenAs(pointOf({ sloMs: 0, sloCi95Ms: [0, 0] }), 0.9).sloCi95Ms).toEqual([0, infinite])
   })
 
-  test('under a joint SLO has the greatest part of a limit, figure by figure', () => {
+  test('under a joint SLO has the largest share of a limit, figure by figure', () => {
     const joint: Slo = {
       ...ttft,
       limitMs: 200,

@@ -29,7 +29,7 @@ const stored = (run: LoadRun): LoadPoint => JSON.parse(JSON.stringify(summariseR
 const spread = (n: number) => Array.from({ length: n }, (_, i) => 1 + (40 * ((i * 7919) % n)) / n)
 
 describe('a stored window under another SLO', () => {
-  test('is never judged otherwise than from all its latencies, and mostly judged', () => {
+  test('is judged as by all its latencies, or not at all', () => {
     let [told, asked] = [0, 0]
     const ms = fc.oneof(
       fc.double({ min: 0.2, max: 60, noNaN: true }),
@@ -59,14 +59,14 @@ describe('a stored window under another SLO', () => {
     expect(told / asked).toBeGreaterThan(0.8)
   })
 
-  test('confirmed for p99 of 50 ms it may or may not keep p95 of 10 ms', () => {
+  test('may meet or violate a tighter SLO than the confirmed one', () => {
     const point = stored(runOf(spread(2000)))
     expect(judgeWindow(point, { ...measured, percentile: 0.95, limitMs: 10 })).toBe(false)
     expect(judgeWindow(point, { ...measured, percentile: 0.2, limitMs: 10 })).toBe(true)
     expect(judgeWindow(point, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(true)
   })
 
-  test('without a histogram the percentiles that are there decide, or nothing does', () => {
+  test('is judged by its percentiles where it has no histogram', () => {
     const { latencies: _, ...old } = stored(runOf(spread(2000)))
     expect(judgeWindow(old, { ...measured, percentile: 0.95, limitMs: 30 })).toBe(false)
     expect(judgeWindow(old, { ...measured, percentile: 0.95, limitMs: 40 })).toBe(true)
@@ -74,7 +74,7 @@ describe('a stored window under another SLO', () => {
     expect(isProvenUnder(old, { ...measured, percentile: 0.95, limitMs: 42 })).toBe(false)
   })
 
-  test('of a joint SLO, requests that miss one limit may be those that miss the other', () => {
+  test('counts the violations of two limits as between coincident and disjoint', () => {
     const whole = spread(1000)
     const of = (miss: number) => Float64Array.from(whole, (_, i) => (i % 1000 < miss ? 100 : 5))
     const stream = {
@@ -100,7 +100,7 @@ describe('a stored window under another SLO', () => {
     expect(judgeWindow(stored(runOf(whole)), { ...measured, metric: 'ttft' })).toBeUndefined()
   })
 
-  test('of streams, some in one piece: whatever SLO it was measured for, never judged otherwise', () => {
+  test('of streams, some in one piece, is judged consistently under every SLO', () => {
     const ms = fc.double({ min: 1, max: 60, noNaN: true })
     const answer = fc.record({
       ttft: ms,
@@ -147,7 +147,7 @@ describe('a stored window under another SLO', () => {
     )
   })
 
-  test('a spoilt window can only keep, one that was cut short only miss', () => {
+  test('can only meet the SLO if it is invalid, and only violate it if it was cut', () => {
     const point = stored(runOf(spread(2000)))
     const [loose, strict] = [
       { ...measured, limitMs: 60 },
@@ -164,7 +164,7 @@ describe('a stored window under another SLO', () => {
     ]).toEqual([undefined, false])
   })
 
-  test('proven where so few over the limit are no chance: 473 independent requests with one over', () => {
+  test('is proven with 473 independent requests, one of them over the limit', () => {
     const one = (n: number) => stored(runOf(spread(n).map((ms, i) => (i === 5 ? 100 : ms))))
     expect([isProvenUnder(one(700), measured), isProvenUnder(one(440), measured)]).toEqual([
       true,
@@ -187,7 +187,7 @@ describe('a stored window under another SLO', () => {
     expect(isProvenUnder(clustered, measured)).toBe(false)
   })
 
-  test('of one that was cut short, those that were not sent would have kept it', () => {
+  test('counts requests that a cut left out as within the limit', () => {
     /** So many of 99 requests over 50 ms, of a load that meant to send so many in two seconds. */
     const cutShort = (over: number, planned: number, more: Partial<LoadPoint> = {}) => ({
       ...stored(runOf(spread(99).map((ms, i) => (i < over ? 90 : ms)))),
@@ -220,7 +220,7 @@ describe('a stored window under another SLO', () => {
     expect([under(cutShort(49, 20), 0.5), under(cutShort(50, 20), 0.5)]).toEqual([undefined, false])
   })
 
-  test('by percentiles alone as many are over as their ranks say', () => {
+  test('counts violations by the ranks of its percentiles', () => {
     const { latencies: _, ...old } = stored(runOf([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]))
     const under = (percentile: number, limitMs: number) =>
       judgeWindow(old, { ...measured, percentile, limitMs })
@@ -230,7 +230,7 @@ describe('a stored window under another SLO', () => {
     expect([under(0.9, 9), under(0.9, 8.5)]).toEqual([true, false])
   })
 
-  test('with both, those in the limit’s own bin may be on either side of it', () => {
+  test('counts requests in the histogram bin of the limit on either side', () => {
     const point = stored(runOf(Array.from({ length: 100 }, (_, i) => (i < 50 ? 10 : 10.1))))
     // Half of them are 10 ms, the 90th of 100 is more: 11 to 50 are over.
     const under = (percentile: number) =>
@@ -244,13 +244,13 @@ describe('a stored window under another SLO', () => {
     ])
   })
 
-  test('of which no request was answered keeps nothing', () => {
+  test('without an answer meets no SLO', () => {
     const point = stored(runOf([Number.NaN]))
     expect(judgeWindow(point, { ...measured, maxErrorRate: 1 })).toBe(false)
     expect(isProvenUnder(point, { ...measured, maxErrorRate: 1 })).toBe(false)
   })
 
-  test('what is recorded stays small', () => {
+  test('has a small record', () => {
     const latencies = Array.from({ length: 50_000 }, (_, i) => 0.05 * 1.0003 ** i)
     expect(JSON.stringify(stored(runOf(latencies)).latencies).length).toBeLessThan(5000)
   })

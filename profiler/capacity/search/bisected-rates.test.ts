@@ -10,6 +10,7 @@ import type { Slo } from '../../model/slo.ts'
 import { runOf, scriptedGenerator } from '../../testing/scripted-generator.ts'
 import { targetAt } from '../../testing/servers.ts'
 import { efforts } from '../effort.ts'
+import type { CapacitySearchOptions } from '../search-options.ts'
 import { Session } from '../session.ts'
 import { bisectRate } from './rate-bisection.ts'
 
@@ -26,7 +27,7 @@ async function bisected(
   budgetS = 1000,
   windowS = 0.5,
   stream?: LoadRun['stream'],
-  aim = {},
+  options: CapacitySearchOptions = {},
 ) {
   const generator = scriptedGenerator(answer)
   const session = new Session(
@@ -43,10 +44,8 @@ async function bisected(
     }),
     slo,
   )
-  const found = await bisectRate(session, { ...efforts.quick, windowS, budgetS }, unloaded, {
-    seed: 7,
-    ...aim,
-  })
+  const effort = { ...efforts.quick, windowS, budgetS }
+  const found = await bisectRate({ session, effort, seed: 7, options }, unloaded)
   return { found, asked: generator.asked, rates: generator.asked.map(rateOf) }
 }
 const upTo = (capacityRps: number) => (load: Load) =>
@@ -57,7 +56,7 @@ const close = (found: readonly number[], wanted: readonly number[]) => {
 }
 
 describe('rates', () => {
-  test('are doubled until one misses, then the mean of what held and missed, until the capacity is known to 6 %', async () => {
+  test('double until one violates the SLO, then bisect until the interval is within 6 %', async () => {
     const { found, rates } = await bisected(upTo(20))
     // 2^4.5, 2^4.25, 2^4.375.
     close(
@@ -78,7 +77,7 @@ describe('rates', () => {
     expect(found.detail).toBeUndefined()
   })
 
-  test('are halved while none held', async () => {
+  test('halve while none meets the SLO', async () => {
     const { found, rates } = await bisected(upTo(0.9))
     close(rates.slice(0, 4), [4, 2, 1, 0.5])
     expect(found.capacityCi90Rps[0]).toBeLessThanOrEqual(0.9)
@@ -86,7 +85,7 @@ describe('rates', () => {
     expect(found.capacityCi90Rps[1] / found.capacityCi90Rps[0]).toBeLessThan(1.13)
   })
 
-  test('begin with two under way, by the ninth of ten answers, of streams whole ones', async () => {
+  test('start at two requests in progress, by the p90 of whole answers', async () => {
     const part = (ms: number) => new Float64Array(3).fill(ms)
     const stream = {
       latenciesMs: { ttft: part(10), tpot: part(1), e2e: part(1000) },
@@ -96,7 +95,7 @@ describe('rates', () => {
     expect((await bisected(upTo(20), 1000, 0.5, stream)).rates[0]).toBe(2)
   })
 
-  test('each have arrivals of their own', async () => {
+  test('each have their own seed', async () => {
     const { asked } = await bisected(upTo(20))
     expect(asked.map((load) => (load.kind === 'open' ? load.seed : 0))).toEqual([
       7, 8, 9, 10, 11, 12, 13,
@@ -105,7 +104,7 @@ describe('rates', () => {
 })
 
 describe('a window', () => {
-  test('is four answers long, or 60 requests, for a sixth of the time at most', async () => {
+  test('lasts four answers, or 60 requests if a sixth of the budget suffices', async () => {
     const lengths = async (budgetS: number, windowS?: number) =>
       (await bisected(upTo(20), budgetS, windowS)).asked.map(({ durationS }) =>
         Number(durationS.toFixed(4)),
@@ -118,7 +117,7 @@ describe('a window', () => {
     expect(await lengths(0.2, 3)).toEqual([3, 3, 3, 3, 3, 3])
   })
 
-  test('for which no time is left ends the search, with what it knows', async () => {
+  test('without budget left ends the search with the present bounds', async () => {
     const { found, asked } = await bisected(upTo(20), 12)
     // 2, 2, 2, 2 and 2 s, and 12 s in all.
     expect(asked.map(({ durationS }) => durationS)).toEqual([2, 2, 2, 2, 2, 2])
@@ -136,7 +135,7 @@ describe('a window', () => {
     expect(unbounded.capacityCi90Rps).toEqual([512, infinite])
   })
 
-  test('tells what the server answered, its last answers included', async () => {
+  test('reports the throughput until the last answer', async () => {
     // At the most 32 a second for two seconds: 64, the last after 150 ms; and three a second alone.
     expect((await bisected(upTo(20))).found.saturationRps).toBeCloseTo(
       64 / ((2 * 63) / 64 + 0.15),
@@ -150,11 +149,11 @@ describe('a window', () => {
   })
 })
 
-describe('what is known beforehand', () => {
+describe('an expected capacity', () => {
   const from = (capacityRps: number, aim: object) =>
     bisected(upTo(capacityRps), 1000, 0.5, undefined, aim)
 
-  test('is where it begins, and further from it by ever longer strides', async () => {
+  test('is the first rate, followed by growing steps away from it', async () => {
     close((await from(20, { expectedRps: 18 })).rates.slice(0, 3), [18, 22.5, Math.sqrt(18 * 22.5)])
     close((await from(100, { expectedRps: 18 })).rates.slice(0, 4), [
       18,
@@ -170,7 +169,7 @@ describe('what is known beforehand', () => {
     ])
   })
 
-  test('a rate that has to be beaten, and is missed as expected, takes one window', async () => {
+  test('below the capacity to beat, one violation prunes the trial', async () => {
     const { found, rates } = await from(10, { expectedRps: 12, capacityToBeatRps: 15 })
     expect(rates).toEqual([15])
     expect(found).toMatchObject({
@@ -183,7 +182,7 @@ describe('what is known beforehand', () => {
     expect((await from(10, { expectedRps: 8, capacityToBeatRps: 100 })).rates[0]).toBe(12)
   })
 
-  test('missed against expectation, or without any, it takes two windows', async () => {
+  test('above the capacity to beat, or absent, two violations prune the trial', async () => {
     const against = await from(10, { expectedRps: 20, capacityToBeatRps: 15 })
     close(against.rates, [20, 16, 16 / 1.25 ** 2])
     expect(against.found.outcome).toBe('pruned')
@@ -196,7 +195,7 @@ describe('what is known beforehand', () => {
     })
   })
 
-  test('without it, latencies far below the limit are quadrupled from', async () => {
+  test('is absent: rates with latencies far below the limit are quadrupled', async () => {
     const { rates } = await bisected((load) =>
       taking(load, rateOf(load) <= 10 ? 20 : rateOf(load) <= 40 ? 60 : 150),
     )
@@ -204,7 +203,7 @@ describe('what is known beforehand', () => {
   })
 })
 
-test('a miss in a window that the machine disturbed is played again, three times in a row at most', async () => {
+test('a violation in a disturbed window is repeated, at most three times in a row', async () => {
   const disturbed = (load: Load, ms: number) => taking(load, ms, { machineWait: { server: 0.4 } })
   const { found, rates } = await bisected((load) =>
     rateOf(load) > 10 ? disturbed(load, 150) : taking(load, 50),
@@ -217,7 +216,7 @@ describe('a generator at its limit', () => {
   const late = (load: Load, ms: number, latenessP99Ms: number) =>
     taking(load, ms, { latenessP99Ms })
 
-  test('whose late sends explain a miss plays it again, three times in a row at most', async () => {
+  test('repeats a violation that late sends explain, at most three times in a row', async () => {
     const { found, rates } = await bisected((load) =>
       rateOf(load) > 10 ? late(load, 150, 50) : taking(load, 50),
     )
@@ -234,7 +233,7 @@ describe('a generator at its limit', () => {
     expect(once.found.outcome).toBe('converged')
   })
 
-  test('does not explain a miss by more, and what held in spite of it held', async () => {
+  test('explains no other violation, and an SLO met in spite of late sends is met', async () => {
     expect(
       (await bisected((load) => late(load, rateOf(load) <= 20 ? 90 : 150, 49.9))).found,
     ).toMatchObject({ outcome: 'converged' })
@@ -245,7 +244,7 @@ describe('a generator at its limit', () => {
   })
 })
 
-test('a server that is gone ends it', async () => {
+test('a dead server ends the search', async () => {
   const { found } = await bisected((load, window) =>
     window === 0 ? taking(load, 50) : taking(load, Number.NaN, { errorKinds: { refused: 60 } }),
   )

@@ -23,7 +23,7 @@ const server = fc.record({
   seed: fc.integer({ min: 1, max: 1000 }),
 })
 
-test('no capacity beyond what full steps serve, no lower end without a window that held, no upper end below one that surely held', async () => {
+test('the interval respects the observed throughput and the windows that met the SLO', async () => {
   await fc.assert(
     fc.asyncProperty(
       server,
@@ -90,7 +90,7 @@ const drawn = fc.record({
   seed: fc.integer({ min: 1, max: 100 }),
 })
 
-test('of servers of any kind, no lower end without a window that held, no upper end below one that surely held since it was searched anew', async () => {
+test('on every kind of server, the interval respects the windows that met the SLO', async () => {
   await fc.assert(
     fc.asyncProperty(drawn, async ({ of, seed }) => {
       const points: LoadPoint[] = []
@@ -127,7 +127,7 @@ test('of servers of any kind, no lower end without a window that held, no upper 
   )
 })
 
-test('the interval of a token bucket begins at a rate whose window met the SLO, or lower', async () => {
+test('the interval of a token bucket starts at or below a rate whose window met the SLO', async () => {
   const of = heldOutCases.find(({ name }) => /token bucket/.test(name))!
   const met: number[] = []
   const { capacityCi90Rps } = await measureCapacity({

@@ -3,6 +3,8 @@ import { expect, test } from 'vitest'
 import { VirtualLoadGenerator } from '../../load/virtual-generator.ts'
 import type { Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
+import { detectSlowdown } from '../changes/slowdown.ts'
+import { efforts } from '../effort.ts'
 import { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import { estimatePosterior } from '../queue-model/posterior.ts'
 import { Session } from '../session.ts'
@@ -19,7 +21,7 @@ const server = fc.record({
   seed: fc.integer({ min: 1, max: 1000 }),
 })
 
-test('asking twice gives the same estimate, and changes nothing of the evidence', async () => {
+test('repeated estimates are equal and leave the evidence unchanged', async () => {
   await fc.assert(
     fc.asyncProperty(server, async ({ servers, maxBatch, baseMs, seed }) => {
       const serviceMs = (batch: number) => baseMs + 0.5 * batch
@@ -36,26 +38,30 @@ test('asking twice gives the same estimate, and changes nothing of the evidence'
         const { run, point } = await session.open(share * saturationRps, 2, seed, 'search')
         evidence.add(run, point, true)
       }
+      const estimators = { estimatePosterior, identifyWorkers, detectSlowdown }
+      const effort = { ...efforts.quick, simulation: budget }
       const estimator = new CapacityEstimator(
-        session,
+        { session, effort, seed, estimators },
         evidence,
         serviceMs(1),
-        seed,
-        estimatePosterior,
-        identifyWorkers,
+        { saturationRps, isDisturbed: false, refusedLoop: undefined, quotaWaitShare: 0 },
       )
-      const runs = evidence.windows.map(({ run }) => run)
-      const ask = () => {
-        const { posterior } = estimator.estimateFinal(runs, budget, {
-          saturationRps,
-          quotaWaitShare: 0,
-        })
+      const estimate = () => {
+        const { posterior } = estimator.estimateFinal()!
         return { ...posterior, below: posterior.below(0.5 * saturationRps) }
       }
-      const before = [evidence.workers, evidence.batching, evidence.windows.length]
-      const first = ask()
-      expect(ask()).toEqual(first)
-      expect([evidence.workers, evidence.batching, evidence.windows.length]).toEqual(before)
+      const before = [
+        evidence.discipline.workers,
+        evidence.discipline.batching,
+        evidence.windows.length,
+      ]
+      const first = estimate()
+      expect(estimate()).toEqual(first)
+      expect([
+        evidence.discipline.workers,
+        evidence.discipline.batching,
+        evidence.windows.length,
+      ]).toEqual(before)
     }),
     { numRuns: 6, seed: 5 },
   )

@@ -13,7 +13,7 @@ const posterior = (capacityRps: number, capacityCi90Rps: [number, number]) => ({
   saturationError: 0.5,
 })
 
-test('a search whose queue model lies far below what windows kept is not beaten by it, and looks beyond what they kept', async () => {
+test('a queue model far below met rates does not prune the trial, and higher rates follow', async () => {
   const of = (rps: number) => ({
     ...posterior(rps, [0.99 * rps, 1.01 * rps]),
     below: () => 1,
@@ -37,7 +37,7 @@ test('a search whose queue model lies far below what windows kept is not beaten 
   expect((await against900(() => of(700), upTo800)).found.outcome).toBe('pruned')
 })
 
-test('a server that has outages and has lost is bounded by what windows missed, or what it had to beat: how rare its outages are a few seconds do not tell', async () => {
+test('a pruned server with outages is bounded by violated rates or the capacity to beat', async () => {
   const against1200 = async (rps: number, hasOutages: boolean, window: Script['window']) => {
     const estimate = () => ({
       ...posterior(rps, [1, 190]),
@@ -63,7 +63,7 @@ test('a server that has outages and has lost is bounded by what windows missed, 
   })
 })
 
-test('a search whose every window at the queue model’s rates missed has not converged, and looks for one that holds', async () => {
+test('a search whose windows all violated the SLO does not converge, and tries lower rates', async () => {
   const { asked, found } = await searched({
     window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)),
   })
@@ -78,7 +78,7 @@ test('a search whose every window at the queue model’s rates missed has not co
   expect(found.capacityCi90Rps).toEqual([394, 606])
 })
 
-test('a search asks for no less than half of its lowest rate so far, the first one of its sweep too', async () => {
+test('the next rate is at least half of the lowest rate so far, the start of the sweep included', async () => {
   const estimate = () => ({ ...posterior(2, [1, 3]), saturationRps: 1000 })
   const { asked } = await searched({
     estimate,

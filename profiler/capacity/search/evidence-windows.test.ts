@@ -40,31 +40,54 @@ const outageWindow = (i: number) => (i >= 200 && i < 210 ? 105 - 10 * (i - 200) 
 const add = (evidence: Evidence, run: LoadRun, steady = true) =>
   evidence.add(run, summariseRun(run, slo), steady)
 const evidence = () => new Evidence(slo, unloadedMs)
+/** What the windows showed, in one object. */
+const observe = ({ rates, offered, speed, screen, windows }: Evidence) => ({
+  ...rates,
+  ...offered,
+  ...speed,
+  isDisturbed: screen.isDisturbed,
+  windows,
+})
 
 describe('a steady window', () => {
-  test('that met the SLO raises what was served, held and clean, with room to spare where its interval has it', () => {
+  test('that met the SLO raises the served, met and error-free rates', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, 5))).toBe('counts')
-    expect(seen).toMatchObject({ servedRps: 100, metRps: 100, ciMetRps: 100, errorFreeRps: 100 })
-    expect(seen).toMatchObject({
+    expect(observe(seen)).toMatchObject({
+      servedRps: 100,
+      metRps: 100,
+      ciMetRps: 100,
+      errorFreeRps: 100,
+    })
+    expect(observe(seen)).toMatchObject({
       violatedRps: Number.POSITIVE_INFINITY,
       failingRps: Number.POSITIVE_INFINITY,
-      change: 1,
+      lastGain: 1,
       isDisturbed: false,
     })
     // The p99 of 320 requests has no upper end.
     add(seen, windowOf(160, 5, {}, 320))
-    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
+    expect(observe(seen)).toMatchObject({
+      servedRps: 160,
+      metRps: 160,
+      ciMetRps: 100,
+      errorFreeRps: 160,
+    })
     add(seen, windowOf(80, 5))
-    expect(seen).toMatchObject({ servedRps: 160, metRps: 160, ciMetRps: 100, errorFreeRps: 160 })
+    expect(observe(seen)).toMatchObject({
+      servedRps: 160,
+      metRps: 160,
+      ciMetRps: 100,
+      errorFreeRps: 160,
+    })
     expect(seen.windows).toHaveLength(3)
   })
 
-  test('that kept it with a hundred requests tells of a rate a quarter beyond the capacity, with twenty within four limits or more of one at twice that', () => {
+  test('that met the SLO is credible with 100 requests, and briefly met with 20 over four limits', () => {
     const keptBy = (n: number, rateRps = 40) => {
       const seen = evidence()
       add(seen, windowOf(rateRps, 5, {}, n))
-      return [seen.credibleMetRps, seen.brieflyMetRps]
+      return [seen.windowRates.credibleMetRps, seen.windowRates.brieflyMetRps]
     }
     expect([keptBy(100), keptBy(99), keptBy(20), keptBy(19)]).toEqual([
       [40, 40],
@@ -79,7 +102,7 @@ describe('a steady window', () => {
     ])
   })
 
-  test('that missed it lowers what was missed, and raises what was served', () => {
+  test('that violated the SLO lowers the violated rate and raises the served rate', () => {
     const seen = evidence()
     for (const [rateRps, violatedRps] of [
       [200, 200],
@@ -87,15 +110,15 @@ describe('a steady window', () => {
       [160, 125],
     ] as const) {
       add(seen, windowOf(rateRps, slow))
-      expect(seen.violatedRps).toBe(violatedRps)
+      expect(seen.rates.violatedRps).toBe(violatedRps)
     }
-    expect(seen).toMatchObject({ servedRps: 200, metRps: 0, errorFreeRps: 200 })
+    expect(observe(seen)).toMatchObject({ servedRps: 200, metRps: 0, errorFreeRps: 200 })
   })
 
-  test('that refused requests lowers what fails, unless they timed out: those were slow', () => {
+  test('that refused requests lowers the failing rate; timeouts count as slow instead', () => {
     const seen = evidence()
     add(seen, windowOf(200, failing, { errorKinds: { 'status 503': 50 } }))
-    expect(seen).toMatchObject({
+    expect(observe(seen)).toMatchObject({
       failingRps: 200,
       errorFreeRps: 0,
       violatedRps: 200,
@@ -103,24 +126,29 @@ describe('a steady window', () => {
       servedRps: 190,
     })
     add(seen, windowOf(160, failing, { errorKinds: { timeout: 50 } }))
-    expect(seen).toMatchObject({ failingRps: 200, errorFreeRps: 160, violatedRps: 160 })
+    expect(observe(seen)).toMatchObject({ failingRps: 200, errorFreeRps: 160, violatedRps: 160 })
     add(seen, windowOf(125, failing, { errorKinds: { timeout: 20, reset: 30 } }))
-    expect(seen).toMatchObject({ failingRps: 125, violatedRps: 125 })
+    expect(observe(seen)).toMatchObject({ failingRps: 125, violatedRps: 125 })
     add(seen, windowOf(250, failing, { errorKinds: { reset: 50 } }))
-    expect(seen.failingRps).toBe(125)
+    expect(seen.rates.failingRps).toBe(125)
   })
 
-  test('that was cut short missed, whatever it saw', () => {
+  test('that was cut short violated the SLO', () => {
     const seen = evidence()
     add(seen, windowOf(100, 5, { cutMs: 10_000 }))
-    expect(seen).toMatchObject({ metRps: 0, errorFreeRps: 0, violatedRps: 100, servedRps: 100 })
+    expect(observe(seen)).toMatchObject({
+      metRps: 0,
+      errorFreeRps: 0,
+      violatedRps: 100,
+      servedRps: 100,
+    })
   })
 })
 
-test('a sweep teaches steps alone', () => {
+test('a sweep contributes its service log, but bounds no rate', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, slow), false)).toBe('counts')
-  expect(seen).toMatchObject({
+  expect(observe(seen)).toMatchObject({
     servedRps: 0,
     metRps: 0,
     errorFreeRps: 0,
@@ -129,7 +157,7 @@ test('a sweep teaches steps alone', () => {
   expect(seen.windows).toHaveLength(1)
 })
 
-test('answers within 15 % of the idle latency are one batch', () => {
+test('answers within 15 % of the unloaded latency are one batch', () => {
   const departedBy = (apartMs: number) => {
     const seen = evidence()
     // Every 5 ms one is sent, and every second one is answered so long after the one before it.
@@ -142,34 +170,34 @@ test('answers within 15 % of the idle latency are one batch', () => {
   expect([departedBy(0.7), departedBy(0.8)]).toEqual([[2], [1]])
 })
 
-test('a rate that the generator could not sustain teaches what to ask of it: seven tenths of what it sent', () => {
+test('after an unsustained window, the generator is limited to 70 % of the sent rate', () => {
   const seen = evidence()
   expect(add(seen, windowOf(100, 5, { planned: 1031 }))).toBe('counts')
-  expect(seen.maxGeneratorRps).toBeCloseTo(70, 9)
-  expect(seen).toMatchObject({ metRps: 0, servedRps: 0, windows: [] })
+  expect(seen.offered.maxGeneratorRps).toBeCloseTo(70, 9)
+  expect(observe(seen)).toMatchObject({ metRps: 0, servedRps: 0, windows: [] })
   add(seen, windowOf(80, 5, { generatorCores: 0.96 }))
-  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
+  expect(seen.offered.maxGeneratorRps).toBeCloseTo(56, 9)
   add(seen, windowOf(200, 5, { generatorCores: 0.96 }))
-  expect(seen.maxGeneratorRps).toBeCloseTo(56, 9)
+  expect(seen.offered.maxGeneratorRps).toBeCloseTo(56, 9)
   add(seen, windowOf(100, 5, { planned: 1030, generatorCores: 0.95 }))
   expect(seen.windows).toHaveLength(1)
 })
 
-test('the server got a request when it was sent, however late', () => {
+test('late sends count as later arrivals', () => {
   const seen = evidence()
   add(seen, windowOf(100, 8, { lateMs: new Float64Array(1000).fill(3) }))
   const { run } = seen.windows[0]!
   expect([run.sentMs[0], run.sentMs[100], run.latencyMs[0]]).toEqual([3, 1003, 5])
 })
 
-describe('a window that the machine disturbed', () => {
+describe('a window with host interference', () => {
   const waited = { machineWait: { server: 0.5 } }
 
-  test('and that met the SLO all the same holds its rate, and teaches nothing of the server', () => {
+  test('that met the SLO in spite of it bounds the rate, but enters no service log', () => {
     const seen = evidence()
     add(seen, windowOf(100, 5))
     for (let i = 0; i < 8; i++) expect(add(seen, windowOf(125, 20, waited))).toBe('counts')
-    expect(seen).toMatchObject({
+    expect(observe(seen)).toMatchObject({
       isDisturbed: false,
       metRps: 125,
       violatedRps: Number.POSITIVE_INFINITY,
@@ -186,34 +214,34 @@ describe('a window that the machine disturbed', () => {
       add(evidence(), windowOf(100, 5, hasOutages)),
       add(evidence(), windowOf(100, slow, hasOutages)),
     ]).toEqual(['counts', 'repeat'])
-    expect(seen.metRps).toBe(125)
+    expect(seen.rates.metRps).toBe(125)
   })
 
-  test('is played again, three times; those after it were spoilt for good, until one is not', () => {
+  test('is repeated three times in a row; then the windows count as disturbed', () => {
     const seen = evidence()
     const invalidWindows = windowOf(100, slow, waited)
     for (const disturbed of [false, false, false, true, true]) {
       expect(add(seen, invalidWindows)).toBe('repeat')
-      expect(seen.isDisturbed).toBe(disturbed)
+      expect(seen.screen.isDisturbed).toBe(disturbed)
     }
-    expect(seen).toMatchObject({ metRps: 0, windows: [] })
+    expect(observe(seen)).toMatchObject({ metRps: 0, windows: [] })
     add(seen, windowOf(100, 5))
-    expect(seen).toMatchObject({ isDisturbed: false, metRps: 100 })
+    expect(observe(seen)).toMatchObject({ isDisturbed: false, metRps: 100 })
   })
 
-  test('after one that was not is played again as often, six times in all', () => {
+  test('is repeated six times in total', () => {
     const seen = evidence()
     const invalidWindows = windowOf(100, slow, waited)
     for (const each of [3, 3]) {
       for (let i = 0; i < each; i++) add(seen, invalidWindows)
-      expect(seen.isDisturbed).toBe(false)
+      expect(seen.screen.isDisturbed).toBe(false)
       expect(add(seen, windowOf(100, 5))).toBe('counts')
     }
     add(seen, invalidWindows)
-    expect(seen.isDisturbed).toBe(true)
+    expect(seen.screen.isDisturbed).toBe(true)
   })
 
-  test('was so for more than half of its time, with twice as long after each outage', () => {
+  test('is invalid from half of its time on, counting twice each pause for its queue', () => {
     const stalled = (ms: number) =>
       windowOf(100, slow, { generatorPausesMs: Float64Array.of(1000, 1000 + ms) })
     expect([add(evidence(), stalled(1660)), add(evidence(), stalled(1670))]).toEqual([
@@ -222,7 +250,7 @@ describe('a window that the machine disturbed', () => {
     ])
   })
 
-  test('leaves out the steps that it met, and tells so from 2 % of the time on', () => {
+  test('loses the overlapping steps; a caveat reports it from 2 % of the time on', () => {
     const caveatsOf = (ms: number, of = slo, windows = 1) => {
       const seen = new Evidence(of, unloadedMs)
       for (let i = 0; i < windows; i++)
@@ -263,19 +291,23 @@ describe('a window that the machine disturbed', () => {
   })
 })
 
-describe('a pause longer than the limit', () => {
-  test('is set aside while it is the only one, and told', () => {
+describe('an outage longer than the limit', () => {
+  test('is set aside with a caveat while it is the only one', () => {
     const seen = evidence()
     expect(add(seen, windowOf(100, outageWindow))).toBe('repeat')
-    expect(seen).toMatchObject({ windows: [], metRps: 0, violatedRps: Number.POSITIVE_INFINITY })
+    expect(observe(seen)).toMatchObject({
+      windows: [],
+      metRps: 0,
+      violatedRps: Number.POSITIVE_INFINITY,
+    })
     expect(add(seen, windowOf(100, 5))).toBe('counts')
     expect(seen.windows).toHaveLength(1)
     expect(seen.caveats()).toEqual([
-      'the server answered nothing for 105 ms of a window at 100.0 requests per second (the load generator kept running: the server had an outage, or waited); this outage did not recur in later windows and is left out',
+      'the server answered nothing for 105 ms of a window at 100 req/s (the load generator kept running: the server had an outage, or waited); this outage did not recur in later windows and is left out',
     ])
   })
 
-  test('may be the machine’s: that is told', () => {
+  test('may coincide with host interference, which the caveat says', () => {
     const seen = evidence()
     add(seen, windowOf(100, outageWindow, { generatorPausesMs: Float64Array.of(2000, 2020) }))
     expect(seen.caveats()[0]).toMatch(
@@ -283,7 +315,7 @@ describe('a pause longer than the limit', () => {
     )
   })
 
-  test('counts with its window when another comes, and so do two in the first', () => {
+  test('counts once a second outage occurs, or with two in one window', () => {
     const seen = evidence()
     add(seen, windowOf(100, outageWindow))
     add(seen, windowOf(100, 5))
@@ -305,34 +337,38 @@ describe('a pause longer than the limit', () => {
   })
 })
 
-test('workers are known while as many are told as the time before', () => {
+test('workers are kept while two estimates in a row agree', () => {
   const seen = evidence()
   const told = (workers: number | undefined) => {
-    seen.recordWorkers(workers === undefined ? undefined : { workers, overheadMs: 0 })
-    return seen.workers?.workers
+    seen.discipline.recordWorkers(workers === undefined ? undefined : { workers, overheadMs: 0 })
+    return seen.discipline.workers?.workers
   }
   expect([2, 2, 3, 3, undefined, 3].map(told)).toEqual([2, 2, undefined, 3, undefined, 3])
 })
 
-describe('a server that changed', () => {
-  const oneWorker = () => Object.assign(evidence(), { workers: { workers: 1, overheadMs: 0 } })
+describe('a server that changed its speed', () => {
+  const oneWorker = () => {
+    const seen = evidence()
+    seen.discipline.workers = { workers: 1, overheadMs: 0 }
+    return seen
+  }
 
-  test('for the faster is another one: what its windows before it missed is forgotten', () => {
+  test('upwards: earlier violations are dropped', () => {
     const seen = oneWorker()
     add(seen, windowOf(100, slow))
     expect(add(seen, windowOf(90, 4))).toBe('faster')
-    expect(seen.change).toBeCloseTo(1.25, 9)
-    expect(seen).toMatchObject({ violatedRps: Number.POSITIVE_INFINITY, metRps: 90 })
+    expect(seen.speed.lastGain).toBeCloseTo(1.25, 9)
+    expect(observe(seen)).toMatchObject({ violatedRps: Number.POSITIVE_INFINITY, metRps: 90 })
     expect(seen.windows).toHaveLength(1)
     add(seen, windowOf(100, 4))
-    expect([seen.change, seen.windows.length]).toEqual([1, 2])
+    expect([seen.speed.lastGain, seen.windows.length]).toEqual([1, 2])
   })
 
-  test('for the slower is another one too: what it held before is forgotten', () => {
+  test('downwards: earlier windows and met rates are dropped', () => {
     const seen = oneWorker()
     add(seen, windowOf(200, 4))
     expect(add(seen, windowOf(90, 5))).toBe('slower')
-    expect(seen).toMatchObject({
+    expect(observe(seen)).toMatchObject({
       relativeSpeed: expect.closeTo(0.8, 9),
       maySlowDown: false,
       metRps: 90,
@@ -346,10 +382,10 @@ describe('a server that changed', () => {
     ])
     // As fast as at first again: what it is said to be is what it is.
     expect(add(seen, windowOf(90, 4))).toBe('faster')
-    expect([seen.relativeSpeed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
+    expect([seen.speed.relativeSpeed, seen.windows.length]).toEqual([expect.closeTo(1, 9), 1])
   })
 
-  test('at the end of a window has to be seen again', () => {
+  test('at the end of a window: another window has to confirm it', () => {
     const seen = oneWorker()
     add(seen, windowOf(100, 4))
     expect(
@@ -358,9 +394,9 @@ describe('a server that changed', () => {
         windowOf(100, (i) => (i < 600 ? 4 : 5)),
       ),
     ).toBe('counts')
-    expect(seen).toMatchObject({ maySlowDown: true, relativeSpeed: 1 })
+    expect(observe(seen)).toMatchObject({ maySlowDown: true, relativeSpeed: 1 })
     expect(add(seen, windowOf(80, 5))).toBe('slower')
-    expect(seen).toMatchObject({
+    expect(observe(seen)).toMatchObject({
       maySlowDown: false,
       relativeSpeed: expect.closeTo(0.8, 9),
       metRps: 80,
@@ -372,10 +408,14 @@ describe('a server that changed', () => {
       windowOf(100, (i) => (i < 600 ? 4 : 5)),
     )
     add(back, windowOf(100, 4))
-    expect([back.maySlowDown, back.relativeSpeed, back.windows.length]).toEqual([false, 1, 3])
+    expect([back.speed.maySlowDown, back.speed.relativeSpeed, back.windows.length]).toEqual([
+      false,
+      1,
+      3,
+    ])
   })
 
-  test('but not where requests are refused: what is left of them comes otherwise', () => {
+  test('while it refuses requests is not recognised', () => {
     const seen = oneWorker()
     add(seen, windowOf(100, 4))
     expect(
@@ -384,6 +424,6 @@ describe('a server that changed', () => {
         windowOf(90, (i) => (i % 20 === 10 ? Number.NaN : 5), { errorKinds: { 'status 429': 50 } }),
       ),
     ).toBe('counts')
-    expect([seen.relativeSpeed, seen.windows.length]).toEqual([1, 2])
+    expect([seen.speed.relativeSpeed, seen.windows.length]).toEqual([1, 2])
   })
 })

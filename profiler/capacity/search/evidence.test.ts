@@ -39,8 +39,8 @@ const heldRates = ({ points, slo: { limitMs } }: Measurement) =>
     .filter((p) => p.load.kind === 'open' && p.sloMs <= limitMs && !p.cut)
     .map((p) => p.offeredRps)
 
-describe('bounded by what was seen', () => {
-  test('no capacity and no end of an interval lies above the full batches', async () => {
+describe('bounds by observations', () => {
+  test('no estimate exceeds the throughput of full batches by far', async () => {
     const { server } = caseNamed('batches of 16 in 5 + 0.5 n ms')
     for (const seed of [1, 2, 3]) {
       const { capacityRps, capacityCi90Rps } = await measure(server(seed), slo, { seed })
@@ -49,7 +49,7 @@ describe('bounded by what was seen', () => {
     }
   })
 
-  test('an open window held at the lower end, however the closed loops went', async () => {
+  test('the lower end is a rate that an open window met', async () => {
     // Alone it answers in 5 ms, and each one beside another costs it 12: a closed loop gets far
     // more than open load can have within the SLO.
     const bursts = new QueueServer({
@@ -64,7 +64,7 @@ describe('bounded by what was seen', () => {
   })
 })
 
-test('of slow batches, of which a quick measurement sees a few dozen, the full ones are not mixed with smaller', async () => {
+test('a few dozen slow batches are enough to tell full ones from smaller ones', async () => {
   const { server, slo: of } = virtualCases.find(({ name }) => name === 'CPU batch 8')!
   const truth = trueCapacities()['CPU batch 8']!
   const errors: number[] = []
@@ -73,7 +73,7 @@ test('of slow batches, of which a quick measurement sees a few dozen, the full o
   expect(Math.abs(errors.sort((a, b) => a - b)[2]!)).toBeLessThan(0.045)
 })
 
-describe('pauses', () => {
+describe('outages', () => {
   /** 4 ms a request, and once, while it is searched, nothing for 700 ms. */
   const pausing = (everyMs: number, fromMs = 5200) => {
     let next = fromMs
@@ -84,7 +84,7 @@ describe('pauses', () => {
     })
   }
 
-  test('one longer than the limit is measured again, told, and moves neither figure nor bound', async () => {
+  test('a single one is repeated and reported, and changes no figure', async () => {
     const [calm, once] = [
       await measure(fifo(() => 4)),
       await measure(pausing(Number.POSITIVE_INFINITY)),
@@ -99,7 +99,7 @@ describe('pauses', () => {
     expect(raced.outcome).not.toBe('pruned')
   })
 
-  test('of a server that pauses again and again its figure has them', async () => {
+  test('recurrent ones are part of the capacity', async () => {
     const found = await measure(pausing(900))
     expect(found.caveats.join()).not.toMatch(/did not recur/)
     expect(found.capacityRps).toBeLessThan(100)
@@ -131,7 +131,7 @@ describe('warm-up', () => {
     },
   )
 
-  test('lasts for as many requests as make a server warm, however fast they come', async () => {
+  test('lasts until the number of requests that warms the server', async () => {
     const warming: { requests: number; seconds: number }[] = []
     let before = true
     await measure(
@@ -149,12 +149,12 @@ describe('warm-up', () => {
     expect(of('seconds')).toBeLessThan(1)
   })
 
-  test('a server that gets faster while it is searched is searched anew', async () => {
+  test('a server that speeds up during the search is searched again', async () => {
     const found = await measure(fifo((atMs) => (atMs < 7200 ? 8 : 5)))
     expect(found.capacityRps).toBeGreaterThan(140)
   })
 
-  test('one that goes on getting faster is not converged', async () => {
+  test('a server that keeps speeding up is reported as non-stationary', async () => {
     const found = await measure(fifo((atMs) => 16 * 0.97 ** (atMs / 1000)))
     expect(found).toMatchObject({
       outcome: 'non-stationary',
@@ -163,7 +163,7 @@ describe('warm-up', () => {
     expect(found.speedRatio).toBeGreaterThan(1.05)
   })
 
-  test('speeds are compared for as many requests served', () => {
+  test('speeds are compared after equal numbers of requests', () => {
     const steps = (scale: number, present: number): ServiceLog => {
       const of = (value: (i: number) => number) => Array.from({ length: 40 }, (_, i) => value(i))
       const zero = of(() => 0)
@@ -210,14 +210,14 @@ class Gateway implements VirtualServer {
 }
 
 describe('overload', () => {
-  test('a gateway that refuses bursts is asked for less, not given up', async () => {
+  test('a gateway that refuses bursts is searched at lower rates', async () => {
     const found = await measure(new Gateway(20))
     expect(found.outcome).not.toBe('errors')
     expect(found.capacityRps).toBeGreaterThan(12)
     expect(found.capacityRps).toBeLessThan(26)
   })
 
-  test('a short queue that refuses long before it is slow bounds the capacity, though no window of open load filled it', async () => {
+  test('a short queue that refuses before it is slow bounds the capacity', async () => {
     const { server, slo: of } = developmentCases.find(({ name }) =>
       name.includes('refuses beyond 40'),
     )!
@@ -225,7 +225,7 @@ describe('overload', () => {
     expect(Math.abs(found.capacityRps / 317.7 - 1)).toBeLessThan(0.015)
   })
 
-  test('places are told by refusals of a full queue, not by those of a rate limit', () => {
+  test('the system capacity is estimated from refusals of a full queue, not of a rate limit', () => {
     const runOf = (server: VirtualServer) =>
       server.play({ kind: 'closed', connections: 60, durationS: 1 }) as unknown as LoadRun
     expect(
@@ -241,7 +241,7 @@ describe('overload', () => {
     expect(estimateSystemCapacity([runOf(new Gateway(20))])).toBeUndefined()
   })
 
-  test('places at most of the refusals: a tenth came at fewer, and a tenth at more', () => {
+  test('the system capacity covers refusals but for a tenth on either side', () => {
     const there = Array.from({ length: 20 }, (_, i) => 10 + i)
     // As many that stay for long, then one that is refused, and all leave.
     const runs = there.map((count) => ({
@@ -259,7 +259,7 @@ describe('overload', () => {
     ])
   })
 
-  test('a full queue that refuses is found as it is', async () => {
+  test('the capacity of a server with a full queue is accurate', async () => {
     const found = await measure(caseNamed('FIFO 4 ms, refuses beyond 64').server(1), {
       ...slo,
       limitMs: 400,
@@ -283,13 +283,13 @@ describe('a busy machine', () => {
       ),
     })
 
-  test('windows that it spoilt are played again', async () => {
+  test('invalid windows are repeated', async () => {
     const [calm, some] = [await busy(() => false), await busy((open) => open === 1)]
     expect(Math.abs(some.capacityRps / calm.capacityRps - 1)).toBeLessThan(0.03)
     expect(some.points.filter((p) => p.invalid).length).toBe(1)
   })
 
-  test('where it goes on, nothing is known', async () => {
+  test('continuous interference gives no capacity', async () => {
     expect(await busy((open) => open > 0)).toMatchObject({
       outcome: 'host-interference',
       bounds: 'none',

@@ -38,8 +38,8 @@ const inLoops: IsBusy = ({ kind }) => kind === 'closed'
 /** What it serves when it is left alone. */
 const calmRps = 8110
 
-describe('a server whose closed loops host interference made invalid', () => {
-  test('is searched anew once windows show that it does more', async () => {
+describe('a server whose closed loops were disturbed', () => {
+  test('is searched again once windows exceed the loops', async () => {
     expect((await measured(() => false)).capacityRps / calmRps).toBeCloseTo(1, 2)
     const found = await measured(atFirst)
     // Without: 143 a second, [125, 187].
@@ -48,19 +48,19 @@ describe('a server whose closed loops host interference made invalid', () => {
     expect(found.capacityCi90Rps[1]).toBeGreaterThan(calmRps)
   })
 
-  test('has lost to none by them', async () => {
+  test('is not pruned by its loops', async () => {
     const found = await measured(atFirst, { capacityToBeatRps: 4000 })
     expect(found.outcome).not.toBe('pruned')
     expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
   })
 
-  test('is known where they are spoilt again, but windows come as far as it goes', async () => {
+  test('has a capacity if windows reach a violation after a second disturbance', async () => {
     const found = await measured(inLoops, { times: 1.3 })
     expect(found.capacityRps / calmRps).toBeCloseTo(1, 1)
     expect(found.bounds).toBe('both')
   })
 
-  test('is not known where they are spoilt again, and no window misses', async () => {
+  test('has no capacity if no window violates the SLO after a second disturbance', async () => {
     const found = await measured(inLoops)
     expect(found).toMatchObject({
       outcome: 'host-interference',

@@ -15,7 +15,7 @@ import {
 describe('a window', () => {
   const waited = { machineWait: { server: 0.5 } }
 
-  test('that host interference made invalid is played again, three times, at no cost to the budget', async () => {
+  test('that is invalid is repeated three times, outside the budget', async () => {
     const { asked, found } = await searched({
       window: (load, i) => (i >= 1 && i <= 3 ? missing(load, waited) : windowOf(load)),
     })
@@ -24,7 +24,7 @@ describe('a window', () => {
     expect(found.outcome).toBe('converged')
   })
 
-  test('that stays spoilt ends the search: nothing is known', async () => {
+  test('that stays invalid ends the search without a capacity', async () => {
     const { asked, found } = await searched({
       window: (load, i) => (i >= 1 ? missing(load, waited) : windowOf(load)),
     })
@@ -38,7 +38,7 @@ describe('a window', () => {
     expect(found.detail).toMatch(/^other work on this machine disturbed every window/)
   })
 
-  test('that stays spoilt leaves what was known before', async () => {
+  test('that stays invalid keeps an earlier estimate', async () => {
     const { asked, found } = await searched({
       effort: ten,
       window: (load, i) => (i >= 3 ? missing(load, waited) : windowOf(load)),
@@ -53,7 +53,7 @@ describe('a window', () => {
     })
   })
 
-  test('that host interference made invalid and that held all the same is not played again', async () => {
+  test('that met the SLO in spite of interference is not repeated', async () => {
     const { asked, found } = await searched({
       window: (load, i) => windowOf(load, 5, i >= 1 ? waited : {}),
     })

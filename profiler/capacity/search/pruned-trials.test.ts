@@ -12,7 +12,7 @@ import {
   windowOf,
 } from '../../testing/scripted-search.ts'
 
-describe('a race', () => {
+describe('pruning', () => {
   const racing = (below: number, more: Script = {}) =>
     searched({
       options: { capacityToBeatRps: 1200 },
@@ -22,7 +22,7 @@ describe('a race', () => {
       ...more,
     })
 
-  test('is lost after two windows, where the queue model is surer than 98 % that the capacity is lower, and one that misses a quarter more than it has the server do at most', async () => {
+  test('needs two windows, 98 % probability of a lower capacity, and a violated probe a quarter above the interval', async () => {
     const lost = await racing(0.981)
     expect(rates(lost.asked).slice(1)).toEqual([600, expect.closeTo(825, 9)])
     expect(lost.found).toMatchObject({
@@ -35,13 +35,13 @@ describe('a race', () => {
     expect((await racing(0.98)).found.outcome).not.toBe('pruned')
   })
 
-  test('not where that window holds: the queue model is another server’s', async () => {
+  test('is refused where the probe meets the SLO', async () => {
     const { asked, found } = await racing(0.981, { window: (load) => windowOf(load) })
     expect(rates(asked)[2]).toBeCloseTo(825, 9)
     expect(found.outcome).not.toBe('pruned')
   })
 
-  test('without it where that is what was expected, or what had to be beaten is nearer', async () => {
+  test('needs no probe where the loss was expected, or where the rate to beat is near', async () => {
     const expected = await racing(0.981, { options: { capacityToBeatRps: 1200, expectedRps: 650 } })
     expect(rates(expected.asked)).not.toContainEqual(expect.closeTo(825, 9))
     const near = await racing(0.981, {
@@ -51,7 +51,7 @@ describe('a race', () => {
     expect([near.found.outcome, near.asked.length]).toEqual(['pruned', 2])
   })
 
-  test('not by a server whose interval reaches what is to be beaten, or that held it with room to spare', async () => {
+  test('is refused where the interval reaches the rate to beat, or a window clearly met it', async () => {
     const wide = { estimate: () => posterior(600, 0.99, { below: () => 0.99 }) }
     expect((await racing(0.99, wide)).found.outcome).toBe('pruned')
     expect(

@@ -10,41 +10,35 @@ import {
   periodMs,
 } from '../admission-limits/cpu-quota.ts'
 import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
-import type { Effort } from '../effort.ts'
-import type { Session } from '../session.ts'
+import type { LoopFacts } from './measure-saturation.ts'
 import { bisectRate } from './rate-bisection.ts'
+import type { SearchContext } from './search-context.ts'
 import type { ObservedWindow } from './short-windows.ts'
 
 /**
- * Share of each CPU-quota period that a server waits, from which a queue model of it is useless.
+ * Share of each CPU-quota period that a server waits, from which a queue model of it is useless
+ * (docs/research/capacity.md, CPU quotas).
  */
 const maxModelWaitShare = 0.4
 
 /**
- * Searches for the capacity of a server that waits for its CPU quota much of the time. Its waits
- * depend on the load, and closed loops always use up the quota. So they do not show the waits under
- * less load. Undefined for servers that wait little.
- * @param share share of each quota period that the server waited under closed loops
+ * Whether the server waits for its CPU quota much of the time. Its waits depend on the load, and
+ * closed loops always use up the quota. So they do not show the waits under less load.
  */
+export const isThrottled = ({ quotaWaitShare }: LoopFacts): boolean =>
+  quotaWaitShare >= maxModelWaitShare
+
+/** Searches for the capacity of a throttled server. */
 export async function searchThrottledCapacity(
-  session: Session,
-  effort: Effort,
+  context: SearchContext,
   unloaded: LoadPoint,
-  aim: {
-    readonly seed: number
-    readonly capacityToBeatRps?: number
-    readonly expectedRps?: number
-  },
-  share: number,
-): Promise<SearchResult | undefined> {
-  if (share < maxModelWaitShare) return undefined
+  { quotaWaitShare }: LoopFacts,
+): Promise<SearchResult> {
+  const { session, effort } = context
   session.startBudget()
   // A request that arrives during a wait has, on average, half of the wait ahead of it.
-  const delayedIdle = { ...unloaded, p50Ms: unloaded.p50Ms + (share * periodMs) / 2 }
-  const found = await bisectRate(session, effort, delayedIdle, {
-    ...aim,
-    busy: measureLoopThroughput(session.loops),
-  })
+  const delayed = { ...unloaded, p50Ms: unloaded.p50Ms + (quotaWaitShare * periodMs) / 2 }
+  const found = await bisectRate(context, delayed, measureLoopThroughput(session.loops))
   const isWide = found.outcome === 'converged' && computeHalfWidth(found) >= 2 * effort.precision
   return {
     ...found,
@@ -52,7 +46,7 @@ export async function searchThrottledCapacity(
       outcome: 'budget',
       detail: 'open windows alone determine the capacity no more precisely',
     }),
-    caveats: [describeQuotaWait(share)],
+    caveats: [describeQuotaWait(quotaWaitShare)],
   }
 }
 

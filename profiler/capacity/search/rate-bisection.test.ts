@@ -56,7 +56,7 @@ const measure = (generator: LoadGenerator, budgetS: number, seed: number, within
     effort: { ...efforts.quick, budgetS },
   })
 
-describe('answers that take seconds', () => {
+describe('bisection for answers that take seconds', () => {
   // Four at a time, 200 ms each: 20 requests per second at most; nine in ten wait no longer than
   // 150 ms up to 14.3 (40,000 arrivals).
   test.each([1, 2, 3, 4])(
@@ -78,7 +78,7 @@ describe('answers that take seconds', () => {
     },
   )
 
-  test('neither end contradicts a window that held', async () => {
+  test('the interval contradicts no window that met the SLO', async () => {
     const within = { ...slo, limitMs: 500 }
     for (let seed = 1; seed <= 12; seed++) {
       const server = new QueueServer({
@@ -110,7 +110,7 @@ describe('answers that take seconds', () => {
     }
   })
 
-  test('however short the time, what a server of many places serves while it falls behind tells its capacity', async () => {
+  test('the throughput of an overloaded server determines the capacity in a short time', async () => {
     const { outcome, capacityRps, capacityCi90Rps, points } = await measure(placesOf(400), 1, 1)
     // 2,000 a second at most: waits of 150 ms come just before.
     expect(outcome).toBe('converged')
@@ -136,7 +136,7 @@ describe('answers that take seconds', () => {
     },
   )
 
-  test('a server that answers one at a time and refuses every rate fails its requests: it did not run out of time', async () => {
+  test('a server that refuses every rate ends as errors, not by time', async () => {
     const found = await measure(new ChangedGenerator(allRefused), 40, 1)
     expect(found).toMatchObject({
       outcome: 'errors',
@@ -145,27 +145,27 @@ describe('answers that take seconds', () => {
     })
   })
 
-  test('misses that late sends explain are those of the generator', async () => {
+  test('violations that late sends explain end as generator limit', async () => {
     expect(await measure(new ChangedGenerator(sentLate(160)), 40, 1)).toMatchObject({
       outcome: 'generator-limit',
     })
   })
 })
 
-test('a server that refuses some rates and is slow at others is slow', async () => {
+test('a server that refuses some rates and is slow at others does not end as errors', async () => {
   let window = 0
   const both = new ChangedGenerator((run) => (window++ === 0 ? allRefused(run) : sentLate(0)(run)))
   const found = await measure(both, 40, 1, { ...slo, limitMs: 0.5 })
   expect(found.outcome).not.toBe('errors')
 })
 
-describe('a window lasts', () => {
+describe('the length of a window', () => {
   const first = async (budgetS: number, within: Slo) => {
     const { points } = await measure(placesOf(4), budgetS, 1, within)
     const open = points.find(({ load }) => load.kind === 'open')!
     return open.load.kind === 'open' ? open.load.durationS : 0
   }
-  test('four times the longest limit, as far as ten seconds or the time for all', async () => {
+  test('is four times the longest limit, at most ten seconds or the budget', async () => {
     expect(await first(40, { ...slo, limitMs: 5000 })).toBe(20)
     expect(await first(40, { ...slo, limitMs: 12_000 })).toBe(40)
     expect(await first(6, { ...slo, limitMs: 5000 })).toBe(10)

@@ -25,7 +25,7 @@ import { type Effort, efforts } from '../effort.ts'
 import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
 
 describe('a search', () => {
-  test('sweeps from two fifths of the saturation to a seventh beyond it, then goes where the queue model puts the capacity', async () => {
+  test('sweeps from 40 % to 115 % of the saturation, then plays the estimated capacity', async () => {
     const { asked, loops, found } = await searched({
       estimate: (_, windows) => posterior(500 + 50 * windows),
     })
@@ -65,12 +65,12 @@ describe('a search', () => {
     expect(found.capacityCi90Rps).toEqual([600, expect.closeTo(656.5, 9)])
   })
 
-  test('leaves its sweep out of the curve', async () => {
+  test('leaves its sweep out of the load curve', async () => {
     const { session } = await searched({})
     expect(session.points.filter(({ load }) => load.kind === 'open')).toHaveLength(2)
   })
 
-  test('of few requests cuts no window before twenty are over', async () => {
+  test('cuts no window before twenty violations', async () => {
     const { asked } = await searched({
       effort: ten,
       estimate: () => posterior(60),
@@ -97,13 +97,13 @@ describe('a search', () => {
     )
   })
 
-  test('ends once its interval is narrow and seven tenths of the time are used', async () => {
+  test('ends once the interval is narrow and 70 % of the budget is spent', async () => {
     const windows = async (half: number) =>
       (await searched({ effort: ten, estimate: () => posterior(600, half) })).asked.length
     expect([await windows(0.0599), await windows(0.0601)]).toEqual([7, 10])
   })
 
-  test('of two windows at least', async () => {
+  test('plays at least two windows that count', async () => {
     // Six that the generator could not sustain, and one that it did.
     const { asked } = await searched({
       effort: ten,
@@ -112,7 +112,7 @@ describe('a search', () => {
     expect(asked).toHaveLength(8)
   })
 
-  test('without a window that counts goes on with seven tenths of the saturation, and of what the generator held', async () => {
+  test('without a window that counts tries 70 % of the saturation and of the sustained rate', async () => {
     const { asked, found } = await searched({
       window: (load) => windowOf(load, 5, { generatorCores: 0.96 }),
     })
@@ -130,14 +130,14 @@ describe('a search', () => {
     expect(rates(unheld.asked)[1]).toBe(542.5)
   })
 
-  test('ends no earlier than its time where open windows are served more slowly than closed loops were', async () => {
+  test('uses the whole budget where open windows are slower than closed loops', async () => {
     const windows = async (saturationRps: number) =>
       (await searched({ effort: ten, estimate: () => posterior(600, 0.01, { saturationRps }) }))
         .asked.length
     expect([await windows(900), await windows(890)]).toEqual([7, 10])
   })
 
-  test('plans with a queue model played shortly, and ends with the one of its effort', async () => {
+  test('plans with short simulations and concludes with those of its effort', async () => {
     const plays: SimulationBudget[] = []
     await searched({
       estimate: (play) => {
@@ -153,7 +153,7 @@ describe('a search', () => {
 })
 
 describe('the saturation', () => {
-  test('is none of a server that refuses closed loops: what it answered is', async () => {
+  test('is the answered rate of a server that refuses closed loops', async () => {
     const refusesMost = (load: Open) =>
       windowOf(load, (i) => (i % 2 === 0 ? Number.NaN : 5), { errorKinds: { 'status 429': 1320 } })
     const { asked, loops, found } = await searched({
@@ -169,14 +169,14 @@ describe('the saturation', () => {
     expect(found).toMatchObject({ outcome: 'converged', saturationRps: 400 })
   })
 
-  test('ends the search where the server dies', async () => {
+  test('ends the search if the server dies', async () => {
     const { found, asked } = await searched({ loop: gone })
     expect(found).toMatchObject({ outcome: 'server-died', bounds: 'none', capacityRps: 0 })
     expect(found.detail).toBe('nothing listens any more: 2 of 2 requests failed (refused × 2)')
     expect(asked).toEqual([])
   })
 
-  test('below three quarters of what is to be beaten ends a race, unless the generator was its limit', async () => {
+  test('below 75 % of the rate to beat prunes the trial, unless the generator was the limit', async () => {
     const racing = (capacityToBeatRps: number, more: Partial<LoadRun> = {}) =>
       searched({ options: { capacityToBeatRps }, loop: (load) => loop(load, more) })
     const beaten = await racing(1334)
@@ -196,7 +196,7 @@ describe('the saturation', () => {
 })
 
 describe('the next rate', () => {
-  test('after a window that missed, where none has held, lies a tenth below it, or at the low end of the queue model’s interval', async () => {
+  test('after violations alone lies 10 % below them, or at the lower end of the interval', async () => {
     const low = async (half: number) =>
       rates(
         (
@@ -216,7 +216,7 @@ describe('the next rate', () => {
     expect(rates(held.asked).slice(1, 5)).toEqual([600, 600, 600, 600])
   })
 
-  test('stays 15 % below one at which requests failed, unless the queue model refuses too', async () => {
+  test('stays 15 % below a failing rate, unless the queue model refuses too', async () => {
     const failing = async (refusesWhenFull: boolean) =>
       rates(
         (
@@ -234,7 +234,7 @@ describe('the next rate', () => {
     expect((await failing(true))[1]).toBe(540)
   })
 
-  test('is none that the generator could not sustain: seven tenths of it', async () => {
+  test('is at most 70 % of a rate that the generator could not sustain', async () => {
     const { asked, found } = await searched({
       effort: ten,
       window: (load, i) => windowOf(load, 5, i === 1 ? { generatorCores: 0.96 } : {}),
@@ -249,7 +249,7 @@ describe('the next rate', () => {
 })
 
 describe('a search ends', () => {
-  test('where nothing held, after six lower windows', async () => {
+  test('after six lower windows without a met SLO', async () => {
     const { asked, found } = await searched({ window: (load) => missing(load) })
     // Two of the budget, at half a second each those that look for a rate that holds.
     expect(rates(asked).slice(1)).toEqual(
@@ -270,7 +270,7 @@ describe('a search ends', () => {
     expect(wide.found.capacityCi90Rps[1]).toBeLessThan(101.01)
   })
 
-  test('with what held in the end', async () => {
+  test('with a lower rate that met the SLO', async () => {
     const { asked, found } = await searched({
       window: (load) => (load.rateRps > 400 ? missing(load) : windowOf(load)),
       estimate: () => posterior(600, 0.3),
@@ -280,7 +280,7 @@ describe('a search ends', () => {
     expect(found.capacityCi90Rps).toEqual([378, expect.closeTo(780, 9)])
   })
 
-  test('converged within twice the precision asked for', async () => {
+  test('as converged within twice the requested precision', async () => {
     const outcome = async (half: number) =>
       (await searched({ estimate: () => posterior(600, half) })).found.outcome
     expect([await outcome(0.1199), await outcome(0.1201)]).toEqual(['converged', 'budget'])
@@ -300,20 +300,20 @@ describe('a search ends', () => {
       capacityRps: 510,
       capacityCi90Rps: [510, 600],
     })
-    expect(found.detail).toBe('requests fail from 600.0 per second on, before they become slow')
+    expect(found.detail).toBe('requests fail from 600 req/s on, before they become slow')
     const always = (await refusesFrom(1)).found
     expect(always).toMatchObject({ outcome: 'errors', bounds: 'upper', capacityRps: 0 })
     expect(always.capacityCi90Rps[0]).toBe(0)
     const full = (await refusesFrom(590, { refusesWhenFull: true })).found
     expect(full).toMatchObject({ outcome: 'converged', capacityRps: 650, bounds: 'both' })
-    expect(full.detail).toBe('requests fail from 600.0 per second on, before they become slow')
+    expect(full.detail).toBe('requests fail from 600 req/s on, before they become slow')
     expect(
       (await searched({ estimate: () => posterior(600, 0.01, { refusesWhenFull: true }) })).found
         .detail,
     ).toBe('requests are refused once the queue is full')
   })
 
-  test('below the rate at which requests fail: at what an open window held, and not below one that held with room to spare', async () => {
+  test('below the failing rate, at a met rate, and not below a clearly met one', async () => {
     const late = await searched({
       effort: ten,
       window: (load) =>
@@ -351,7 +351,7 @@ describe('a search ends', () => {
     })
   })
 
-  test('unsettled, where the server got slower: what it did before is left out, and the time counts anew', async () => {
+  test('as non-stationary after a slowdown: earlier windows are dropped and the budget restarts', async () => {
     let told = 0
     const { found, asked } = await searched({
       window: (load) => windowOf(load, 5, { elapsedS: load.durationS }),
@@ -369,7 +369,7 @@ describe('a search ends', () => {
     ])
   })
 
-  test('after two more windows, where its last one may have got slower', async () => {
+  test('after two more windows that check a possible slowdown', async () => {
     const ends = async (slowdown: (windows: number) => Slowdown | undefined) => {
       const { found, asked } = await searched({ slowdown, loop: oneByOne })
       return [asked.length, found.outcome, found.detail, found.speedRatio]
@@ -388,7 +388,7 @@ describe('a search ends', () => {
     ])
   })
 
-  test('unsettled, where the server was still getting faster', async () => {
+  test('as non-stationary while the server speeds up', async () => {
     const { found, asked } = await searched({ window: (load, i) => windowOf(load, 0.8 ** i) })
     expect(found).toMatchObject({
       outcome: 'non-stationary',
@@ -403,7 +403,7 @@ describe('a search ends', () => {
     expect(asked).toHaveLength(7 + 2 * (1 + 7))
   })
 
-  test('where the server is gone', async () => {
+  test('where the server died', async () => {
     for (const when of [0, 1, 2]) {
       const { found, asked } = await searched({
         window: (load, i) => (i === when ? gone(load) : windowOf(load)),
@@ -423,7 +423,7 @@ describe('a search ends', () => {
     ).toBe('server-died')
   })
 
-  test('where the server hangs, as soon as it does not settle: it is known to do what it held', async () => {
+  test('where the server hangs instead of settling, with its met rate', async () => {
     const timedOut = (load: Load) =>
       runOf(load, [Number.NaN], { errorKinds: { timeout: 1 }, elapsedS: 5 })
     const { found, asked } = await searched({
@@ -438,7 +438,7 @@ describe('a search ends', () => {
 })
 
 describe('a window', () => {
-  test('that was cut short is waited for until the server has settled', async () => {
+  test('that was cut short is followed by time to settle', async () => {
     const settling = async (cutMs: number | undefined) =>
       (
         await searched({ window: (load, i) => windowOf(load, 5, i === 1 ? { cutMs } : {}) })
@@ -446,13 +446,13 @@ describe('a window', () => {
     expect(await settling(900)).toBe((await settling(undefined)) + 1)
   })
 
-  test('which disagrees with another at its rate is told', async () => {
+  test('that disagrees with another at the same rate is reported', async () => {
     const { found } = await searched({
       effort: ten,
       window: (load, i) => (i === 3 ? missing(load) : windowOf(load)),
     })
     expect(found.caveats).toEqual([
-      expect.stringMatching(/^two windows at about 600.0 requests per second disagree/),
+      expect.stringMatching(/^two windows at about 600 req\/s disagree/),
     ])
   })
 })

@@ -4,12 +4,8 @@ import type { Load } from '../../model/load.ts'
 import type { Slo } from '../../model/slo.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import {
-  estimateJointCapacity,
-  estimateOverloadThroughput,
-  type ObservedWindow,
-  observeWindow,
-} from './short-windows.ts'
+import { estimateJointCapacity } from './joint-capacity.ts'
+import { estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
 
 const slo: Slo = { percentile: 0.9, limitMs: 2000, maxErrorRate: 0.01, metric: 'ttft' }
 const generator = new VirtualLoadGenerator()
@@ -25,14 +21,14 @@ async function seen(
   return observeWindow(await generator.play(target, load, new AbortController().signal), slo, 0.1)
 }
 
-describe('what a server serves while it falls behind', () => {
+describe('the throughput of an overloaded server', () => {
   test.each([30, 40, 80])('is what it can, at %d requests a second', async (rate) => {
     const { overload } = await seen(rate, 8)
     expect(overload!.answers / overload!.seconds).toBeCloseTo(20, 6)
     expect(overload!.dispersion).toBeLessThan(0.2)
   })
 
-  test('is told of whole batches, whenever the time begins and ends', async () => {
+  test('is measured over whole batches', async () => {
     const batches = { servers: 1, maxBatch: 8, serviceMs: () => 400 }
     for (const rate of [26, 33, 41]) {
       const { overload } = await seen(rate, 8, batches)
@@ -44,7 +40,7 @@ describe('what a server serves while it falls behind', () => {
     expect((await seen(rate, 20)).overload).toBeUndefined()
   })
 
-  test('is that of all windows in which it did, each by its answers', () => {
+  test('is the mean over all overloaded windows, weighted by answers', () => {
     const of = (answers: number, seconds: number, dispersion = 1): ObservedWindow => ({
       rateRps: 9,
       seconds: 9,
@@ -63,7 +59,7 @@ describe('what a server serves while it falls behind', () => {
   })
 })
 
-test('a window that failed too many requests missed, however fast the others were', () => {
+test('a window with too many failures is violated, however fast its answers', () => {
   const load: Load = {
     kind: 'open',
     rateRps: 10,
@@ -92,7 +88,7 @@ describe('the capacity', () => {
     over,
   })
 
-  test('of windows that the queue outlasts is what it serves, but for a little', async () => {
+  test('of windows shorter than the queue is close to the throughput', async () => {
     // At 24 a second the limit of two seconds is kept for ten, and nine in ten requests of this
     // window keep it.
     const windows = await Promise.all([10, 24, 40].map((rate) => seen(rate, 9)))
@@ -106,7 +102,7 @@ describe('the capacity', () => {
     expect(ci90[1]).toBeLessThan(20.5)
   })
 
-  test('lies between what held and what did not, and nearer to the one that almost did', () => {
+  test('lies between met and violated rates, nearer to the one that was almost met', () => {
     const { median, ci90 } = estimateJointCapacity([window(10, 0), window(16, 1)], slo, 1)
     expect(ci90[0]).toBeGreaterThan(9)
     expect(ci90[1]).toBeLessThan(16.5)
@@ -118,7 +114,7 @@ describe('the capacity', () => {
     )
   })
 
-  test('is less sure from fewer requests', () => {
+  test('has a wider interval with fewer requests', () => {
     const width = (nEff: number) => {
       const { ci90 } = estimateJointCapacity(
         [window(10, 0.05, nEff), window(16, 0.4, nEff)],
@@ -130,7 +126,7 @@ describe('the capacity', () => {
     expect(width(10)).toBeGreaterThan(1.3 * width(100))
   })
 
-  test('another limit than waiting binds where enough requests miss it at rates that the server serves', () => {
+  test('is limited by something other than waiting where enough requests violate the SLO', () => {
     const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
     const { ci90 } = estimateJointCapacity(
       [window(5, 0), window(8, 1), window(12, 1), { ...window(40, 1), overload }],
@@ -158,7 +154,7 @@ describe('the capacity', () => {
     }
   })
 
-  test('of a shorter wait is lower', () => {
+  test('is lower for a shorter allowed wait', () => {
     const overload = { answers: 160, seconds: 8, dispersion: 0.1 }
     const at = (limitMs: number, unloadedMs: number) =>
       estimateJointCapacity(
@@ -195,7 +191,7 @@ function served(rateRps: number, durationS: number, serviceMs: (u: number) => nu
   return runOf(load, latencyMs)
 }
 
-// An independent program (Python) that follows the formulas of short-windows.ts gave these.
+// An independent program (Python) that follows the formulas of joint-capacity.ts gave these.
 describe('against the reference', () => {
   test.each([
     ['one place', served(10, 10, () => 200), { answers: 49, seconds: 9.8, dispersion: 0.1 }],
@@ -311,7 +307,7 @@ describe('against the reference', () => {
     },
   )
 
-  test('what came while the server filled is left out, as far as a third of the window and where enough is left', () => {
+  test('the first requests are left out, up to a third of the window', () => {
     const load: Load = {
       kind: 'open',
       rateRps: 30,

@@ -25,7 +25,7 @@ const capacityOf = (server: ReturnType<typeof serverOf>, saturationRps = 1000) =
   searchCountedCapacity({ server, slo, seed: 1, arrivals, saturationRps })
 
 describe('the highest rate that meets the SLO', () => {
-  test('is met from below to within its last step, wherever it is looked for first', () => {
+  test('is found from any start, to within the last step', () => {
     fc.assert(
       fc.property(
         fc.double({ min: 20, max: 900, noNaN: true }),
@@ -40,7 +40,7 @@ describe('the highest rate that meets the SLO', () => {
     )
   })
 
-  test('its interval holds it, 3.4 % to either side of the bracket', () => {
+  test('has an interval 3.4 % beyond the bracket', () => {
     const { capacityRps, capacityCi90Rps } = capacityOf(serverOf((rate) => rate / 8, 400))
     // 1.645 standard deviations of 2 %.
     expect(capacityCi90Rps[0]).toBeCloseTo(capacityRps * Math.exp(-0.0329), 6)
@@ -48,7 +48,7 @@ describe('the highest rate that meets the SLO', () => {
     expect(capacityCi90Rps[1] / capacityRps).toBeLessThan(1.0203 * Math.exp(0.0329))
   })
 
-  test('burstier arrivals leave more to chance', () => {
+  test('has a wider interval for bursty arrivals', () => {
     const bursty = (cv: number) => {
       const server = serverOf((rate) => rate / 8, 400)
       const { capacityRps, capacityCi90Rps } = searchCountedCapacity({
@@ -64,14 +64,14 @@ describe('the highest rate that meets the SLO', () => {
     expect(bursty(0.5)).toBeCloseTo(0.0329, 6)
   })
 
-  test('lies between a two-hundredth and 1.05 of the saturated rate', () => {
+  test('lies between 0.5 % and 105 % of the saturation', () => {
     expect(capacityOf(serverOf(() => 1e6, 400)).capacityRps).toBe(5)
     const most = capacityOf(serverOf(() => 1, 400)).capacityRps
     expect(most).toBeLessThanOrEqual(1050)
     expect(most).toBeGreaterThan(1050 / 1.0203)
   })
 
-  test('begins where the server expects it, or at two fifths of the saturated rate', () => {
+  test('starts at the expected rate, or at 40 % of the saturation', () => {
     const first = (expectedRps: number) => {
       const server = serverOf((rate) => rate / 8, expectedRps)
       capacityOf(server)
@@ -81,7 +81,7 @@ describe('the highest rate that meets the SLO', () => {
     expect(first(0)).toBe(400)
   })
 
-  test('is looked for in steps that double, then in halves, each on a logarithmic axis', () => {
+  test('is bracketed by doubled steps, then bisected, in log rate', () => {
     const ratesOf = (latencyMs: (rateRps: number) => number, expectedRps: number) => {
       const server = serverOf(latencyMs, expectedRps)
       capacityOf(server)
@@ -118,7 +118,7 @@ describe('the highest rate that meets the SLO', () => {
     )
   })
 
-  test('is looked for with long windows from where the short ones ended', () => {
+  test('is refined by long windows from the result of short ones', () => {
     const server = serverOf((rate) => rate / 4, 390)
     capacityOf(server)
     for (const requests of [3000, 10_000]) {
@@ -127,7 +127,7 @@ describe('the highest rate that meets the SLO', () => {
     }
   })
 
-  test('is asked with windows of 1,000, 3,000 and 10,000 requests, of which one in a hundred may be over', () => {
+  test('uses windows of 1,000, 3,000 and 10,000 requests', () => {
     const server = serverOf((rate) => rate / 8, 390)
     capacityOf(server)
     expect([...new Set(server.asked.map(({ requests }) => requests))]).toEqual([1000, 3000, 10_000])
@@ -138,7 +138,7 @@ describe('the highest rate that meets the SLO', () => {
   })
 })
 
-test('failed requests count against the rate', () => {
+test('failed requests count as violations', () => {
   const server = {
     ...serverOf(() => 1, 400),
     countOver: ({ rateRps, durationS }: Load & { rateRps: number }) => {

@@ -7,7 +7,7 @@ import type { Load } from '../../model/load.ts'
 import type { Capacity } from '../../model/measurement.ts'
 import { countsMeetSlo, maxRequestsOver, type Slo } from '../../model/slo.ts'
 import type { VirtualServer } from '../../model/virtual-server.ts'
-import { boundedBetween } from '../capacity-bounds.ts'
+import { boundSimulated } from '../interval.ts'
 
 export interface CountedSearch {
   readonly server: Required<Pick<VirtualServer, 'expects' | 'countOver'>>
@@ -29,8 +29,8 @@ const stages = [
   { requests: 10_000, step: 1.01, precision: 1.0202 },
 ] as const
 /** Lowest and highest rate, as shares of the saturation. */
-const minRateShare = 0.005
-const maxRateShare = 1.05
+export const minRateShare = 0.005
+export const maxRateShare = 1.05
 
 /**
  * Standard deviation of ln capacity by the noise of the last windows, measured with Poisson
@@ -68,10 +68,8 @@ export function searchCountedCapacity({
     ;[low, high] = bracketRate(isWindowMet, rateRps, stage, bounds)
     rateRps = Math.sqrt(low * high)
   }
-  const reach = Math.exp(
-    1.645 * windowNoiseSd * (arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1),
-  )
-  return { ...boundedBetween(low / reach, high * reach), capacityRps: low }
+  const burstiness = arrivals.kind === 'gamma' ? Math.max(1, arrivals.cv) : 1
+  return boundSimulated(low, low, high, windowNoiseSd * burstiness)
 }
 
 /**

@@ -17,8 +17,14 @@ import {
 } from '../../model/slo.ts'
 import type { Target } from '../../model/target.ts'
 import type { VirtualExpectation } from '../../model/virtual-server.ts'
-import { boundedBetween, noCapacity } from '../capacity-bounds.ts'
-import { type CountedSearch, searchCountedCapacity } from './counted-search.ts'
+import { noCapacity } from '../capacity-bounds.ts'
+import { boundSimulated } from '../interval.ts'
+import {
+  type CountedSearch,
+  maxRateShare,
+  minRateShare,
+  searchCountedCapacity,
+} from './counted-search.ts'
 
 export interface SimulatedCapacityOptions {
   readonly target: Extract<Target, { kind: 'virtual' }>
@@ -193,9 +199,9 @@ class SimulatedMeasurement {
   /** Bisects the rate, then lowers it until a long window meets the SLO. */
   private async bisect(unloaded: LoadPoint, saturationRps: number): Promise<Capacity> {
     const { slo } = this.options
-    let low = 0.005 * saturationRps
+    let low = minRateShare * saturationRps
     // A time per token does not include waiting, so it may meet the SLO even beyond the saturation.
-    let high = (unloaded.stream ? 1 : 1.05) * saturationRps
+    let high = (unloaded.stream ? 1 : maxRateShare) * saturationRps
     let ciMetRps = 0
     let ciViolatedRps = high
     while (high / low > maxBracketRatio) {
@@ -218,8 +224,8 @@ class SimulatedMeasurement {
       step++
     )
       capacityRps *= longStep
-    const boundRps = Math.max(Math.min(ciViolatedRps, 1.05 * saturationRps), capacityRps)
-    return boundedBetween(Math.min(ciMetRps || low, capacityRps), boundRps, capacityRps)
+    const violatedRps = Math.min(ciViolatedRps, maxRateShare * saturationRps)
+    return boundSimulated(capacityRps, ciMetRps || low, violatedRps)
   }
 }
 

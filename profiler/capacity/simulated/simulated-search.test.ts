@@ -111,7 +111,7 @@ async function measured(
 const rates = (loads: readonly Open[]) => loads.map(({ rateRps }) => Math.round(10 * rateRps) / 10)
 
 describe('before the search', () => {
-  test('one request at a time is played for fifty times the limit, half a second at least, or for 200 requests', async () => {
+  test('the unloaded latency takes 50 limits, at least 0.5 s, or 200 requests', async () => {
     const seconds = async (limitMs: number, expects?: VirtualExpectation) =>
       (await measured({ expects }, { ...slo, limitMs })).closed.map(({ durationS }) => durationS)
     expect(await seconds(50)).toEqual([2.5, 1])
@@ -131,7 +131,7 @@ describe('before the search', () => {
     ])
   })
 
-  test('a server that is too slow alone ends it', async () => {
+  test('an unloaded latency over the limit ends the search', async () => {
     const { found, asked } = await measured({ unloadedMs: 80 })
     expect(found).toMatchObject({
       outcome: 'slo-unattainable',
@@ -147,7 +147,7 @@ describe('before the search', () => {
 })
 
 describe('by bisection', () => {
-  test('rates that are often near the capacity come first, then the middle of what is left', async () => {
+  test('typical rates come first, then the bracket is bisected', async () => {
     const { found, open } = await measured({})
     expect(rates(open)).toEqual([800, 400, 565.7, 672.7, 733.6, 702.5, 687.4, 694.9, 698.7, 698.7])
     expect(open.map(({ rateRps, durationS }) => Math.round(rateRps * durationS))).toEqual([
@@ -176,7 +176,7 @@ describe('by bisection', () => {
     expect(rates(high.open).slice(0, 3)).toEqual([800, 916.5, 856.3])
   })
 
-  test('a twentieth beyond the saturation at most, and from half a per cent of it on', async () => {
+  test('rates lie between 0.5 % and 105 % of the saturation', async () => {
     const all = await measured({ keeps: () => true })
     expect(all.found.capacityRps).toBeGreaterThan(1050 / 1.01)
     expect(all.found.capacityCi90Rps[1]).toBeCloseTo(1050, 9)
@@ -188,7 +188,7 @@ describe('by bisection', () => {
     expect(none.found.capacityCi90Rps[0]).toBeCloseTo(5 * 0.985 ** 8, 9)
   })
 
-  test('a rate has to hold over a long window too: it is lowered by 1.5 % until it does', async () => {
+  test('the rate falls by 1.5 % until a long window meets the SLO', async () => {
     const { found, open } = await measured({
       keeps: (rateRps, requests) => rateRps <= (requests > 2000 ? 680 : 700),
     })
@@ -198,7 +198,7 @@ describe('by bisection', () => {
     expect(found.capacityCi90Rps[1]).toBeCloseTo(702.5, 1)
   })
 
-  test('what a window says for certain bounds it', async () => {
+  test('windows with a certain verdict bound the interval', async () => {
     // Of a thousand 11 are over: the percentile misses, its interval does not.
     const { found } = await measured({
       keeps: (rateRps) => rateRps <= 700,
@@ -212,7 +212,7 @@ describe('by bisection', () => {
 describe('a server that counts its slow requests', () => {
   const expects = { capacityRps: 600, saturationRps: 1000, unloadedMs: 5 }
 
-  test('is searched without playing windows; its load curve is played beside it', async () => {
+  test('is searched without windows; only its load curve is played', async () => {
     const { found, open, counted } = await measured({ expects })
     expect(found.capacityRps).toBeGreaterThan(700 / 1.0202)
     expect(found.capacityRps).toBeLessThanOrEqual(700)
@@ -230,7 +230,7 @@ describe('a server that counts its slow requests', () => {
     expect(near.open[3]!.rateRps / near.found.capacityRps).toBeCloseTo(1.03, 9)
   })
 
-  test('unless it cannot tell where to begin', async () => {
+  test('is bisected if it has no model of its own', async () => {
     const server = new Scripted({})
     const half = { play: (load: Load) => server.play(load), expects: () => expects }
     const found = await measureSimulatedCapacity({
@@ -246,7 +246,7 @@ describe('a server that counts its slow requests', () => {
 describe('streamed answers', () => {
   const ttft: Slo = { ...slo, metric: 'ttft' }
 
-  test('are waited for by their own length', async () => {
+  test('have windows as long as whole answers', async () => {
     const { closed } = await measured({ streams: true }, ttft)
     // 64 answers, one of 500 of which takes half as long again; then twice the longest alone, and
     // four times the longest of many.
@@ -258,7 +258,7 @@ describe('streamed answers', () => {
     ])
   })
 
-  test('are not looked for beyond the saturation', async () => {
+  test('are not searched beyond the saturation', async () => {
     const { found } = await measured({ streams: true, keeps: () => true }, ttft)
     // 1,000 a second are sent, of which those of the last 0.8 s are not finished within 4.8 s.
     expect(found.saturationRps).toBeCloseTo(4000 / 4.8, 0)
@@ -267,7 +267,7 @@ describe('streamed answers', () => {
   })
 })
 
-test('every window is told and counted, and the figure says what it is', async () => {
+test('every window is reported and counted', async () => {
   const { found, steps } = await measured({})
   expect(steps.map(([, phase]) => phase)).toEqual([
     'unloaded',
@@ -286,7 +286,7 @@ test('every window is told and counted, and the figure says what it is', async (
   expect(found.caveats).toEqual([])
 })
 
-test('arrivals are those asked for; a trace has a rate of its own, and leaves Poisson ones', async () => {
+test('the requested arrivals are used; a trace is replaced by Poisson arrivals', async () => {
   const kinds = async (arrivals: SimulatedCapacityOptions['arrivals']) =>
     new Set((await measured({}, slo, { arrivals })).open.map((load) => load.arrivals))
   expect([...(await kinds({ kind: 'gamma', cv: 2 }))]).toEqual([{ kind: 'gamma', cv: 2 }])

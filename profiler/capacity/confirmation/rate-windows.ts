@@ -1,0 +1,130 @@
+/** Windows of a confirmation at one rate: which count, and what they show together. */
+import { summariseRun } from '../../load/load-point.ts'
+import { hasMissingSends } from '../../load/window-validity.ts'
+import { countWithin, isInvalidWindow, meetsSlo, type Slo, splitByClass } from '../../model/slo.ts'
+import { type OverShare, overShare } from '../../statistics/dependence.ts'
+import { OutageScreen } from '../outage-screen.ts'
+import { findOutageSpans } from '../outage-spans.ts'
+import type { Played } from '../session.ts'
+import type { Agreement } from './agreement.ts'
+import { concatenateRuns } from './concatenate-runs.ts'
+
+/**
+ * Slowest requests whose clustering gives the dispersion: twice the allowed share, but at most
+ * `maxTailShare` and at least `minTailRequests`.
+ */
+const maxTailShare = 0.1
+const minTailRequests = 20
+/**
+ * Invalid windows, in a row and in total, after which the rate is given up. A few are tolerated, as
+ * bursts of other work pass.
+ */
+const maxInvalidInARow = 2
+const maxInvalid = 5
+
+/** All windows that count. */
+interface CountedWindows {
+  /** Concatenated. */
+  readonly played: Played
+  /** Violations of each request class. */
+  readonly shares: readonly OverShare[]
+  /** Total length of the windows, and that of the longest, seconds. */
+  readonly totalS: number
+  readonly longestS: number
+}
+
+export class RateWindows {
+  counted: CountedWindows | undefined
+  /** Wall-clock time since the start of the first window. */
+  spanS = 0
+  private readonly outages = new OutageScreen<Played>()
+  private invalid = 0
+  private invalidInARow = 0
+  private lastInvalid: Played | undefined
+
+  constructor(
+    private readonly slo: Slo,
+    private readonly agreement: Agreement | undefined,
+  ) {}
+
+  /** @param restedS time without load before the window */
+  add(played: Played, restedS: number): void {
+    const { slo } = this
+    this.spanS += restedS + played.run.elapsedS
+    if (this.isMetBy(played)) {
+      this.count(played)
+      return
+    }
+    if (isInvalidWindow(played.point, slo) || hasMissingSends(played.run)) {
+      this.invalid++
+      this.invalidInARow++
+      this.lastInvalid = played
+      if (played.point.invalid) this.agreement?.addDisturbed()
+      return
+    }
+    const outages = findOutageSpans(played.run, slo.limitMs)
+    for (const window of this.outages.screen(played, outages)) this.count(window)
+  }
+
+  /** Whether so many windows were invalid that the rate is given up. */
+  get areInvalid(): boolean {
+    return this.invalidInARow > maxInvalidInARow || this.invalid > maxInvalid
+  }
+
+  /** Whether the windows so far met the SLO, proven or not. */
+  get isMet(): boolean {
+    return this.counted !== undefined && this.isMetBy(this.counted.played)
+  }
+
+  /** Total length of the windows that count, seconds. */
+  get countedS(): number {
+    return this.counted?.totalS ?? 0
+  }
+
+  /** Requests over the limit in the windows that count. */
+  get over(): number {
+    if (this.counted === undefined) return 0
+    const { latencyMs } = this.counted.played.run
+    return latencyMs.length - countWithin(latencyMs, this.slo.limitMs)
+  }
+
+  /** Outage whose window is set aside, as it may return. */
+  get outage() {
+    return this.outages.setAside?.outage
+  }
+
+  /**
+   * All windows that count, concatenated; without any, the last invalid one or the one set aside.
+   */
+  get played(): Played | undefined {
+    return this.counted?.played ?? this.lastInvalid ?? this.outages.setAside?.window
+  }
+
+  /**
+   * Late sends count against the server, so an SLO met in spite of them is met. Missing sends do
+   * not count.
+   */
+  private isMetBy({ run, point }: Played): boolean {
+    return run.cutMs === undefined && meetsSlo(point, this.slo) && !hasMissingSends(run)
+  }
+
+  /** Adds a valid window to those that count. */
+  private count(played: Played): void {
+    const { slo, counted } = this
+    const { run } = played
+    this.agreement?.add(played)
+    this.invalidInARow = 0
+    const seconds = run.cutMs === undefined ? run.load.durationS : run.seconds
+    const joined = counted === undefined ? run : concatenateRuns(counted.played.run, run)
+    const tailShare = (n: number) =>
+      Math.min(maxTailShare, Math.max(2 * (1 - slo.percentile), minTailRequests / n))
+    this.counted = {
+      played: { run: joined, point: summariseRun(joined, slo) },
+      shares: splitByClass(joined, slo).map(({ latencyMs }) =>
+        overShare(latencyMs, slo.limitMs, tailShare(latencyMs.length)),
+      ),
+      totalS: this.countedS + seconds,
+      longestS: Math.max(counted?.longestS ?? 0, seconds),
+    }
+  }
+}

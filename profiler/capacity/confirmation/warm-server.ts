@@ -1,0 +1,101 @@
+/** Warms the server of a confirmation, and measures its unloaded latency. */
+import type { LoadPoint } from '../../model/load-point.ts'
+import { planEarlyCut } from '../../model/slo.ts'
+import type { Played, Session } from '../session.ts'
+import { warmUntilSteady } from '../warm-up.ts'
+import { findOtherUnloaded } from './agreement.ts'
+import type { ConfirmationPlan } from './confirm-options.ts'
+
+/** Longest measurement of the unloaded latency, seconds, and as a share of the time at a rate. */
+const maxUnloadedS = 1
+const maxUnloadedShare = 0.1
+/** Requests that measure the unloaded latency, if time allows: a median within a few percent. */
+const unloadedRequests = 100
+/** Length of the first closed loop, and shortest measurement, as a share of the longest. */
+const minUnloadedShare = 1 / 3
+/**
+ * Length of a warm-up window at the rate, as a share of its time: a server under its first load
+ * compiles, allocates and fills caches.
+ */
+const warmUpShare = 1 / 30
+const maxWarmUps = 5
+/**
+ * A warm-up window with this many requests is shorter, down to a third: the number of requests
+ * warms a server, not the time.
+ */
+const warmUpRequestTarget = 2000
+const minWarmUpShare = 1 / 3
+/** Shares of the rate that warm a server before the full rate. */
+const rampShares = [0.25, 0.5, 0.75]
+/** Requests present at the rate from which a server is warmed by these shares first. */
+const minPresentToRamp = 2
+/** A warm-up window is not cut before this share of its requests, and this number, is over. */
+const minPlayedShare = 0.3
+const minPlayedRequests = 20
+/** Offset of the seeds of warm-up windows, apart from those of the confirmation. */
+const warmUpSeeds = 9000
+
+/** The warm server, or a dead one. */
+interface WarmServer {
+  readonly unloaded: Played
+  /** Load points of the unloaded latency. */
+  readonly points: readonly LoadPoint[]
+  /** Last load of a server that died. */
+  readonly death?: Played
+}
+
+/**
+ * Warms the server and measures its unloaded latency; again where it differs from earlier ones, as
+ * the server was cold.
+ */
+export async function warmServer(session: Session, plan: ConfirmationPlan): Promise<WarmServer> {
+  const { seconds, earlier = [] } = plan
+  const maxS = Math.min(maxUnloadedS, maxUnloadedShare * seconds)
+  const minS = minUnloadedShare * maxS
+  const warm = await session.closed(2, minS, 'warm-up', false)
+  const unloadedS = Math.min(maxS, Math.max(minS, (2 * unloadedRequests) / warm.point.achievedRps))
+  const first = await session.closed(1, unloadedS, 'unloaded')
+  if (await session.died(warm.point)) return { unloaded: first, points: [first.point], death: warm }
+  await warmByOpenLoad(session, plan, first.point)
+  if (findOtherUnloaded(earlier, first.point) === undefined)
+    return { unloaded: first, points: [first.point] }
+  await session.settle(first.point)
+  const again = await session.closed(1, unloadedS, 'unloaded')
+  return { unloaded: again, points: [first.point, again.point] }
+}
+
+/**
+ * Warms the server at the rate, by shares of it first where many requests are present at once
+ * (Little's law). The full rate overloads a cold server, and its queue slows it for long.
+ */
+async function warmByOpenLoad(
+  session: Session,
+  { rateRps, slo, seconds, seed, arrivals, warmUpRequests }: ConfirmationPlan,
+  unloaded: LoadPoint,
+): Promise<void> {
+  const requests = rateRps * warmUpShare * seconds
+  const shortening = Math.min(1, Math.max(minWarmUpShare, warmUpRequestTarget / requests))
+  const durationS = shortening * warmUpShare * seconds
+  let windows = 0
+  const play = async (rps: number) => {
+    const load = {
+      kind: 'open',
+      rateRps: rps,
+      durationS,
+      arrivals,
+      seed: seed + warmUpSeeds + windows++,
+      // A warm-up may violate the SLO for a while.
+      cut: planEarlyCut(slo, minPlayedShare * rps * durationS + minPlayedRequests),
+    } as const
+    const { run } = await session.play(load, 'warm-up', false)
+    if (run.cutMs !== undefined) await session.settle(unloaded)
+    return run
+  }
+  const present = (rateRps * unloaded.p50Ms) / 1000
+  if (unloaded.stream === undefined && present > minPresentToRamp)
+    for (const share of rampShares) await play(share * rateRps)
+  const isSteady = () => warmUpRequests !== undefined && session.requests >= warmUpRequests
+  await warmUntilSteady(maxWarmUps, async (window) =>
+    window > 0 && isSteady() ? undefined : play(rateRps),
+  )
+}

@@ -1,0 +1,281 @@
+/**
+ * The search for the capacity as a state machine. Its usual way is the left column:
+ *
+ *     warm-up
+ *     unloaded latency ──► bisection          answers are streamed
+ *     saturation ────────► throttled          the server waits for its CPU quota
+ *     sweep
+ *     windows ◄──────────► probe              a window at a higher rate checks a pruning decision
+ *     completion                              until a window met the SLO, or a slowdown is confirmed
+ *     conclusion ────────► further warm-up    still speeding up; then `saturation` again
+ *     recheck                                 unloaded latency again
+ *     end
+ *
+ * Most states may also go to `recheck` or `end` directly: the server died, host interference
+ * disturbed every window, or the trial was pruned. `saturation` is repeated once where host
+ * interference made it too low. Only an open window that met the SLO is a lower bound.
+ */
+
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { SearchResult } from '../capacity-bounds.ts'
+import { isAsFastAsLoops } from '../closed-loop-share.ts'
+import type { Effort } from '../effort.ts'
+import { allWindowsDisturbed } from '../host-interference.ts'
+import type { RequestWarmUp } from '../warm-up.ts'
+import { concludeDisturbed, concludePass, concludeSaturationTooLow } from './conclusion.ts'
+import { type LoopFacts, measureSaturation } from './measure-saturation.ts'
+import { chooseRate } from './next-rate.ts'
+import { decidePruning, type Probe } from './pruning.ts'
+import { isThrottled, searchThrottledCapacity } from './quota-search.ts'
+import { bisectRate } from './rate-bisection.ts'
+import type { Attempt, ObservedServer, SearchContext } from './search-context.ts'
+import { SearchPass } from './search-pass.ts'
+import { isStreaming, measureUnloaded, recheckUnloaded, warmServer } from './unloaded-server.ts'
+import type { WindowEnd } from './window-player.ts'
+
+/** A state of the search, with what it needs to know. */
+type SearchState =
+  | { readonly at: 'warm-up' }
+  | {
+      readonly at: 'unloaded latency'
+      readonly warmUp: RequestWarmUp
+      /** Last closed loop of the warm-up, if its requests were refused. */
+      readonly refusedPoint?: LoadPoint
+    }
+  | { readonly at: 'bisection'; readonly server: ObservedServer }
+  | { readonly at: 'saturation'; readonly server: ObservedServer; readonly attempt?: Attempt }
+  | { readonly at: 'throttled'; readonly server: ObservedServer; readonly loops: LoopFacts }
+  | { readonly at: 'sweep'; readonly pass: SearchPass }
+  | {
+      readonly at: 'windows'
+      readonly pass: SearchPass
+      /** Windows at one rate so far, and what the probe showed. */
+      readonly played: number
+      readonly probe?: Probe
+    }
+  | {
+      readonly at: 'probe'
+      readonly pass: SearchPass
+      readonly played: number
+      readonly rateRps: number
+      /** Upper end of the interval, which the probe tests. */
+      readonly highRps: number
+    }
+  | { readonly at: 'completion'; readonly pass: SearchPass; readonly tries: number }
+  | { readonly at: 'conclusion'; readonly pass: SearchPass }
+  | { readonly at: 'further warm-up'; readonly pass: SearchPass; readonly saturationRps: number }
+  | { readonly at: 'recheck'; readonly server: ObservedServer; readonly result: SearchResult }
+  | { readonly at: 'end'; readonly result: SearchResult }
+
+/**
+ * Range of the sweep that first calibrates the queue model, as shares of the saturation. It shows
+ * idle and busy queues, and ends slightly overloaded.
+ */
+const sweepStartShare = 0.4
+const sweepEndShare = 1.15
+/**
+ * Share of the budget before which a narrow interval does not end the search. The interval does not
+ * include rare outages before one has occurred.
+ */
+const minBudgetShare = 0.7
+/**
+ * Shortest window at the end of the budget, as a share of the usual length: the queue of a shorter
+ * one has hardly built up.
+ */
+const minWindowShare = 0.5
+/** Windows that the search adds at its end until one meets the SLO: six halve the rate. */
+const maxLowerTries = 6
+/** Windows that the search adds at its end to check a possible slowdown, and a further one. */
+const maxSlowdownChecks = 2
+/**
+ * Further warm-ups of a server that still speeds up at the end of a pass. Servers that warm up by
+ * request count need two (docs/research/capacity.md, policies beside the queue).
+ */
+const maxWarmUps = 2
+/** Load of such a warm-up, as a share of the saturation: no queue grows without bound. */
+const warmUpLoadShare = 0.8
+/** Shortest and longest such warm-up, seconds: about as long as the first one may take (16 s). */
+const [minWarmUpS, maxWarmUpS] = [2, 15]
+
+/** Searches for the capacity, from a state on. */
+export async function searchCapacity(
+  context: SearchContext,
+  from: SearchState = { at: 'warm-up' },
+): Promise<SearchResult> {
+  let state = from
+  while (state.at !== 'end') state = await advance(state, context)
+  return state.result
+}
+
+/** Does the work of a state, and returns the next one. */
+async function advance(
+  state: Exclude<SearchState, { at: 'end' }>,
+  context: SearchContext,
+): Promise<SearchState> {
+  const { session, effort, seed } = context
+  switch (state.at) {
+    case 'warm-up': {
+      const warmed = await warmServer(context)
+      return 'outcome' in warmed
+        ? { at: 'end', result: warmed }
+        : { at: 'unloaded latency', ...warmed }
+    }
+    case 'unloaded latency': {
+      const server = await measureUnloaded(context, state.warmUp, state.refusedPoint)
+      if ('outcome' in server) return { at: 'end', result: server }
+      return isStreaming(session, server.unloaded.point)
+        ? { at: 'bisection', server }
+        : { at: 'saturation', server }
+    }
+    case 'bisection': {
+      const { server } = state
+      return finish(server, await bisectRate(context, server.unloaded.point))
+    }
+    case 'saturation': {
+      const { server } = state
+      const attempt = state.attempt ?? {
+        warmUps: 0,
+        isLast: false,
+        earlierPoints: session.points.length,
+      }
+      const loops = await measureSaturation(context, server)
+      if ('outcome' in loops) return finish(server, loops)
+      if (isThrottled(loops)) return { at: 'throttled', server, loops }
+      const pass = new SearchPass(context, server, loops, attempt)
+      session.startBudget()
+      return { at: 'sweep', pass }
+    }
+    case 'throttled': {
+      const { server, loops } = state
+      return finish(server, await searchThrottledCapacity(context, server.unloaded.point, loops))
+    }
+    case 'sweep': {
+      const { pass } = state
+      const { saturationRps } = pass.loops
+      const [fromRps, toRps] = [sweepStartShare * saturationRps, sweepEndShare * saturationRps]
+      const { windowS, searchS } = planWindows(effort)
+      const ended = await pass.windows.play((fromRps + toRps) / 2, Math.min(windowS, searchS / 2), {
+        kind: 'sweep',
+        fromRps,
+        toRps,
+      })
+      return ended ? finishEarly(pass, ended) : { at: 'windows', pass, played: 0 }
+    }
+    case 'windows': {
+      const { pass, played, probe } = state
+      pass.updateEstimate()
+      if (pass.exceedsLoops && !pass.attempt.isLast)
+        return repeat(pass, concludeSaturationTooLow(pass).result, 'saturation too low')
+      const pruning = decidePruning(pass, probe)
+      if (pruning !== undefined && 'result' in pruning) return finish(pass.server, pruning.result)
+      if (pruning !== undefined) return { at: 'probe', pass, played, ...pruning.probe }
+      const { windowS } = planWindows(effort)
+      const isTimeUp = session.spentS + minWindowShare * windowS > effort.budgetS
+      if ((isTimeUp && played > 0) || isPrecise(pass)) return { at: 'completion', pass, tries: 0 }
+      const restS = effort.budgetS - session.spentS
+      const ended = await pass.windows.play(
+        chooseRate(pass),
+        Math.min(windowS, Math.max(minWindowShare * windowS, restS)),
+      )
+      return ended ? finishEarly(pass, ended) : { at: 'windows', pass, played: played + 1, probe }
+    }
+    case 'probe': {
+      const { pass, played, rateRps, highRps } = state
+      const ended = await pass.windows.play(rateRps, planWindows(effort).windowS)
+      if (ended) return finishEarly(pass, ended)
+      const probe = pass.evidence.rates.metRps > highRps ? 'met' : 'violated'
+      return { at: 'windows', pass, played, probe }
+    }
+    case 'completion': {
+      const { pass, tries } = state
+      const { rates, speed } = pass.evidence
+      // Only a window that met the SLO is a lower bound, so lower rates follow until one does.
+      const needsMetRate = rates.metRps === 0 && tries < maxLowerTries
+      const needsCheck = speed.maySlowDown && tries < maxSlowdownChecks
+      if (!needsMetRate && !needsCheck) return { at: 'conclusion', pass }
+      const ended = await pass.windows.play(chooseRate(pass), effort.windowS)
+      if (ended) return finishEarly(pass, ended)
+      if (speed.relativeSpeed < 1 || speed.maySlowDown) pass.updateEstimate()
+      return { at: 'completion', pass, tries: tries + 1 }
+    }
+    case 'conclusion': {
+      const { pass } = state
+      const { result, repeat: reason } = await concludePass(pass)
+      return reason === undefined ? finish(pass.server, result) : repeat(pass, result, reason)
+    }
+    case 'further warm-up': {
+      const { pass, saturationRps } = state
+      const { server, attempt } = pass
+      // Half as long as the server was under load so far.
+      const warmUpS = Math.min(maxWarmUpS, Math.max(minWarmUpS, session.totalS / 2))
+      await session.open(warmUpLoadShare * saturationRps, warmUpS, seed, 'warm-up')
+      await server.warmUp?.recheckGain()
+      return startAgain(pass, { ...attempt, warmUps: attempt.warmUps + 1 })
+    }
+    case 'recheck': {
+      await recheckUnloaded(context, state.server)
+      return { at: 'end', result: state.result }
+    }
+  }
+}
+
+/** Rechecks the unloaded latency, except of a server that closed loops would say little about. */
+function finish(server: ObservedServer, result: SearchResult): SearchState {
+  const hasCapacity = !['server-died', 'pruned', 'host-interference'].includes(result.outcome)
+  return hasCapacity && server.refusesBeyondRps === undefined
+    ? { at: 'recheck', server, result }
+    : { at: 'end', result }
+}
+
+/** Concludes a pass whose last window ended it. */
+function finishEarly(pass: SearchPass, end: WindowEnd): SearchState {
+  if (end.ended === 'server died') return finish(pass.server, pass.result('server-died', end.cause))
+  return pass.posterior !== undefined && pass.evidence.rates.metRps > 0
+    ? { at: 'conclusion', pass }
+    : finish(pass.server, concludeDisturbed(pass, allWindowsDisturbed))
+}
+
+/** Repeats a pass as far as repetitions are left, else ends with its result. */
+function repeat(
+  pass: SearchPass,
+  result: SearchResult,
+  reason: 'server is cold' | 'saturation too low',
+): SearchState {
+  const { attempt, server } = pass
+  if (reason === 'server is cold' && attempt.warmUps < maxWarmUps)
+    return { at: 'further warm-up', pass, saturationRps: result.saturationRps }
+  if (reason === 'saturation too low' && !attempt.isLast)
+    return startAgain(pass, { ...attempt, isLast: true })
+  return finish(server, result)
+}
+
+/** Drops what the pass observed, as the server or the host has changed since. */
+function startAgain({ context, server }: SearchPass, attempt: Attempt): SearchState {
+  context.session.forget(attempt.earlierPoints)
+  context.session.startBudget()
+  return { at: 'saturation', server, attempt }
+}
+
+/** Length of a window, and of all; the shortest budget has room for the sweep and one window. */
+function planWindows({ budgetS, windowS, windows }: Effort) {
+  const searchS = Math.max(budgetS, 2 * windowS)
+  return { searchS, windowS: Math.max(windowS, searchS / windows) }
+}
+
+/**
+ * Whether the interval is narrow enough. With outages, or while open windows are slower than closed
+ * loops, further windows must show how often.
+ */
+function isPrecise(pass: SearchPass): boolean {
+  const { posterior, evidence, loops } = pass
+  const { effort, session } = pass.context
+  const minSearchS = pass.matchesExpectation ? 0 : minBudgetShare * effort.budgetS
+  return (
+    posterior !== undefined &&
+    evidence.windows.length > 1 &&
+    !posterior.hasOutages &&
+    isAsFastAsLoops(posterior, loops.saturationRps) &&
+    session.spentS >= minSearchS &&
+    pass.relativeHalfWidth < effort.precision
+  )
+}

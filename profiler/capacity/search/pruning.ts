@@ -1,0 +1,65 @@
+/** Decides whether a trial cannot beat the incumbent, so that its search may end. */
+import { rate } from '../../format.ts'
+import type { SearchResult } from '../capacity-bounds.ts'
+import { boundPruned, farFactor, isContradicted } from '../interval.ts'
+import type { SearchPass } from './search-pass.ts'
+
+/** Posterior probability of a lower capacity from which a trial is pruned: one-sided 2 %. */
+const minPruningProbability = 0.98
+
+/** What a window at a higher rate showed. */
+export type Probe = 'met' | 'violated'
+
+/** The result of a pruned trial, or the rate of a window that has to be played first. */
+type Pruning =
+  | { readonly result: SearchResult }
+  | { readonly probe: { readonly rateRps: number; readonly highRps: number } }
+
+/**
+ * Prunes the trial where it cannot win. Where no window up to the rate to beat violated the SLO,
+ * and the caller's expectation does not support the model, one window at a higher rate checks
+ * first. Undefined where the trial may win.
+ * @param probe what that window showed
+ */
+export function decidePruning(pass: SearchPass, probe: Probe | undefined): Pruning | undefined {
+  const result = pruneIfHopeless(pass)
+  if (result === undefined) return undefined
+  const { capacityToBeatRps: toBeatRps = 0 } = pass.context.options
+  const { rates, offered } = pass.evidence
+  const [, highRps] = result.capacityCi90Rps
+  const probeRps = Math.min(offered.maxGeneratorRps, farFactor * highRps)
+  if (
+    probeRps >= toBeatRps ||
+    probe === 'violated' ||
+    rates.violatedRps <= toBeatRps ||
+    pass.matchesExpectation
+  )
+    return { result }
+  return probe === undefined ? { probe: { rateRps: probeRps, highRps } } : undefined
+}
+
+/**
+ * Prunes the trial after two windows, as one may have been disturbed. One window suffices where it
+ * agrees with an expectation below the rate to beat. A window that met the SLO at the rate to beat
+ * prevents pruning.
+ */
+function pruneIfHopeless(pass: SearchPass): SearchResult | undefined {
+  const { posterior, evidence } = pass
+  const { capacityToBeatRps: toBeatRps = 0, expectedRps = toBeatRps } = pass.context.options
+  const minWindows = expectedRps < toBeatRps && pass.matchesExpectation ? 1 : 2
+  if (
+    posterior === undefined ||
+    evidence.windows.length < minWindows ||
+    posterior.below(toBeatRps) <= minPruningProbability ||
+    pass.exceedsLoops ||
+    isContradicted(posterior, evidence.windowRates)
+  )
+    return undefined
+  const boundRps = Math.max(posterior.capacityCi90Rps[1], evidence.rates.ciMetRps)
+  if (boundRps * (1 + pass.remainingGain) >= toBeatRps) return undefined
+  return pass.result(
+    'pruned',
+    `stopped early: cannot reach the ${rate(toBeatRps)} needed to win`,
+    boundPruned(posterior, boundRps, evidence.rates.violatedRps, toBeatRps),
+  )
+}

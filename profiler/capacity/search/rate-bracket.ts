@@ -1,0 +1,69 @@
+/** Brackets the capacity between rates that open windows met and violated. */
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { LoadRun } from '../../model/load-run.ts'
+import { judgeSloByInterval, meetsSlo, type Slo } from '../../model/slo.ts'
+import { estimateJointCapacity, type JointCapacity } from './joint-capacity.ts'
+import { estimateOverloadThroughput, type ObservedWindow, observeWindow } from './short-windows.ts'
+
+/** A valid window, and whether it met the SLO. */
+export interface JudgedWindow extends ObservedWindow {
+  readonly point: LoadPoint
+  readonly met: boolean
+  /** The 95 % interval of its percentile met the SLO. */
+  readonly ciMet: boolean
+}
+
+/** What all valid windows show of the capacity, requests per second. */
+export interface RateBracket {
+  /** Highest rate that met the SLO, and the highest one whose 95 % interval met it; 0 for none. */
+  readonly metRps: number
+  readonly ciMetRps: number
+  /** Lowest rate that violated the SLO; Infinity for none. */
+  readonly violatedRps: number
+  /** Estimate from all windows together, once a rate met and another violated the SLO. */
+  readonly joint?: JointCapacity
+}
+
+/** @param answerS time of an unloaded answer, in which the queue builds up */
+export function judgeOpenWindow(
+  run: LoadRun,
+  point: LoadPoint,
+  slo: Slo,
+  answerS: number,
+): JudgedWindow {
+  return {
+    ...observeWindow(run, slo, answerS),
+    point,
+    met: meetsSlo(point, slo),
+    ciMet: judgeSloByInterval(point, slo) === true,
+  }
+}
+
+/**
+ * @param busy throughput of closed loops that kept the server busy. It counts as a violated rate,
+ * because open load at that rate would queue without end.
+ * @param unloadedMs latency of a request that does not wait, as the SLO counts it
+ */
+export function bracketRate(
+  judged: readonly JudgedWindow[],
+  busy: ObservedWindow | undefined,
+  slo: Slo,
+  unloadedMs: number,
+): RateBracket {
+  const windows = busy === undefined ? judged : [...judged, busy]
+  // Beyond the throughput of the overloaded server, the SLO was met only because the window ended
+  // before the queue had grown.
+  const servedRps = estimateOverloadThroughput(windows)?.rps ?? Number.POSITIVE_INFINITY
+  const met = judged.filter((one) => one.met && one.rateRps <= servedRps)
+  const violated = windows.filter((one) => !met.some((other) => other === one))
+  const highest = (of: readonly ObservedWindow[]) => Math.max(0, ...of.map((one) => one.rateRps))
+  const metRps = highest(met)
+  const violatedRps = Math.min(...violated.map(({ rateRps }) => rateRps))
+  const isBracketed = metRps > 0 && Number.isFinite(violatedRps)
+  return {
+    metRps,
+    ciMetRps: highest(met.filter(({ ciMet }) => ciMet)),
+    violatedRps,
+    ...(isBracketed && { joint: estimateJointCapacity(windows, slo, unloadedMs) }),
+  }
+}

@@ -1,0 +1,57 @@
+/** What the states of a search share. */
+import type { LatencySummary } from '../../model/load-point.ts'
+import type { detectSlowdown } from '../changes/slowdown.ts'
+import type { Effort } from '../effort.ts'
+import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
+import type { estimatePosterior } from '../queue-model/posterior.ts'
+import type { CapacitySearchOptions } from '../search-options.ts'
+import type { Played, Session } from '../session.ts'
+import type { RequestWarmUp, WarmUp } from '../warm-up.ts'
+
+/** Statistics that tests replace by scripted ones. */
+interface Estimators {
+  readonly estimatePosterior: typeof estimatePosterior
+  readonly identifyWorkers: typeof identifyWorkers
+  readonly detectSlowdown: typeof detectSlowdown
+}
+
+/** The same for the whole search. */
+export interface SearchContext {
+  readonly session: Session
+  readonly effort: Effort
+  readonly options: CapacitySearchOptions
+  /** Seed of the arrivals. */
+  readonly seed: number
+  readonly estimators: Estimators
+  readonly report: SideReport
+}
+
+/** What a measurement reports beside the capacity. The states fill it in. */
+export interface SideReport {
+  unloaded: LatencySummary
+  warmUp: WarmUp | undefined
+  readonly caveats: string[]
+}
+
+/** The server before its search. */
+export interface ObservedServer {
+  /** Unloaded latency. */
+  readonly unloaded: Played
+  /** Rate beyond which the server refuses requests. Where set, no closed loop is applied. */
+  readonly refusesBeyondRps?: number
+  /** Warm-up by closed loops; absent for a server that refuses them. */
+  readonly warmUp?: RequestWarmUp
+}
+
+/** Pass of a search: a search from the saturation to a conclusion. */
+export interface Attempt {
+  /** Further warm-ups so far. */
+  readonly warmUps: number
+  /**
+   * No further pass follows. Where host interference disturbed the closed loops, windows continue
+   * until one violates the SLO or the time is up.
+   */
+  readonly isLast: boolean
+  /** Load points from before the first pass, which every pass keeps. */
+  readonly earlierPoints: number
+}

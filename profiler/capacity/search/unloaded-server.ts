@@ -1,0 +1,178 @@
+/** The server before and after its search: warm-up, unloaded latency, and its recheck. */
+import { summarise } from '../../load/load-point.ts'
+import type { LoadPoint } from '../../model/load-point.ts'
+import type { CapacityOutcome } from '../../model/measurement.ts'
+import { exceedsErrorRate, meetsSlo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
+import { noCapacity, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
+import { describeSpeedChange } from '../consistency-checks.ts'
+import { isStarvedOfCores, unloadedDisturbed } from '../host-interference.ts'
+import { describeErrors, type Played, type Session } from '../session.ts'
+import { areMediansContradictory, describeUnloadedContradiction } from '../unloaded-latency.ts'
+import { RequestWarmUp, summariseWarmUp, warmUntilSteady } from '../warm-up.ts'
+import type { ObservedServer, SearchContext } from './search-context.ts'
+
+/** Longest warm-up by two connections, in windows: 16 s with standard effort. */
+const maxWarmUpWindows = 20
+/** Connections of that warm-up: one leaves a second worker cold. */
+const warmUpConnections = 2
+/**
+ * First rate of a gentle open load, as a share of the answered rate; halved for each further try.
+ */
+const gentleShare = 0.2
+const gentleTries = 3
+/** Requests of a gentle load, enough for a median, and its longest time, seconds. */
+const gentleRequests = 20
+const maxGentleS = 6
+
+/**
+ * Warms the server until a window is not significantly faster than the one before, for
+ * `maxWarmUpWindows` at most. Loops with more connections then bring it to the number of requests
+ * that warms such a server. Its time is not part of the budget.
+ */
+export async function warmServer(
+  context: SearchContext,
+): Promise<SearchResult | { readonly warmUp: RequestWarmUp; readonly refusedPoint?: LoadPoint }> {
+  const { session, effort, options, report } = context
+  const { slo } = session
+  const { warmUpRequests } = options
+  let last: LoadPoint | undefined
+  await warmUntilSteady(maxWarmUpWindows, async (window) => {
+    // More connections reach the number sooner.
+    if (window > 0 && warmUpRequests !== undefined && session.requests < warmUpRequests)
+      return undefined
+    const { run, point } = await session.closed(warmUpConnections, effort.warmUpS, 'warm-up', false)
+    last = point
+    return exceedsErrorRate(point, slo) ? undefined : run
+  })
+  const warmUp = new RequestWarmUp(session, effort.warmUpS)
+  while (
+    last !== undefined &&
+    !exceedsErrorRate(last, slo) &&
+    !isStreaming(session, last) &&
+    !warmUp.isWarm(warmUpRequests)
+  )
+    last = await warmUp.play()
+  if (last !== undefined && !isStreaming(session, last))
+    report.warmUp = summariseWarmUp(session.requests, warmUp.windows)
+  session.startBudget()
+  if (last === undefined) return { warmUp }
+  if (await session.died(last)) return noResult('server-died', session.causeOfDeath(last))
+  return exceedsErrorRate(last, slo) ? { warmUp, refusedPoint: last } : { warmUp }
+}
+
+/**
+ * Measures the unloaded latency by one request at a time, or by a gentle open load where the server
+ * refuses closed loops. Returns a result where that already ends the measurement.
+ */
+export async function measureUnloaded(
+  context: SearchContext,
+  warmUp: RequestWarmUp,
+  refusedPoint: LoadPoint | undefined,
+): Promise<SearchResult | ObservedServer> {
+  const { session, effort, report } = context
+  const { slo } = session
+  let played = await session.closed(1, effort.idleS, 'unloaded')
+  // One disturbed window must not condemn a server: a violation is measured again, and the better
+  // window counts.
+  if (!meetsSlo(played.point, slo)) {
+    const again = await session.closed(1, 2 * effort.idleS, 'unloaded')
+    if (again.point.sloMs < played.point.sloMs) played = again
+  }
+  let server: ObservedServer = { unloaded: played, warmUp }
+  if (refusedPoint !== undefined || exceedsErrorRate(played.point, slo)) {
+    const refusing = refusedPoint ?? played.point
+    const gently = await playGently(context, refusing)
+    if ('outcome' in gently) return gently
+    const refusesBeyondRps = Math.max(
+      gently.point.achievedRps,
+      resolveAnsweredRps(session, refusing),
+    )
+    server = { unloaded: gently, refusesBeyondRps }
+  }
+  const { run, point } = server.unloaded
+  report.unloaded = summarise(run.latencyMs)
+  if (await session.died(point)) return noResult('server-died', session.causeOfDeath(point))
+  if (point.sloCi95Ms[0] <= slo.limitMs && point.p50Ms <= slo.limitMs) return server
+  if (isStarvedOfCores(run)) return noResult('host-interference', unloadedDisturbed)
+  return noResult(
+    'slo-unattainable',
+    `one request at a time already takes ${sloValue(slo, point.sloMs)} at ${sloName(slo)}, over ${sloLimit(slo)}`,
+  )
+}
+
+/**
+ * Applies a gentle open load to a server that refused a closed loop (429, 503: a full queue or a
+ * rate limit). It starts at a fifth of the answered rate and halves it twice. Returns an error
+ * outcome where the error rate still exceeds the SLO.
+ */
+async function playGently(
+  { session, effort, seed }: SearchContext,
+  refusing: LoadPoint,
+): Promise<SearchResult | Played> {
+  let rateRps = Math.max(1, gentleShare * resolveAnsweredRps(session, refusing))
+  let last = refusing
+  for (let tries = 0; tries < gentleTries; tries++) {
+    const played = await session.open(
+      rateRps,
+      Math.min(maxGentleS, Math.max(2 * effort.idleS, gentleRequests / rateRps)),
+      seed + tries,
+      'unloaded',
+    )
+    if (await session.died(played.point))
+      return noResult('server-died', session.causeOfDeath(played.point))
+    if (!exceedsErrorRate(played.point, session.slo)) return played
+    // A rate limit takes a while to recover from the closed loop, so a lower rate may succeed.
+    last = played.point
+    rateRps = Math.max(1, rateRps / 2)
+  }
+  return noResult('errors', last.requests === 0 ? 'no request was answered' : describeErrors(last))
+}
+
+/**
+ * Measures the unloaded latency again after the load, to detect a server that changed. It always
+ * does so where unloaded requests under open load contradict the first measurement.
+ */
+export async function recheckUnloaded(
+  { session, effort, report }: SearchContext,
+  { unloaded: { run: before, point } }: ObservedServer,
+): Promise<void> {
+  const { limitMs } = session.slo
+  const collectAnswered = ({ latencyMs }: Played['run']) =>
+    [...latencyMs].filter((ms) => !Number.isNaN(ms))
+  const first = collectAnswered(before)
+  // Under open load, only whole answers are compared, not parts of streams.
+  const underLoad = isStreaming(session, point) ? [] : session.unloadedMs
+  const isContradicted = areMediansContradictory(first, underLoad, limitMs)
+  if (!effort.checksSpeed && !isContradicted) return
+  await session.settle(point)
+  const { run } = await session.closed(1, effort.idleS, 'unloaded', false)
+  if (!isContradicted) {
+    report.caveats.push(...describeSpeedChange(before, run))
+    return
+  }
+  const again = collectAnswered(run)
+  report.caveats.push(describeUnloadedContradiction(first, again, underLoad, limitMs))
+  if (!areMediansContradictory(again, underLoad, limitMs))
+    report.unloaded = summarise(run.latencyMs)
+}
+
+export const isStreaming = ({ target }: Session, point: LoadPoint): boolean =>
+  target.kind === 'http' ? target.transport === 'sse' : point.stream !== undefined
+
+/**
+ * Answered rate of a refused loop; without any answer, that of all loops. A limit per second or
+ * minute may refuse a whole loop after it admitted earlier ones.
+ */
+const resolveAnsweredRps = (session: Session, refusing: LoadPoint): number =>
+  refusing.achievedRps > 0 ? refusing.achievedRps : session.answeredRps
+
+/**
+ * A result without a capacity: 0 where the SLO is out of reach, unknown where the server could not
+ * be measured.
+ */
+const noResult = (outcome: CapacityOutcome, detail: string): SearchResult => ({
+  outcome,
+  ...(outcome === 'server-died' || outcome === 'host-interference' ? unknownCapacity : noCapacity),
+  saturationRps: 0,
+  detail,
+})
