@@ -4,7 +4,7 @@ import { getMetric, logCost } from '../objective.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import { sampleRepresentatives } from '../space/candidates.ts'
 import { createEncoder } from '../space/encoding.ts'
-import type { Configuration, Problem, Rng, Suggestion } from '../types.ts'
+import type { Configuration, Observation, Problem, Rng, Suggestion } from '../types.ts'
 
 /** Trials that the device model may choose before one of them has served. */
 const maxDeviceModelTrials = 2

@@ -115,6 +115,7 @@ describe('rankTrials', () => {
     sampleJoint: () => {
       throw new Error('not drawn')
     },
+    residuals: () => ({}),
     warnings: [],
     priorAccepted: false,
   })
