@@ -109,9 +109,7 @@ function logDemandImprovement(
   for (let n = 1; n <= 4 * maxReplicasSummed; n++) {
     const improvement = reference - Math.log(computeFleetPricePerHour(price, n))
     if (improvement <= 0) break
-    const probability = Math.exp(
-      logProbabilityAbove(prediction, i, logDemand - Math.log(n) - mean),
-    )
+    const probability = Math.exp(logProbabilityAbove(prediction, i, logDemand - Math.log(n) - mean))
     expected += improvement * (probability - probabilityFewer)
     probabilityFewer = probability
   }

@@ -108,7 +108,6 @@ const createLines = (sampler: string): Line[] => {
 }
 const lines = samplers.flatMap(createLines)
 
-
 const percent = (share: number) => (100 * share).toFixed(1)
 function summary({ sampler, group, runs }: Line) {
   const trials = runs.map((r) => r.trialsToWithin)

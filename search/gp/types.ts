@@ -11,7 +11,6 @@ export interface GpSpec {
   readonly slopeVariance: Float64Array
 }
 
-
 export interface Hyperparameters {
   readonly signalVariance: number
   readonly lengthscales: Float64Array

@@ -84,7 +84,10 @@ const ordinal = (name: string, values: readonly number[]) =>
   ({ kind: 'ordinal', name, category: 'resource', scale: 'log', values }) as const
 const server: Problem = {
   space: {
-    parameters: [ordinal('cores', [1, 2, 4, 6, 8, 16]), ordinal('share', [0.1, 0.2, 0.4, 0.7, 0.9, 1])],
+    parameters: [
+      ordinal('cores', [1, 2, 4, 6, 8, 16]),
+      ordinal('share', [0.1, 0.2, 0.4, 0.7, 0.9, 1]),
+    ],
     constraints: [],
   },
   objective: { kind: 'price-per-request' },

@@ -38,9 +38,10 @@ describe('a mixture', () => {
   })
   test('has quantiles, also between its components', () => {
     for (const z of [-2, -0.5, 0, 1, 1.645])
-      expect(
-        Math.exp(logProbabilityAbove(mixture, 0, quantileOffset(mixture, 0, z))),
-      ).toBeCloseTo(cdf(-z), 2)
+      expect(Math.exp(logProbabilityAbove(mixture, 0, quantileOffset(mixture, 0, z)))).toBeCloseTo(
+        cdf(-z),
+        2,
+      )
   })
 })
 

@@ -49,9 +49,7 @@ const averageComponents = (
 ): number =>
   components
     ? logMeanExp(
-        components.means.map((each) =>
-          of(each[i]! - mean[i]!, Math.sqrt(components.variance[i]!)),
-        ),
+        components.means.map((each) => of(each[i]! - mean[i]!, Math.sqrt(components.variance[i]!))),
       )
     : of(0, Math.sqrt(variance[i]!))
 

@@ -20,19 +20,10 @@ export interface QuantityModel {
   /** ln evidence of the training points. */
   readonly logEvidence: number
   readonly warning?: string
-  /** Standardised leave-one-out residuals; a bound that its prediction satisfies has none. */
-  residuals(): number[]
   /** Predictions of the noise-free quantity. Approximate ones use a subset of the data and draws. */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): Predictive
-  /**
-   * Joint posterior draws; each overwrites the array of the last one.
-   * @param widths factor on the deviation of each configuration from its mean; absent: 1
-   */
-  draw(
-    configurations: readonly Configuration[],
-    rng: Rng,
-    widths?: readonly number[],
-  ): () => Float64Array
+  /** Joint posterior draws; each overwrites the array of the last one. */
+  draw(configurations: readonly Configuration[], rng: Rng): () => Float64Array
 }
 
 /**
@@ -87,18 +78,11 @@ function fitModel(
     hasPrior: prior !== undefined,
     logEvidence: gp.logLikelihood,
     warning: gp.warning,
-    residuals: () => standardise(gp, sites, points),
     predict: (configurations, accuracy) =>
       accuracy === 'approximate'
         ? conditioned.predictFromSubset(rows(configurations))
         : conditioned.predict(rows(configurations)),
-    draw(configurations, rng, widths) {
-      const joint = conditioned.joint(rows(configurations))
-      const { mean } = joint
-      const next = drawJoint(joint, rng)
-      return () =>
-        widths ? next().map((v, i) => mean[i]! + widths[i]! * (v - mean[i]!)) : next()
-    },
+    draw: (configurations, rng) => drawJoint(conditioned.joint(rows(configurations)), rng),
   }
 }
 
@@ -178,7 +162,6 @@ function fitWithUncertainMean(
     hasPrior: true,
     logEvidence,
     warning: gp.warning,
-    residuals: () => standardise(gp, sites, points),
     predict(configurations, accuracy) {
       const Z = rows(configurations)
       const { mean, variance } = accuracy ? residual.predictFromSubset(Z) : residual.predict(Z)
@@ -187,22 +170,15 @@ function fitWithUncertainMean(
         ? { mean: components[0]!, variance }
         : mix(components, variance)
     },
-    draw(configurations, rng, widths) {
+    draw(configurations, rng) {
       const joint = residual.joint(rows(configurations))
-      const residualMean = joint.mean
-      const components = componentMeans(configurations, residualMean, 'exact')
-      const centre = residualMean.map(
-        (_, i) => components.reduce((sum, each) => sum + each[i]!, 0) / components.length,
-      )
+      const { mean } = joint
+      const components = componentMeans(configurations, mean, 'exact')
       const next = drawJoint(joint, rng)
       let drawn = 0
       return () => {
         const component = components[drawn++ % components.length]!
-        return next().map(
-          (v, i) =>
-            centre[i]! +
-            (widths?.[i] ?? 1) * (component[i]! - centre[i]! + v - residualMean[i]!),
-        )
+        return next().map((v, i) => component[i]! + v - mean[i]!)
       }
     },
   }
@@ -259,21 +235,4 @@ function createHyperPriors(
   const priors = defaultPriors(groups)
   if (quantity === 'serves') return { ...priors, signal: servesLatent.signal }
   return prior?.signalVariance ? { ...priors, signal: prior.signalVariance } : priors
-}
-
-/** Leave-one-out residuals in standard deviations of their prediction. */
-function standardise(
-  gp: Gp,
-  sites: readonly TrainingPoint[],
-  points: readonly TrainingPoint[],
-): number[] {
-  const { mean, variance } = gp.leaveOneOut()
-  return points.flatMap(({ bound, noise, target }, i) => {
-    const shift = bound === undefined ? sites[i]!.target - target : 0
-    const known = Number.isNaN(noise) ? gp.hyperparameters.noiseVariance : noise
-    const z = (target + shift - mean[i]!) / Math.sqrt(variance[i]! + known)
-    if (bound === undefined) return [z]
-    const violation = bound === 'lower' ? Math.max(0, z) : Math.min(0, z)
-    return violation === 0 ? [] : [violation]
-  })
 }

@@ -166,11 +166,7 @@ describe('an objective for which only the limit matters', () => {
     state: 'complete',
     constraint: { value, logSd: 0.02 },
   })
-  const constraintAt = (
-    trials: readonly Observation[],
-    c: Configuration,
-    given = priced,
-  ) => {
+  const constraintAt = (trials: readonly Observation[], c: Configuration, given = priced) => {
     const { constraint } = fitSurrogate(given, trials, []).predict([c])
     return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
   }
@@ -196,13 +192,9 @@ describe('an objective for which only the limit matters', () => {
     expect(a! - b!).toBeCloseTo(0.08, 2)
     const far = read(all[4]!, 100)
     const latency: Problem = { ...priced, objective: { kind: 'min-latency', maxPricePerHour: 9 } }
-    expect(constraintAt([...close, far], all[4]!, latency).mean).toBeCloseTo(
-      Math.log(100 / 6),
-      1,
-    )
+    expect(constraintAt([...close, far], all[4]!, latency).mean).toBeCloseTo(Math.log(100 / 6), 1)
     expect(
-      constraintAt([...close, far], all[4]!, { ...priced, constraintLimit: undefined })
-        .mean,
+      constraintAt([...close, far], all[4]!, { ...priced, constraintLimit: undefined }).mean,
     ).toBeCloseTo(Math.log(100), 1)
   })
 })

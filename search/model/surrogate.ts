@@ -18,16 +18,8 @@ export interface Surrogate {
    * and of the posterior draws of a device model.
    */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): Predictions
-  /**
-   * Joint posterior draws of the noise-free functions.
-   * @param widths factor on the deviation of each configuration from its mean; absent: 1
-   */
-  sampleJoint(
-    configurations: readonly Configuration[],
-    rng: Rng,
-    widths?: readonly number[],
-  ): JointDraws
-  residuals(): { readonly rate?: readonly number[]; readonly constraint?: readonly number[] }
+  /** Joint posterior draws of the noise-free functions. */
+  sampleJoint(configurations: readonly Configuration[], rng: Rng): JointDraws
   readonly warnings: readonly string[]
   /** An informative prior of ln rate (else of the constraint) is part of the model. */
   readonly priorAccepted: boolean
@@ -89,17 +81,15 @@ function buildSurrogate(
     )
   const predictors = { exact: predictWith(), approximate: predictWith('approximate') }
   return {
-    predict: (configurations, accuracy) =>
-      predictors[accuracy ?? 'exact'](configurations),
-    sampleJoint(configurations, rng, widths) {
-      const nextRate = rate?.draw(configurations, rng.fork('rate'), widths)
-      const nextConstraint = constraint?.draw(configurations, rng.fork('constraint'), widths)
+    predict: (configurations, accuracy) => predictors[accuracy ?? 'exact'](configurations),
+    sampleJoint(configurations, rng) {
+      const nextRate = rate?.draw(configurations, rng.fork('rate'))
+      const nextConstraint = constraint?.draw(configurations, rng.fork('constraint'))
       return {
         next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }),
         logServes: serves.logProbability(configurations),
       }
     },
-    residuals: () => ({ rate: rate?.residuals(), constraint: constraint?.residuals() }),
     warnings: [rate, constraint, serves].flatMap((model) => model?.warning ?? []),
     priorAccepted: (rate ?? constraint)?.hasPrior ?? problem.priorLogRate !== undefined,
   }

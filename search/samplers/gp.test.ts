@@ -266,8 +266,7 @@ describe('the first trials', () => {
     given: Problem,
     observations: readonly Observation[],
     pending: readonly Configuration[] = [],
-  ) =>
-    suggest(given, observations, pending).why.split(' ').slice(0, 2).join(' ')
+  ) => suggest(given, observations, pending).why.split(' ').slice(0, 2).join(' ')
   const spreads = 'start: space-filling'
   const models = 'expected improvement'
   const free = all.slice(0, 6).map((c) => measure(c))
@@ -306,9 +305,7 @@ describe('the first trials', () => {
         byPhysics,
         byPhysics,
       ])
-      expect(
-        why(withUnknown(informed), [failure(all[3]!), zero]),
-      ).toBe(spreads)
+      expect(why(withUnknown(informed), [failure(all[3]!), zero])).toBe(spreads)
       expect(suggest(informed, []).configuration).toEqual(
         all.toSorted(
           (a, b) => logPrice(problem, a, Math.log(rps(a))) - logPrice(problem, b, Math.log(rps(b))),

@@ -115,7 +115,6 @@ describe('rankTrials', () => {
     sampleJoint: () => {
       throw new Error('not drawn')
     },
-    residuals: () => ({}),
     warnings: [],
     priorAccepted: false,
   })

@@ -1,5 +1,4 @@
 import { describe, expect, test } from 'vitest'
-import { cdf } from '../gp/normal.ts'
 import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
 import { enumerateConfigurations } from '../space/space.ts'
@@ -71,14 +70,14 @@ describe('the probability that a better configuration is untried', () => {
   const seed = createRng('stop')
   /** 258ths are as fine as it gets, and draws are draws: three deviations of 256. */
   const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
-  /** Factor on the deviations of untried configurations. */
-  const width = 1.5
+  /** Of a Student t with two degrees of freedom. */
+  const tailedCdf = (t: number) => 0.5 + t / (2 * Math.sqrt(2 + t * t))
   const assess = (given: Problem, observations: readonly Observation[], options = {}) =>
     assessStop(given, observations, seed, options)
 
   const keeps = (given: Problem, observations: readonly Observation[], n: number) => {
     const { constraint } = fitSurrogate(given, observations, []).predict([{ n }])
-    return cdf(-constraint!.mean[0]! / (width * Math.sqrt(constraint!.variance[0]!)))
+    return tailedCdf(-constraint!.mean[0]! / Math.sqrt(constraint!.variance[0]!))
   }
 
   describe('of one candidate', () => {
@@ -103,12 +102,10 @@ describe('the probability that a better configuration is untried', () => {
       trials = observations,
     ) => {
       const surrogate = fitSurrogate(problem, trials, [])
-      const { rate: tried } = surrogate.predict(
-        observations.map((o) => o.configuration),
-      )
+      const { rate: tried } = surrogate.predict(observations.map((o) => o.configuration))
       const toBeat = Math.max(...tried!.mean) - Math.log(1 - tolerance)
       const { rate } = surrogate.predict([candidate])
-      return 1 - cdf((toBeat - rate!.mean[0]!) / (width * Math.sqrt(rate!.variance[0]!)))
+      return 1 - tailedCdf((toBeat - rate!.mean[0]!) / Math.sqrt(rate!.variance[0]!))
     }
 
     test.each([

@@ -25,11 +25,6 @@ const minTrialsWithPrior = { total: 2, withoutGain: 1 }
 const minTrialsWithoutGainOfFew = 2
 /** The recommended trial must be the best one with at least this probability. */
 const minProbabilityBest = 0.75
-/**
- * A posterior at fitted hyperparameters underestimates the uncertainty of untried configurations;
- * their deviations count as this many times as wide (docs/research/search.md).
- */
-const untriedWidth = 1.5
 
 /**
  * Whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper than the
@@ -58,7 +53,7 @@ export function assessStop(
     trials,
     incumbent,
     untried,
-    untriedWidth * (priorAccepted ? ratio : 1),
+    priorAccepted ? ratio : 1,
     tolerance,
     rng.fork(`stop after ${observations.length}`),
   )

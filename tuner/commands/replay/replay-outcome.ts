@@ -147,8 +147,7 @@ function recommendation(
   noisy: boolean,
 ): Observation | undefined {
   const asRead = findBestObservation(problem, observations)
-  const chosen =
-    (noisy && asRead && findIncumbent(problem, observations)) || asRead
+  const chosen = (noisy && asRead && findIncumbent(problem, observations)) || asRead
   return observations.find((o) => o.configuration === chosen?.configuration)
 }
 
