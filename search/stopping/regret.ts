@@ -21,13 +21,6 @@ export interface Regret {
 
 /** Joint posterior draws; a probability is resolved to 0.4 %. */
 const draws = 256
-/**
- * A posterior at fitted hyperparameters is overconfident about untried configurations, and most so
- * behind a cliff. Their deviations therefore have a heavy tail: those of a draw are multiplied by
- * one factor, which makes a normal into a Student t with two degrees of freedom. Of t with 2 to 10
- * degrees and of wider normals it states what is true best (docs/research/search.md).
- */
-const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
 /** Trials are compared unless they violate the limit by more standard deviations than this. */
 const maxViolationZScore = 2
 /** Trials are compared unless they cost more than this multiple of the incumbent, in ln. */
@@ -37,7 +30,7 @@ const maxLogCostRatio = Math.log(1.5)
  * Compares the incumbent with the other trials, and with the untried configurations that could beat
  * it.
  * @param trials by their posterior mean cost
- * @param width further factor on the deviations of untried configurations
+ * @param drawFactor draws the factor on the deviations of untried configurations
  */
 export function estimateRegret(
   problem: Problem,
@@ -45,7 +38,7 @@ export function estimateRegret(
   trials: readonly RankedTrial[],
   incumbent: RankedTrial,
   untried: readonly Configuration[],
-  width: number,
+  drawFactor: (rng: Rng) => number,
   tolerance: number,
   rng: Rng,
 ): Regret {
@@ -80,7 +73,7 @@ export function estimateRegret(
   let saved = 0
   for (let draw = 0; draw < draws; draw++) {
     const values = joint.next()
-    const factor = width * drawTailFactor(tailRng)
+    const factor = drawFactor(tailRng)
     const at = (of: 'rate' | 'constraint', i: number): number => {
       const [value, centre] = [values[of]?.[i] ?? Number.NaN, mean[of]?.mean[i] ?? Number.NaN]
       return i < triedCount ? value : centre + factor * (value - centre)
