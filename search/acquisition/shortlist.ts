@@ -14,7 +14,7 @@ export interface PricedConfigurations {
 /** Size of the shortlist. Joint draws take time cubic in it. */
 const maxShortlisted = 200
 /** Of a longer list, this many with the highest approximate acquisition are ranked exactly. */
-const maxRankedExactly = 1_024
+const maxRankedExactly = 512
 /** Configurations closer than this, as a share of each parameter's range, count as one. */
 const minDistance = 0.03
 /** Configurations that are expected to save less than this share of the cost are left out. */

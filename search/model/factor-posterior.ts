@@ -10,7 +10,7 @@
  *
  * A population of draws from the prior is led to the posterior through p(f) L(f)^β with rising β
  * (Del Moral, Doucet and Jasra, J. R. Stat. Soc. B 68, 2006). At each β the draws are resampled by
- * weight, and moved by elliptical slice sampling (Murray, Adams and MacKay, AISTATS 2010), which
+ * weight, and moved once by elliptical slice sampling (Murray, Adams and MacKay, AISTATS 2010), which
  * has no step size to tune. Two bottlenecks that explain the measurements equally well both keep
  * their draws, and the mean weights multiply to the evidence ∫ L(f) p(f) df.
  */
@@ -24,8 +24,6 @@ export interface FactorPosterior {
 }
 
 export const factorDraws = 64
-/** Elliptical slice moves of each draw at each β. */
-const movesPerStep = 2
 /** β rises until the effective sample size falls to this share of the draws. */
 const minEffectiveShare = 0.5
 /** Bisection steps for the next β, and the largest number of β. */
@@ -55,8 +53,7 @@ export function sampleFactorPosterior(
     logEvidence += logMeanExp(logWeights)
     beta = next
     draws = resample(draws, logWeights, rng)
-    for (let move = 0; move < movesPerStep; move++)
-      draws = draws.map((draw) => moveOnEllipse(draw, drawPrior(), beta, evaluate, rng))
+    draws = draws.map((draw) => moveOnEllipse(draw, drawPrior(), beta, evaluate, rng))
   }
   return { draws: draws.map(({ f }) => f), logEvidence }
 }

@@ -22,9 +22,21 @@ export interface QuantityModel {
   readonly warning?: string
   /** Predictions of the noise-free quantity. Approximate ones use a subset of the data and draws. */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): Predictive
-  /** Joint posterior draws; each overwrites the array of the last one. */
-  draw(configurations: readonly Configuration[], rng: Rng): () => Float64Array
+  /** Joint posterior draws of the noise-free quantity. */
+  draw(configurations: readonly Configuration[], rng: Rng): (widening?: Widening) => Float64Array
 }
+
+/**
+ * Widens a joint draw: the Gaussian process deviates from its mean by `factor` times as much, for
+ * configurations from the index `from` on. Draws of a device model's factors stay as they are.
+ */
+export interface Widening {
+  readonly factor: number
+  readonly from: number
+}
+
+const widenAt = (widening: Widening | undefined, i: number): number =>
+  widening && i >= widening.from ? widening.factor : 1
 
 /**
  * The latent function f of whether a configuration serves: likelihood Φ(± f / s), and the LogNormal
@@ -82,7 +94,13 @@ function fitModel(
       accuracy === 'approximate'
         ? conditioned.predictFromSubset(rows(configurations))
         : conditioned.predict(rows(configurations)),
-    draw: (configurations, rng) => drawJoint(conditioned.joint(rows(configurations)), rng),
+    draw(configurations, rng) {
+      const joint = conditioned.joint(rows(configurations))
+      const { mean } = joint
+      const next = drawJoint(joint, rng)
+      return (widening) =>
+        next().map((v, i) => mean[i]! + widenAt(widening, i) * (v - mean[i]!))
+    },
   }
 }
 
@@ -176,9 +194,9 @@ function fitWithUncertainMean(
       const components = componentMeans(configurations, mean, 'exact')
       const next = drawJoint(joint, rng)
       let drawn = 0
-      return () => {
+      return (widening) => {
         const component = components[drawn++ % components.length]!
-        return next().map((v, i) => component[i]! + v - mean[i]!)
+        return next().map((v, i) => component[i]! + widenAt(widening, i) * (v - mean[i]!))
       }
     },
   }

@@ -6,7 +6,7 @@ import { createConstraintPoints } from './constraint.ts'
 import { createConstraintPrior, createRatePrior } from './device-model-prior.ts'
 import { createEarlierTrialsPrior } from './earlier-trials.ts'
 import { conditionMemoryFit, minServesProbability, type Predictions } from './feasibility.ts'
-import { fitQuantityModel, servesLatent } from './quantity-model.ts'
+import { fitQuantityModel, servesLatent, type Widening } from './quantity-model.ts'
 
 /**
  * The surrogate of a problem after some trials. It has one Gaussian process for ln rate, one for
@@ -31,8 +31,7 @@ interface JointDraw {
   readonly constraint?: Float64Array
 }
 interface JointDraws {
-  /** The next draw; it overwrites the arrays of the last one. */
-  next(): JointDraw
+  next(widening?: Widening): JointDraw
   /** ln P(serves), m; independent of the draws. */
   readonly logServes: Float64Array
 }
@@ -86,7 +85,10 @@ function buildSurrogate(
       const nextRate = rate?.draw(configurations, rng.fork('rate'))
       const nextConstraint = constraint?.draw(configurations, rng.fork('constraint'))
       return {
-        next: () => ({ rate: nextRate?.(), constraint: nextConstraint?.() }),
+        next: (widening) => ({
+          rate: nextRate?.(widening),
+          constraint: nextConstraint?.(widening),
+        }),
         logServes: serves.logProbability(configurations),
       }
     },

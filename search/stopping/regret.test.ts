@@ -4,7 +4,7 @@ import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
 import { listConfigurations } from '../space/candidates.ts'
 import { configurationKey } from '../space/space.ts'
-import type { Observation, Problem, Rng } from '../types.ts'
+import type { Observation, Problem } from '../types.ts'
 import { findFirstFeasible, rankTrials } from './incumbent.ts'
 import { estimateRegret } from './regret.ts'
 
@@ -16,7 +16,7 @@ const about = (p: number) => 3 * Math.sqrt((p * (1 - p)) / 256) + 1 / 258
 function estimate(
   problem: Problem,
   observations: readonly Observation[],
-  { tolerance = 0.05, drawFactor = (_: Rng) => 1 } = {},
+  { tolerance = 0.05, width = 1 } = {},
 ) {
   const surrogate = fitSurrogate(problem, observations, [])
   const trials = rankTrials(problem, observations, surrogate)
@@ -26,7 +26,7 @@ function estimate(
   return (
     incumbent && {
       configuration: incumbent.configuration,
-      ...estimateRegret(problem, surrogate, trials, incumbent, untried, drawFactor, tolerance, seed),
+      ...estimateRegret(problem, surrogate, trials, incumbent, untried, width, tolerance, seed),
     }
   )
 }
@@ -136,15 +136,16 @@ describe('the expected regret', () => {
     const { rate } = fitSurrogate(led([1, 2, 3, 4, 5, 6]), five, []).predict([{ n: 4 }, { n: 6 }])
     const [best, mean] = [rate!.mean[0]!, rate!.mean[1]!]
     const sd = 1.5 * Math.sqrt(rate!.variance[1]!)
+    // A Student t with two degrees of freedom.
     let [expected, square] = [0, 0]
-    for (let z = -6; z < 6; z += 0.001) {
-      const saving = -Math.expm1(best - (mean + sd * z))
+    for (let t = -300; t < 300; t += 0.002) {
+      const saving = -Math.expm1(best - (mean + sd * t))
       const saved = saving > 0.05 ? saving : 0
-      const weight = (0.001 * Math.exp(-z * z * 0.5)) / Math.sqrt(2 * Math.PI)
+      const weight = 0.002 * (2 + t * t) ** -1.5
       expected += weight * saved
       square += weight * saved * saved
     }
-    const { expectedRegret } = estimate(led([1, 2, 3, 4, 5, 6]), five, { drawFactor: () => 1.5 })!
+    const { expectedRegret } = estimate(led([1, 2, 3, 4, 5, 6]), five, { width: 1.5 })!
     expect(expected).toBeGreaterThan(0.01)
     expect(Math.abs(expectedRegret - expected)).toBeLessThan(
       3 * Math.sqrt((square - expected ** 2) / 256),

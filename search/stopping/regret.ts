@@ -21,6 +21,13 @@ export interface Regret {
 
 /** Joint posterior draws; a probability is resolved to 0.4 %. */
 const draws = 256
+/**
+ * A posterior at fitted hyperparameters is overconfident about untried configurations, and most so
+ * behind a cliff. Their deviations therefore have a heavy tail: those of a draw are multiplied by
+ * one factor, which makes a normal into a Student t with two degrees of freedom. Of t with 2 to 10
+ * degrees and of wider normals it states what is true best (docs/research/search.md).
+ */
+const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
 /** Trials are compared unless they violate the limit by more standard deviations than this. */
 const maxViolationZScore = 2
 /** Trials are compared unless they cost more than this multiple of the incumbent, in ln. */
@@ -30,7 +37,7 @@ const maxLogCostRatio = Math.log(1.5)
  * Compares the incumbent with the other trials, and with the untried configurations that could beat
  * it.
  * @param trials by their posterior mean cost
- * @param drawFactor draws the factor on the deviations of untried configurations
+ * @param width further factor on the deviations of untried configurations
  */
 export function estimateRegret(
   problem: Problem,
@@ -38,7 +45,7 @@ export function estimateRegret(
   trials: readonly RankedTrial[],
   incumbent: RankedTrial,
   untried: readonly Configuration[],
-  drawFactor: (rng: Rng) => number,
+  width: number,
   tolerance: number,
   rng: Rng,
 ): Regret {
@@ -63,7 +70,6 @@ export function estimateRegret(
   const prices = [...tried.prices, ...shortlist.prices]
   const triedCount = tried.prices.length
   const configurations = [...tried.configurations, ...shortlist.configurations]
-  const mean = surrogate.predict(configurations)
   const joint = surrogate.sampleJoint(configurations, rng.fork('stop draws'))
   const servesRng = rng.fork('stop serves')
   const tailRng = rng.fork('stop tails')
@@ -72,19 +78,14 @@ export function estimateRegret(
   let better = 0
   let saved = 0
   for (let draw = 0; draw < draws; draw++) {
-    const values = joint.next()
-    const factor = drawFactor(tailRng)
-    const at = (of: 'rate' | 'constraint', i: number): number => {
-      const [value, centre] = [values[of]?.[i] ?? Number.NaN, mean[of]?.mean[i] ?? Number.NaN]
-      return i < triedCount ? value : centre + factor * (value - centre)
-    }
+    const values = joint.next({ factor: width * drawTailFactor(tailRng), from: triedCount })
     for (let i = 0; i < logCosts.length; i++) {
-      const constraint = at('constraint', i)
+      const constraint = values.constraint?.[i] ?? Number.NaN
       const isViolated = problem.constraintLimit !== undefined && !(constraint <= 0)
       const isFeasible =
         !isViolated && (i < triedCount || Math.log(servesRng.next()) < joint.logServes[i]!)
       logCosts[i] = isFeasible
-        ? logCost(problem.objective, prices[i]!, at('rate', i), constraint)
+        ? logCost(problem.objective, prices[i]!, values.rate?.[i] ?? Number.NaN, constraint)
         : Infinity
     }
     const lowestTried = Math.min(...logCosts.subarray(0, triedCount))

@@ -25,18 +25,6 @@ const minTrialsWithPrior = { total: 2, withoutGain: 1 }
 const minTrialsWithoutGainOfFew = 2
 /** The recommended trial must be the best one with at least this probability. */
 const minProbabilityBest = 0.75
-/**
- * A posterior at fitted hyperparameters is overconfident about untried configurations, and most so
- * behind a cliff. Their deviations therefore have a heavy tail: those of a draw are multiplied by
- * one factor, which makes a normal into a Student t with two degrees of freedom. Of t with 2 to 10
- * degrees and of wider normals it states what is true best (docs/research/search.md).
- */
-const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next()))
-/**
- * With an accepted device-model prior, whose draws of the factors have tails of their own, a
- * constant factor instead, times the calibration ratio.
- */
-const widthWithPrior = 1.5
 
 /**
  * Whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper than the
@@ -65,7 +53,7 @@ export function assessStop(
     trials,
     incumbent,
     untried,
-    priorAccepted ? () => widthWithPrior * ratio : drawTailFactor,
+    priorAccepted ? ratio : 1,
     tolerance,
     rng.fork(`stop after ${observations.length}`),
   )
