@@ -6,7 +6,7 @@ import type { Configuration, Problem } from '../types.ts'
 import { logAcquisition } from './expected-improvement.ts'
 
 /** Configurations with their prices, resolved once because a price book may be slow. */
-export interface PricedConfigurations {
+interface PricedConfigurations {
   readonly configurations: readonly Configuration[]
   readonly prices: readonly ReplicaPrice[]
 }

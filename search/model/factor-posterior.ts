@@ -16,7 +16,7 @@
  */
 import type { Rng } from '../types.ts'
 
-export interface FactorPosterior {
+interface FactorPosterior {
   /** Posterior draws of f, equally weighted, `factorDraws`×k; a single empty one without factors. */
   readonly draws: readonly (readonly number[])[]
   /** ln ∫ L(f) p(f) df. */

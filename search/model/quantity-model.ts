@@ -14,7 +14,7 @@ import type { InformativePrior, UncertainMean } from './informative-prior.ts'
 import { drawJoint } from './joint-draws.ts'
 import { mix, type Predictive } from './predictive.ts'
 
-export interface QuantityModel {
+interface QuantityModel {
   /** An informative prior is part of the model. */
   readonly hasPrior: boolean
   /** ln evidence of the training points. */
@@ -98,8 +98,7 @@ function fitModel(
       const joint = conditioned.joint(rows(configurations))
       const { mean } = joint
       const next = drawJoint(joint, rng)
-      return (widening) =>
-        next().map((v, i) => mean[i]! + widenAt(widening, i) * (v - mean[i]!))
+      return (widening) => next().map((v, i) => mean[i]! + widenAt(widening, i) * (v - mean[i]!))
     },
   }
 }

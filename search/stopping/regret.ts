@@ -5,7 +5,7 @@ import type { Configuration, Problem, Rng } from '../types.ts'
 import type { RankedTrial } from './incumbent.ts'
 
 /** What further trials could bring, from joint posterior draws. */
-export interface Regret {
+interface Regret {
   /** P(the incumbent is feasible and within the tolerance of the best of all configurations). */
   readonly probabilityBest: number
   /**
