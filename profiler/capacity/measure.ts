@@ -10,13 +10,16 @@ import { exceedsErrorRate, meetsSlo, type Slo, sloLimit, sloName, sloValue } fro
 import type { Target } from '../model/target.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from './capacity-bounds.ts'
 import { collectCaveats } from './caveats.ts'
-import { describeSpeedChange } from './consistency-checks.ts'
 import { type Effort, efforts } from './effort.ts'
 import { isStarvedOfCores, unloadedDisturbed } from './host-interference.ts'
 import { searchOpenLoop } from './search/open-loop-search.ts'
 import { bisectRate } from './search/rate-bisection.ts'
 import { describeErrors, type Played, Session } from './session.ts'
-import { areMediansContradictory, describeUnloadedContradiction } from './unloaded-latency.ts'
+import {
+  areContradictory,
+  describeSpeedChange,
+  describeUnloadedContradiction,
+} from './unloaded-latency.ts'
 import { RequestWarmUp, summariseWarmUp, type WarmUp, warmUntilSteady } from './warm-up.ts'
 
 export interface CapacityOptions {
@@ -177,17 +180,17 @@ class CapacityMeasurement {
       answered(before.latencyMs),
       this.isStreaming(point) ? [] : session.unloadedMs,
     ]
-    const isContradicted = areMediansContradictory(first, unloadedUnderLoad, limitMs)
+    const isContradicted = areContradictory(first, unloadedUnderLoad, limitMs)
     if (!effort.checksSpeed && !isContradicted) return
     await session.settle(point)
     const { run } = await session.closed(1, effort.idleS, 'unloaded', false)
+    const again = answered(run.latencyMs)
     if (!isContradicted) {
-      recheckCaveats.push(...describeSpeedChange(before, run))
+      recheckCaveats.push(...describeSpeedChange(first, again))
       return
     }
-    const again = answered(run.latencyMs)
     recheckCaveats.push(describeUnloadedContradiction(first, again, unloadedUnderLoad, limitMs))
-    if (!areMediansContradictory(again, unloadedUnderLoad, limitMs))
+    if (!areContradictory(again, unloadedUnderLoad, limitMs))
       this.unloadedLatency = summarise(run.latencyMs)
   }
 

@@ -11,9 +11,7 @@ import {
   meetsSlo,
   type Slo,
 } from '../../model/slo.ts'
-import { detectSlowdown } from '../changes/slowdown.ts'
-import { compareSpeeds } from '../changes/speed-change.ts'
-import { estimateSpeedUpPerS } from '../changes/speed-up.ts'
+import { compareSpeeds, detectSlowdown, estimateSpeedUpPerS } from '../changes/speed-change.ts'
 import { findInterference, sumSpansMs, type TimeSpans } from '../host-interference.ts'
 import { findOutageSpans, type OutageSpan } from '../outage-spans.ts'
 import type { Batching } from '../queue-model/batching.ts'
@@ -36,6 +34,8 @@ import {
  */
 const maxRepeats = 3
 const maxTotalRepeats = 6
+/** Largest relative difference of rates at which step durations are comparable. */
+const rateTolerance = 0.05
 /** A slower server counts as restored from this share of its speed in the first window. */
 const minRestoredSpeed = 0.95
 /**
@@ -239,7 +239,13 @@ export class Evidence {
     const before = this.counted
     this.change =
       before.length > 0
-        ? Math.max(1, compareSpeeds(joinServiceLogs(before.map(({ window }) => window.log)), log))
+        ? Math.max(
+            1,
+            compareSpeeds(
+              before.map(({ window }) => window.log),
+              log,
+            ).ratio,
+          )
         : 1
     if (this.change > 1) {
       this.counted = [counted]
@@ -280,9 +286,17 @@ export class Evidence {
     )
   }
 
-  /** Share of its speed that the server gains per second, over its steady windows. */
+  /**
+   * Share of its speed that the server gains per second, over its steady windows. Where step
+   * durations depend on the rate, only windows at about the last rate are compared.
+   */
   get speedUpPerS(): number {
-    const known = this.collectComparableLogs(this.windows.map(({ log }) => log))
+    const lastRps = this.counted.at(-1)?.point.offeredRps ?? 0
+    const known = this.collectComparableLogs(
+      this.counted.map(({ window, point }) =>
+        Math.abs(point.offeredRps / lastRps - 1) > rateTolerance ? emptyServiceLog : window.log,
+      ),
+    )
     return estimateSpeedUpPerS(known.filter((_, i) => this.counted[i]!.steady))
   }
 

@@ -1,7 +1,7 @@
 /** Searches for the capacity by open load, in one or more passes. */
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { SearchResult } from '../capacity-bounds.ts'
-import { detectSlowdown } from '../changes/slowdown.ts'
+import { detectSlowdown } from '../changes/speed-change.ts'
 import type { Effort } from '../effort.ts'
 import { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import { estimatePosterior } from '../queue-model/posterior.ts'

@@ -8,7 +8,7 @@ import { exceedsErrorRate, planEarlyCut } from '../../model/slo.ts'
 import { describeQuotaWait, detectQuotaWait } from '../admission-limits/cpu-quota.ts'
 import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
 import { computeHalfWidth, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
-import { describeSlowdown, type detectSlowdown } from '../changes/slowdown.ts'
+import { describeSlowdown, type detectSlowdown } from '../changes/speed-change.ts'
 import { computeShareOfLoops, describeShareOfLoops, isAsFastAsLoops } from '../closed-loop-share.ts'
 import { findDisagreements } from '../consistency-checks.ts'
 import type { Effort } from '../effort.ts'
@@ -204,7 +204,7 @@ export class SearchPass {
     if (refusesBeyondRps === undefined) {
       const found = await saturate(session, effort, this.saturationRps, {
         expectedRps,
-        warmedRps: warmUp?.achievedRps,
+        warmed: warmUp?.windows,
       })
       this.saturationRps = found.rps
       this.areLoopsDisturbed = found.disturbed
