@@ -129,7 +129,7 @@ describe('events of a trial', () => {
     expect(messages()).toEqual(['the fit fell back'])
   })
 
-  test('number the attempts from the second on; the stop rule is not evaluated after a failure', async () => {
+  test('number the attempts; the stop rule is not evaluated after a failure', async () => {
     const { eventsOf } = await search(
       { launcher: failingLauncher(1) },
       { budget: { maxTrials: 1 } },
