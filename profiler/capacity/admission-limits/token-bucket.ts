@@ -11,7 +11,7 @@ import type { LoadRun } from '../../model/load-run.ts'
 import { seeded } from '../../seeded-random.ts'
 import { boundSystemCapacity } from '../service-log/service-log.ts'
 
-interface TokenBucket {
+export interface TokenBucket {
   /** Refill rate: requests admitted per second in the long run. */
   readonly perSecond: number
   /** Size of the bucket: requests admitted at once when it is full. */

@@ -1,7 +1,7 @@
 /** One pass of the search: its evidence, and the present estimate of the capacity. */
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { describeQuotaWait } from '../admission-limits/cpu-quota.ts'
-import { fitTokenBucket } from '../admission-limits/token-bucket.ts'
+import { fitTokenBucket, type TokenBucket } from '../admission-limits/token-bucket.ts'
 import { computeHalfWidth, type SearchResult } from '../capacity-bounds.ts'
 import { computeShareOfLoops, describeShareOfLoops } from '../closed-loop-share.ts'
 import { findDisagreements } from '../consistency-checks.ts'
@@ -86,7 +86,7 @@ export class SearchPass {
     return (gainPerS * this.context.session.totalS) / 2
   }
 
-  fitBucket() {
+  fitBucket(): TokenBucket | undefined {
     return fitTokenBucket([...this.context.session.loops, ...this.estimator.collectOpenRuns()])
   }
 
