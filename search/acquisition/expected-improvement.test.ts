@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { cdf } from '../gp/normal.ts'
-import { mix, type Predictive } from '../model/predictive.ts'
+import { quantileOffset, type SaturatingPredictive } from '../model/saturating-predictive.ts'
 import type { Problem } from '../types.ts'
 import { logAcquisition } from './expected-improvement.ts'
 
@@ -120,32 +120,30 @@ describe('the score is ln of expected improvement times probability of feasibili
     ])
   })
 
-  const normal: Predictive = rate
-  const mixture = mix(
-    [Float64Array.of(3.8, 5.4, 5), Float64Array.of(4.2, 4.6, 6)],
-    Float64Array.of(0.02, 0.09, 0.2),
-  )
+  const normal: SaturatingPredictive = rate
+  // The first saturates at one standard deviation, the last gradually.
+  const saturating: SaturatingPredictive = {
+    ...rate,
+    upperOffsets: Float64Array.of(0.2, 0.2, 0.2, 0.2, 0.3, 0.6, 0.9, 1.2, 0.4, 0.6, 0.7, 0.75),
+  }
   test.each([
     ['normal', normal],
-    ['mixed', mixture],
+    ['saturating', saturating],
   ])('for a demand, over whole replicas, %s', (_, prediction) => {
     const demand = { kind: 'price-for-demand', demandRps: 400, headroom: 0.2 } as const
     const best = Math.log(9)
-    const components = prediction.components ?? {
-      means: [prediction.mean],
-      variance: prediction.variance,
-    }
     /** The mean over ln rate of what ceil(500 / rate) replicas save, by the rectangle rule. */
     const integrated = (i: number) => {
       let sum = 0
       const step = 16 / 200_000
-      for (const mean of components.means)
-        for (let z = -8 + step / 2; z < 8; z += step) {
-          const logRate = mean[i]! + z * Math.sqrt(components.variance[i]!)
-          const replicas = Math.max(1, Math.ceil(500 / Math.exp(logRate)))
-          sum += phi(z) * step * Math.max(0, best - Math.log(prices[i]! * replicas))
-        }
-      return sum / components.means.length
+      for (let z = -8 + step / 2; z < 8; z += step) {
+        const replicas = Math.max(
+          1,
+          Math.ceil(500 / Math.exp(rate.mean[i]! + quantileOffset(prediction, i, z))),
+        )
+        sum += phi(z) * step * Math.max(0, best - Math.log(prices[i]! * replicas))
+      }
+      return sum
     }
     expect(scored({ objective: demand, constraintLimit: 10 }, best, { rate: prediction })).toEqual(
       close(

@@ -1,5 +1,11 @@
+import { logCdf } from '../gp/normal.ts'
 import { logFeasible, type Predictions } from '../model/feasibility.ts'
-import { logExpectedExcess, logProbabilityAbove, type Predictive } from '../model/predictive.ts'
+import {
+  logExpectedExcess,
+  quantileOffset,
+  type SaturatingPredictive,
+  zScoreAt,
+} from '../model/saturating-predictive.ts'
 import {
   countReplicas,
   type Demand,
@@ -91,14 +97,13 @@ const maxReplicasSummed = 64
 function logDemandImprovement(
   demand: Demand,
   price: ReplicaPrice,
-  prediction: Predictive,
+  prediction: SaturatingPredictive,
   i: number,
   reference: number,
 ): number {
   const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
   const mean = prediction.mean[i]!
-  const high = mean + 2 * Math.sqrt(prediction.variance[i]!)
-  if (countReplicas(demand, Math.exp(high)) > maxReplicasSummed)
+  if (countReplicas(demand, Math.exp(mean + quantileOffset(prediction, i, 2))) > maxReplicasSummed)
     return logExpectedExcess(
       prediction,
       i,
@@ -109,7 +114,7 @@ function logDemandImprovement(
   for (let n = 1; n <= 4 * maxReplicasSummed; n++) {
     const improvement = reference - Math.log(computeFleetPricePerHour(price, n))
     if (improvement <= 0) break
-    const probability = Math.exp(logProbabilityAbove(prediction, i, logDemand - Math.log(n) - mean))
+    const probability = Math.exp(logCdf(-zScoreAt(prediction, i, logDemand - Math.log(n) - mean)))
     expected += improvement * (probability - probabilityFewer)
     probabilityFewer = probability
   }

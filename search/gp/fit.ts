@@ -44,10 +44,6 @@ function computeLogPrior(theta: Float64Array, priors: HyperPriors): Evaluation {
   return { value, gradient }
 }
 
-/** Hyperparameters at the modes of the priors, and at the median of the signal. */
-export const modalHyperparameters = (priors: HyperPriors, G: number): Hyperparameters =>
-  unpack(createStartingPoint(priors, G))
-
 /** θ at the modes of the priors, exp(μ - σ²), and at the median of the signal. */
 function createStartingPoint(priors: HyperPriors, G: number): Float64Array {
   const mode = ([mu, sigma]: readonly [number, number]) => mu - sigma * sigma

@@ -14,9 +14,10 @@
  *   ℓ         lengthscales                                                   G
  *   σ²        noise variance of all observations whose noise is unknown
  *   τ         known noise variances (NaN where unknown)                      n
+ *   η         nugget variance                                                (given)
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² M(r) + X diag(v) Xᵀ + noise                              n×n
+ *   K         s² M(r) + X diag(v) Xᵀ + η where rows are equal + noise        n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
  *
@@ -29,7 +30,7 @@
  */
 import { createCrossKernel, matern52, matern52Weight } from './kernel.ts'
 import type { Evaluation } from './lbfgs.ts'
-import { backwardSolve, cholesky, dot, forwardSolve, inverseFromFactor } from './linalg.ts'
+import { backwardSolve, cholesky, forwardSolve, inverseFromFactor } from './linalg.ts'
 import {
   computeJointCovariance,
   minPosteriorVariance,
@@ -40,6 +41,7 @@ import {
   type GpData,
   type GpSpec,
   type Hyperparameters,
+  isSameRow,
   type Marginals,
   priorMeanAt,
   type Rows,
@@ -59,13 +61,6 @@ export interface Gp {
   predictFromSubset(Z: Rows): Marginals
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
   joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
-  /** ln p(y | X, θ) of other targets at the same rows. */
-  logLikelihoodOf(y: Float64Array): number
-  /**
-   * Changes of the posterior mean at the rows of Z for changes of the targets (S arrays of n), as S
-   * arrays of m.
-   */
-  respond(Z: Rows, changes: readonly Float64Array[]): Float64Array[]
   /**
    * Leave-one-out predictions of the noise-free function at each observation, n (Rasmussen and
    * Williams, eq. 5.12).
@@ -84,7 +79,7 @@ interface Geometry {
   readonly G: number
   /** Squared distance of each pair by group, n(n-1)/2 × G. */
   readonly distances: Float64Array
-  /** Trend part of K, n×n, lower triangle. */
+  /** Trend and nugget part of K, n×n, lower triangle. */
   readonly fixed: Float64Array
   /** y - X b0, n. */
   readonly residual: Float64Array
@@ -98,6 +93,7 @@ export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
   const G = countGroups(spec)
   const rows = X.to2DArray()
   const distances = new Float64Array(((n * (n - 1)) / 2) * G)
+  const { nuggetVariance = 0 } = spec
   const fixed = new Float64Array(n * n)
   for (let i = 0, pair = 0; i < n; i++) {
     const xi = rows[i]!
@@ -105,7 +101,7 @@ export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
       const xj = rows[j]!
       let linear = 0
       for (let c = 0; c < xi.length; c++) linear += spec.slopeVariance[c]! * xi[c]! * xj[c]!
-      fixed[i * n + j] = linear
+      fixed[i * n + j] = linear + (nuggetVariance > 0 && isSameRow(xi, xj) ? nuggetVariance : 0)
       if (j === i) continue
       for (let c = 0; c < xi.length; c++) {
         const g = spec.groups[c]!
@@ -175,14 +171,9 @@ function factorise(
   const l = cholesky(k, n)
   if (!l) return undefined
   const half = forwardSolve(l, n, g.residual)
-  return { k, l, alpha: backwardSolve(l, n, half), logLikelihood: computeLogDensity(l, n, half) }
-}
-
-/** ln density of a normal with covariance L Lᵀ, at the whitened residual L⁻¹ (y - X b0). */
-function computeLogDensity(l: Float64Array, n: number, half: Float64Array): number {
-  let sum = -0.5 * n * Math.log(2 * Math.PI)
-  for (let i = 0; i < n; i++) sum -= 0.5 * half[i]! * half[i]! + Math.log(l[i * n + i]!)
-  return sum
+  let logLikelihood = -0.5 * n * Math.log(2 * Math.PI)
+  for (let i = 0; i < n; i++) logLikelihood -= 0.5 * half[i]! * half[i]! + Math.log(l[i * n + i]!)
+  return { k, l, alpha: backwardSolve(l, n, half), logLikelihood }
 }
 
 /** Hyperparameters at θ. */
@@ -268,28 +259,6 @@ export function conditionGp(
         mean,
         covariance: computeJointCovariance(createCrossKernel(spec, hyperparameters, Z), Z, rows),
       }
-    },
-    logLikelihoodOf: (y) =>
-      computeLogDensity(
-        factor.l,
-        n,
-        forwardSolve(
-          factor.l,
-          n,
-          y.map((v, i) => v - priorMeanAt(spec, observed[i]!)),
-        ),
-      ),
-    respond(Z, changes) {
-      const weights = changes.map((change) =>
-        backwardSolve(factor.l, n, forwardSolve(factor.l, n, change)),
-      )
-      const row = new Float64Array(n)
-      const responses = changes.map(() => new Float64Array(Z.length))
-      for (const [i, z] of Z.entries()) {
-        cross.row(z, row, from.at)
-        for (const [s, weight] of weights.entries()) responses[s]![i] = dot(row, 0, weight, 0, n)
-      }
-      return responses
     },
     leaveOneOut() {
       const inverse = inverseFromFactor(factor.l, n)

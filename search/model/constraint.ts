@@ -22,6 +22,7 @@ const boundSd = 0.05
 export function createConstraintPoints(
   problem: Problem,
   observations: readonly Observation[],
+  options: { readonly withoutBounds?: boolean },
 ): TrainingPoint[] {
   const points = observations.flatMap((o) =>
     o.state === 'complete' && o.constraint
@@ -33,7 +34,9 @@ export function createConstraintPoints(
       : [],
   )
   const onlyBoundaryMatters =
-    getModelledQuantity(problem.objective) === 'nothing' && problem.constraintLimit !== undefined
+    getModelledQuantity(problem.objective) === 'nothing' &&
+    problem.constraintLimit !== undefined &&
+    !options.withoutBounds
   return onlyBoundaryMatters ? points.map(censorDistant) : points
 }
 

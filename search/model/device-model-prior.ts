@@ -1,7 +1,9 @@
 /** Informative priors of ln rate and of the constraint from a device model. */
+import type { TrainingPoint } from '../gp/training-points.ts'
 import { memoise } from '../memoise.ts'
 import { sampleRepresentatives } from '../space/candidates.ts'
 import type { Configuration, Problem } from '../types.ts'
+import { calibrateFactors } from './calibration.ts'
 import { toConstraintTarget } from './constraint.ts'
 import type { InformativePrior } from './informative-prior.ts'
 
@@ -18,24 +20,31 @@ const deviceModel = {
   signalVariance: [Math.log(0.003), 1] as const,
 }
 
+/** A slope of exactly 1: the column enters unscaled. */
+const fixedSlope = [1, 0] as const
+
 /**
- * The device-model prior of ln rate. Its column is the difference of the expected ln rate from the
- * mean over the space: a scale error.
+ * The device-model prior of ln rate at calibrated factors. Its columns are the calibrated ln rate,
+ * its difference from the mean over the space (a scale error), and the sensitivities to each
+ * factor.
  */
-export function createRatePrior(problem: Problem): InformativePrior | undefined {
+export function createRatePrior(
+  problem: Problem,
+  points: readonly TrainingPoint[],
+): InformativePrior | undefined {
   const { priorLogRate, priorFactors } = problem
   if (!priorLogRate) return undefined
+  const calibrated = priorFactors && calibrateFactors(priorFactors, points)
+  const logRate = calibrated?.logRate ?? priorLogRate
   const centre = computeMeanLogRate(problem)
   return {
-    mean: {
-      sd: priorFactors?.sd ?? [],
-      at(logFactors) {
-        const logRate = priorFactors?.at(logFactors) ?? priorLogRate
-        return (c) => logRate(c) ?? centre
-      },
-    },
-    slopes: [[0, scaleSd]],
-    columns: (configurations) => configurations.map((c) => [(priorLogRate(c) ?? centre) - centre]),
+    slopes: [fixedSlope, [0, scaleSd], ...(calibrated?.offsets ?? [])],
+    columns: (configurations) =>
+      configurations.map((c) => {
+        const expected = logRate(c) ?? centre
+        return [expected, expected - centre, ...(calibrated?.sensitivities(c) ?? [])]
+      }),
+    saturation: calibrated?.saturation,
     ...deviceModel,
   }
 }

@@ -1,12 +1,12 @@
 import { logCdf } from '../gp/normal.ts'
 import type { Marginals } from '../gp/types.ts'
 import type { Configuration, Observation, Problem } from '../types.ts'
-import type { Predictive } from './predictive.ts'
+import type { SaturatingPredictive } from './saturating-predictive.ts'
 
 /** Marginal predictions of m configurations. A quantity without a measurement is absent. */
 export interface Predictions {
   /** ln rate. */
-  readonly rate?: Predictive
+  readonly rate?: SaturatingPredictive
   /** ln(constraint / limit); the constraint is met where it is ≤ 0. */
   readonly constraint?: Marginals
   /** ln P(serves: enough memory, becomes ready), m. */

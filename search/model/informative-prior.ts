@@ -1,4 +1,5 @@
 import type { Configuration } from '../types.ts'
+import type { SaturationCurve } from './saturating-predictive.ts'
 
 /**
  * An informative prior for a modelled quantity, from a device model or from earlier trials. It adds
@@ -9,8 +10,6 @@ export interface InformativePrior {
   readonly slopes: readonly (readonly [mean: number, sd: number])[]
   /** The added columns of m configurations, m×k. */
   readonly columns: (configurations: readonly Configuration[]) => readonly (readonly number[])[]
-  /** Mean of the quantity, from a device model. Absent: the columns alone predict it. */
-  readonly mean?: UncertainMean
   /** Factor on the prior sd of the other slopes, which correct this prior. */
   readonly trendScale: number
   /** Prior sd of the offset. */
@@ -25,11 +24,6 @@ export interface InformativePrior {
    * (ln rate or ln constraint). Absent: the default prior of the Gaussian process.
    */
   readonly signalVariance?: readonly [mu: number, sigma: number]
-}
-
-/** A mean with uncertain factors, given as ln(factor), normal with mean 0. */
-export interface UncertainMean {
-  /** Prior standard deviation of each ln(factor). */
-  readonly sd: readonly number[]
-  readonly at: (logFactors: readonly number[]) => (configuration: Configuration) => number
+  /** Saturation of the quantity along the added columns. Absent: none. */
+  readonly saturation?: SaturationCurve
 }

@@ -1,33 +1,45 @@
 /** Expected gain of one more trial, and how well the predictions are calibrated. */
 import { logAcquisition } from '../acquisition/expected-improvement.ts'
 import { preselect } from '../acquisition/maximise.ts'
-import { widen } from '../model/predictive.ts'
-import type { Surrogate } from '../model/surrogate.ts'
+import { widen } from '../model/saturating-predictive.ts'
+import { fitSurrogate } from '../model/surrogate.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import type { Configuration, Observation, Problem } from '../types.ts'
+import { findIncumbent } from './incumbent.ts'
 
 /** Upper bound of the calibration ratio. A model that needs more is not improved by widening. */
 const maxCalibrationRatio = 2
 
 /**
  * Expected saving of the best next trial, as a share of the incumbent's cost: the maximum of
- * expected improvement × P(feasible), with predicted rates widened by a ratio.
+ * expected improvement × P(feasible), with predictions widened by the calibration ratio. Undefined
+ * without an incumbent.
  */
 export function computeExpectedGain(
   problem: Problem,
-  surrogate: Surrogate,
-  incumbentLogCost: number,
+  observations: readonly Observation[],
   untried: readonly Configuration[],
-  ratio: number,
-): number {
+): { readonly share: number; readonly priorAccepted: boolean } | undefined {
+  const surrogate = fitSurrogate(problem, observations, [])
+  const incumbent = findIncumbent(problem, observations, surrogate)
+  if (!incumbent) return undefined
+  const ratio = computeCalibrationRatio(observations)
   const score = (candidates: readonly Configuration[], accuracy?: 'approximate') => {
     const prices = candidates.map((c) => resolveReplicaPrice(problem.pricePerHour, c))
-    const { rate, ...others } = surrogate.predict(candidates, accuracy)
-    const predictions = { ...others, rate: rate && widen(rate, ratio) }
-    return { candidates, scores: logAcquisition(problem, prices, predictions, incumbentLogCost) }
+    const { rate, ...predictions } = surrogate.predict(candidates, accuracy)
+    return {
+      candidates,
+      scores: logAcquisition(
+        problem,
+        prices,
+        { ...predictions, rate: rate && widen(rate, ratio) },
+        incumbent.logCost,
+      ),
+    }
   }
   const { scores } = score(preselect(untried, (all) => score(all, 'approximate')))
-  return -Math.expm1(-Math.exp(scores.reduce((max, value) => Math.max(max, value), -Infinity)))
+  const logGain = scores.reduce((max, value) => Math.max(max, value), -Infinity)
+  return { share: -Math.expm1(-Math.exp(logGain)), priorAccepted: surrogate.priorAccepted }
 }
 
 /**

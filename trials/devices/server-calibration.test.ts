@@ -58,7 +58,9 @@ test('the numbers of the fit are what the search learns from trials; the GPU of 
   expect(sd[7]!).toBeGreaterThan(2 * sd[6]!)
   const slower = moved(sd.map((_, i) => (i === 6 ? 0.3 : 0)))
   const still = moved(sd.map(() => 0))
-  expect(slower(at(32))!).toBeLessThan(still(at(32))!)
+  expect(slower.logRate(at(32))!).toBeLessThan(still.logRate(at(32))!)
+  expect(still.sensitivities(at(32))[6]!).toBeLessThan(0)
+  expect(still.sensitivities(at(32))[7]!).toBe(0)
 })
 
 test('a lone request takes what was measured: the work of the host and a delay count once', () => {

@@ -18,6 +18,7 @@ import { excludeOutOfMemory } from '../loop/out-of-memory.ts'
  */
 const sliceSd = 0.1
 const slices = [1, 2, 3, 4, 7]
+const step = 0.05
 
 /** The names by which a run reads memory, for a configuration of the tables. */
 const servedAs = ({ gpuSlices, batchSize, processes }: Configuration): Configuration => ({
@@ -84,7 +85,11 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
       Math.log(anchoredMs(anchored.at, 1, deviceMs(Number(c.gpuSlices), 1), Number(c.processes))),
     priorFactors: {
       sd: [...anchored.at.map(() => 1), ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd))],
-      at: logRateAt,
+      at: (z) => {
+        const logRate = logRateAt(z)
+        const moved = z.map((_, j) => logRateAt(z.map((v, k) => (k === j ? v + step : v))))
+        return { logRate, sensitivities: (c) => moved.map((rate) => (rate(c) - logRate(c)) / step) }
+      },
     },
   }
   return { prior, measuredOn: { gpuSlices: 7, batchSize: 64, processes: 2 } }

@@ -3,7 +3,7 @@
  * really gives, and each GPU beside the one it was measured on.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
-import type { Configuration, PriorFactors } from '../../../search/types.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import { anchoredMs, movedAnchor } from '../../devices/anchor.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
@@ -28,6 +28,8 @@ export const shareExponentSd = 0.06
 /** The GPU of the anchors in another of its slices, or on another day. */
 const sameGpuSd = 0.05
 const typicalBatch = 8
+/** By which sensitivities are taken. */
+const step = 0.05
 
 /**
  * The factors are standard normals of the fit (5), then ln of the share's exponent and of each
@@ -50,25 +52,43 @@ function movedAnchoredPrior(
   anchored: AnchoredOn,
   logFactors: readonly number[],
   { gpus, read, slo }: Around,
-): (configuration: Configuration) => number | undefined {
+): ShiftedPrior {
   const size = anchored.at.length
-  const at = movedAnchor(anchored, logFactors.slice(0, size))
-  return (configuration) => {
-    const { modelled, model } = read(configuration)
-    if (!modelled || !model) return undefined
-    const { resources, serving, anchor } = modelled
-    const { gpu, gpuShare, cpuCores } = resources
-    const deviceMs = anchor?.deviceMs
-    // Inference on the CPU alone has no fit.
-    if (deviceMs === undefined) return Math.log(softCapacity(predictTimedCapacity(model, slo), slo))
-    const held = gpuShare > 0 ? Math.log(gpuShare) : 0
-    const factor = Math.exp(
-      (logFactors[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - logFactors[size]! * held,
-    )
-    const times = model.sizes.map((batch) =>
-      anchoredMs(at, batch, factor * deviceMs(batch), serving.instances),
-    )
-    const cpu = anchoredStage(at, { instances: serving.instances, cpuCores }, anchored.perRequest)
-    return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
+  const rateAt = (moved: readonly number[]) => {
+    const at = movedAnchor(anchored, moved.slice(0, size))
+    return (
+      { resources: { gpu, gpuShare, cpuCores }, serving, anchor }: ModelledServer,
+      model: TimedModel,
+    ): number => {
+      const held = gpuShare > 0 ? Math.log(gpuShare) : 0
+      const factor = Math.exp(
+        (moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * held,
+      )
+      const deviceMs = anchor?.deviceMs
+      // Inference on the CPU alone has no fit.
+      if (deviceMs === undefined)
+        return Math.log(softCapacity(predictTimedCapacity(model, slo), slo))
+      const times = model.sizes.map((batch) =>
+        anchoredMs(at, batch, factor * deviceMs(batch), serving.instances),
+      )
+      const cpu = anchoredStage(at, { instances: serving.instances, cpuCores }, anchored.perRequest)
+      return Math.log(softCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
+    }
+  }
+  const rate = rateAt(logFactors)
+  const further = logFactors.map((_, j) =>
+    rateAt(logFactors.map((v, k) => (k === j ? v + step : v))),
+  )
+  return {
+    logRate: (configuration) => {
+      const { modelled, model } = read(configuration)
+      return modelled && model && rate(modelled, model)
+    },
+    sensitivities: (configuration) => {
+      const { modelled, model } = read(configuration)
+      if (!modelled || !model) return logFactors.map(() => 0)
+      const here = rate(modelled, model)
+      return further.map((moved) => (moved(modelled, model) - here) / step)
+    },
   }
 }

@@ -4,7 +4,7 @@
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
-import type { Configuration, PriorFactors } from '../../../search/types.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
@@ -216,14 +216,16 @@ const deviceError = (
           .relativeError,
       )
 
-/** The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved. */
+/**
+ * The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved,
+ * and how it moves further: by forward differences.
+ */
 function movedPrior(
   [cpu, slope, share, cores, ...devices]: readonly number[],
   gpus: readonly string[],
   read: (configuration: Configuration) => Known,
   slo: EstimatorOptions['slo'],
-): (configuration: Configuration) => number | undefined {
-  const costlier = Math.exp(cpu!)
+): ShiftedPrior {
   /** exp(slope × ln(batch / typical)), by batch. */
   const sloped = new Map<number, number>()
   const slopeAt = (batch: number): number => {
@@ -231,12 +233,17 @@ function movedPrior(
     sloped.set(batch, found)
     return found
   }
-  return (configuration) => {
-    const { modelled, model } = read(configuration)
-    if (!modelled || !model) return undefined
-    const { resources } = modelled
+  const logRate = (
+    { resources }: ModelledServer,
+    model: TimedModel,
+    extraCpu = 0,
+    extraDevice = 0,
+  ) => {
     const moved = share! * logShare(resources) + cores! * logCores(resources)
-    const level = Math.exp((devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved)
+    const level = Math.exp(
+      (devices[gpus.indexOf(resources.gpu ?? 'none')] ?? 0) - moved + extraDevice,
+    )
+    const costlier = Math.exp(cpu! + extraCpu)
     const { sizes, times } = model
     const movedTimes = new Float64Array(sizes.length)
     for (let i = 0; i < sizes.length; i++) movedTimes[i] = times[i]! * level * slopeAt(sizes[i]!)
@@ -248,6 +255,37 @@ function movedPrior(
     return Math.log(
       softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo),
     )
+  }
+  const step = 0.05
+  const known = new Map<ModelledServer, number>()
+  const remembered = (modelled: ModelledServer, model: TimedModel) => {
+    const value = known.get(modelled) ?? logRate(modelled, model)
+    known.set(modelled, value)
+    return value
+  }
+  return {
+    logRate: (configuration) => {
+      const { modelled, model } = read(configuration)
+      return modelled && model && remembered(modelled, model)
+    },
+    sensitivities(configuration) {
+      const { modelled, model } = read(configuration)
+      if (!modelled || !model) return [0, 0, 0, 0, ...gpus.map(() => 0)]
+      const { resources, serving } = modelled
+      const base = remembered(modelled, model)
+      const byCpu = (logRate(modelled, model, step, 0) - base) / step
+      const byDevice = (logRate(modelled, model, 0, step) - base) / step
+      const bySlope = byDevice * Math.log(serving.batchSize / typicalBatch)
+      const device = resources.gpu ?? 'none'
+      const ofDevices = gpus.map((name) => (name === device ? byDevice : 0))
+      return [
+        byCpu,
+        bySlope,
+        -byDevice * logShare(resources),
+        -byDevice * logCores(resources),
+        ...ofDevices,
+      ]
+    },
   }
 }
 

@@ -36,8 +36,8 @@ interface LlmEstimatorOptions extends LlmModelOptions {
  * three within it. Prompts that wait for company: TGI's.
  */
 const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
-/** Standard deviation of ln(time) without a GPU. */
-const noGpuSd = 0.02
+/** d ln by which sensitivities are taken. */
+const small = 0.02
 
 type Read =
   | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof llmCapacities> }
@@ -88,14 +88,26 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     priorFactors: (gpus) => ({
       sd: gpus.map((gpu) =>
         gpu === 'none'
-          ? noGpuSd
+          ? small
           : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
-      at: (logFactors) => (configuration) => {
-        const found = read(configuration)
-        if (!('server' in found)) return undefined
-        const level = logFactors[gpus.indexOf(found.server.device.gpu.name)] ?? 0
-        return logRate(found.capacityAt(Math.exp(level)))
+      at: (logFactors) => {
+        const moved = (configuration: Configuration, further = 0): number | undefined => {
+          const found = read(configuration)
+          if (!('server' in found)) return undefined
+          const level = (logFactors[gpus.indexOf(found.server.device.gpu.name)] ?? 0) + further
+          return logRate(found.capacityAt(Math.exp(level)))
+        }
+        return {
+          logRate: (configuration) => moved(configuration),
+          sensitivities: (configuration) => {
+            const found = read(configuration)
+            const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
+            return gpus.map((_, i) =>
+              i === own ? (moved(configuration, small)! - moved(configuration)!) / small : 0,
+            )
+          },
+        }
       },
     }),
     priorLogConstraint(configuration) {

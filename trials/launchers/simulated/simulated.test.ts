@@ -297,7 +297,7 @@ describe('prediction', () => {
     )
   })
 
-  test('moved factors move the capacity as the inputs would', () => {
+  test('moved factors move the capacity as the inputs would, and sensitivities are its differences', () => {
     const slo = { percentile: 0.99, limitMs: 50 }
     const gpus = ['T4', 'H100']
     const estimator = createEstimator({ architecture: bert, slo })
@@ -327,7 +327,18 @@ describe('prediction', () => {
           },
           slo,
         )
-        expect(moved(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
+        expect(moved.logRate(configuration)).toBeCloseTo(Math.log(capacityRps), 9)
+        const sensitivities = moved.sensitivities(configuration)
+        for (const [i, by] of [[0, 'cpu'] as const, [4 + gpus.indexOf(gpu), 'device'] as const]) {
+          const further = at(factors.map((v, j) => (j === i ? v + 0.05 : v))).logRate(
+            configuration,
+          )!
+          expect(sensitivities[i], by).toBeCloseTo(
+            (further - moved.logRate(configuration)!) / 0.05,
+            6,
+          )
+        }
+        expect(sensitivities[4 + gpus.indexOf(gpu === 'T4' ? 'H100' : 'T4')]).toBe(0)
       }
   })
 
@@ -378,13 +389,12 @@ describe('prediction', () => {
     ]
     const gain = (cores: number, level: number) => {
       const moved = at([0, 0, 0, cores, level])
-      return moved(two)! - moved(one)!
+      return moved.logRate(two)! - moved.logRate(one)!
     }
     expect(gain(-0.5, 0)).toBeCloseTo(gain(0, 0) - 0.5 * Math.log(2), 1)
     expect(gain(0, 0.2)).toBeCloseTo(gain(0, 0), 1)
-    const by = (cores: number, level: number) =>
-      at([0, 0, 0, cores, level])(two)! - at([0, 0, 0, 0, 0])(two)!
-    expect(by(0.1, 0)).toBeCloseTo(by(0, -0.1 * Math.log(2)), 9)
+    const [, , , byCores, byLevel] = at([0, 0, 0, 0, 0]).sensitivities(two)
+    expect(byCores).toBeCloseTo(-byLevel! * Math.log(2), 9)
     expect(estimator.estimate(two)).toMatchObject({ serves: true, binding: 'cpu' })
   })
 

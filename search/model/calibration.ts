@@ -1,0 +1,262 @@
+/**
+ * Bayesian calibration of a device-model prior (Kennedy and O'Hagan, 'Bayesian calibration of
+ * computer models', 2001).
+ *
+ *   symbol   meaning                                                    shape
+ *   k        factors: uncertain inputs of the device model
+ *   n        training points, y = measured ln(rate)
+ *   f        ln(factor), prior N(0, sd²)                                k
+ *   g(f)     the device model's ln(rate) at the training points         n
+ *   δ        model discrepancy, standard deviation of ln(rate)
+ *   J        sensitivities ∂g/∂f                                        n×k
+ *
+ * 1. Maximum a posteriori factors: minimise Σ ρ((y − g(f)) / √(δ² + noise)) + Σ (f / sd)², where ρ
+ *    is the pseudo-Huber loss, by damped Gauss-Newton steps.
+ * 2. Weakly identified factors. While one bottleneck binds, trials only bound the factor of
+ *    another. Its most probable value may then be the point where its bottleneck begins to bind,
+ *    and J at that point would make it seem exactly known. Such a factor moves to its marginal
+ *    posterior mean and gets its marginal standard deviation, the other factors fixed.
+ * 3. Saturation. The linearised model overstates increases of the rate, because another bottleneck
+ *    binds. The curve follows the direction of the most probable point of first-order reliability
+ *    (Hasofer and Lind, J. Eng. Mech. 100, 1974), and evaluates the device model along it.
+ */
+import { backwardSolve, cholesky, forwardSolve } from '../gp/linalg.ts'
+import type { TrainingPoint } from '../gp/training-points.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../types.ts'
+import type { SaturationCurve } from './saturating-predictive.ts'
+
+/** A device-model prior at calibrated factors. */
+interface CalibratedPrior extends ShiftedPrior {
+  /** Calibrated f: most probable, or the marginal mean of a weakly identified factor, k. */
+  readonly logFactors: readonly number[]
+  /**
+   * Prior of f − `logFactors` for the linear trend, k. For a weakly identified factor it is the
+   * marginal posterior instead, because the data are already in it.
+   */
+  readonly offsets: readonly (readonly [mean: number, sd: number])[]
+  readonly saturation: SaturationCurve
+}
+
+/** A training point; without `noise` the discrepancy is the only error. */
+type CalibrationPoint = Pick<TrainingPoint, 'at' | 'target'> & Partial<TrainingPoint>
+
+/** The prior at factors f, with the objective of step 1: −2 ln posterior, up to a constant. */
+interface FactorFit {
+  readonly logFactors: readonly number[]
+  readonly prior: ShiftedPrior
+  readonly misfit: number
+}
+
+interface WeaklyIdentifiedFactor {
+  readonly factor: number
+  /** Marginal posterior standard deviation. */
+  readonly sd: number
+  /** Distance of the marginal mean from the mode, in prior standard deviations. */
+  readonly distance: number
+  /** The fit with the factor at its marginal mean. */
+  readonly atMean: FactorFit
+}
+
+/** δ: error of the device model with the right factors, as a standard deviation of ln(rate). */
+const discrepancySd = 0.05
+const maxGaussNewtonSteps = 6
+/** Decrease of the misfit below which the steps have converged. */
+const convergedDecrease = 1e-3
+/** Standardised residual at which the pseudo-Huber loss turns from quadratic to linear. */
+const huberThreshold = 3
+/** The marginal posterior is summed on a grid of this many points per prior standard deviation. */
+const gridPointsPerSd = 3
+/** Grid points on either side of the mode: three prior standard deviations. */
+const gridReach = 9
+/** A factor is weakly identified if its sd exceeds this multiple of what the sensitivities give. */
+const minWeakSdRatio = 1.5
+/**
+ * At the marginal mean the sensitivities may carry at most this multiple of the marginal
+ * information; with more they already describe the factor.
+ */
+const maxInformationAtMean = 4
+
+/**
+ * The device-model prior at calibrated factors. Gauss-Newton starts from f = 0, and from the best
+ * point with one factor moved by a standard deviation: behind a bottleneck a factor has no gradient.
+ * @param points measured ln(rate); a bound that the prediction satisfies has no residual
+ */
+export function calibrateFactors(
+  factors: PriorFactors,
+  points: readonly CalibrationPoint[],
+): CalibratedPrior {
+  const { sd } = factors
+  const unmoved = fitAt(sd.map(() => 0))
+  const oneMoved = sd.flatMap((_, i) =>
+    [-1, 1].map((sign) => fitAt(sd.map((v, j) => (j === i ? sign * v : 0)))),
+  )
+  const start = oneMoved.reduce((best, fit) => (fit.misfit < best.misfit ? fit : best), unmoved)
+  const fromZero = descend(unmoved)
+  const fromBest = start === unmoved ? fromZero : descend(start)
+  const mode = fromBest.misfit < fromZero.misfit ? fromBest : fromZero
+  const { prior, logFactors, offsets } = averageWeaklyIdentified(mode)
+  const sds = offsets.map(([, each]) => each)
+  return { ...prior, logFactors, offsets, saturation }
+
+  function fitAt(at: readonly number[]): FactorFit {
+    const shifted = factors.at(at)
+    return { logFactors: at, prior: shifted, misfit: computeMisfit(shifted, at) }
+  }
+
+  function computeMisfit(shifted: ShiftedPrior, at: readonly number[]): number {
+    const fit = points.reduce((sum, point) => {
+      const logRate = shifted.logRate(point.at)
+      return logRate === undefined
+        ? sum
+        : sum + pseudoHuber(computeResidual(point, logRate) / errorSd(point))
+    }, 0)
+    return fit + at.reduce((sum, v, i) => sum + (v / sd[i]!) ** 2, 0)
+  }
+
+  /** Gauss-Newton steps, each halved until the misfit decreases. */
+  function descend(from: FactorFit): FactorFit {
+    let fit = from
+    for (let step = 0; step < maxGaussNewtonSteps; step++) {
+      const direction = gaussNewtonStep(fit)
+      if (!direction) break
+      const before = fit.misfit
+      for (let length = 1; length > 0.1 && fit.misfit === before; length /= 2) {
+        const next = fitAt(fit.logFactors.map((v, i) => v + length * direction[i]!))
+        if (next.misfit < before) fit = next
+      }
+      if (before - fit.misfit <= convergedDecrease) break
+    }
+    return fit
+  }
+
+  /** (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss. */
+  function gaussNewtonStep({ prior: shifted, logFactors: from }: FactorFit) {
+    const k = sd.length
+    const normal = new Float64Array(k * k)
+    const gradient = new Float64Array(k)
+    for (let i = 0; i < k; i++) {
+      normal[i * k + i] = 1 / sd[i]! ** 2
+      gradient[i] = -from[i]! / sd[i]! ** 2
+    }
+    for (const point of points) {
+      const logRate = shifted.logRate(point.at)
+      if (logRate === undefined) continue
+      const residual = computeResidual(point, logRate)
+      if (residual === 0 && point.bound !== undefined) continue
+      const error = errorSd(point)
+      const weight = 1 / error ** 2 / Math.sqrt(1 + (residual / error / huberThreshold) ** 2)
+      const s = shifted.sensitivities(point.at)
+      for (let i = 0; i < k; i++) {
+        gradient[i]! += weight * s[i]! * residual
+        for (let j = 0; j < k; j++) normal[i * k + j]! += weight * s[i]! * s[j]!
+      }
+    }
+    const l = cholesky(normal, k)
+    return l && backwardSolve(l, k, forwardSolve(l, k, gradient))
+  }
+
+  /** Step 2: moves weakly identified factors to their marginal means, the furthest first. */
+  function averageWeaklyIdentified(mode: FactorFit): FactorFit & Pick<CalibratedPrior, 'offsets'> {
+    const offsets = mode.logFactors.map((v, i): readonly [number, number] => [-v, sd[i]!])
+    const remaining = new Set(sd.keys())
+    let fit = mode
+    for (;;) {
+      const furthest = [...remaining]
+        .flatMap((factor) => findWeaklyIdentified(fit, factor) ?? [])
+        .sort((a, b) => b.distance - a.distance)[0]
+      if (furthest === undefined) return { ...fit, offsets }
+      remaining.delete(furthest.factor)
+      offsets[furthest.factor] = [0, furthest.sd]
+      fit = furthest.atMean
+    }
+  }
+
+  /**
+   * The marginal posterior of a factor, summed on a grid with the other factors fixed. Undefined
+   * where the sensitivities describe it as well, or where the data carry less than the prior.
+   */
+  function findWeaklyIdentified(
+    fit: FactorFit,
+    factor: number,
+  ): WeaklyIdentifiedFactor | undefined {
+    const priorSd = sd[factor]!
+    const information = computeInformation(points, fit.prior, factor)
+    if (information * priorSd ** 2 < 1) return undefined
+    const shiftBy = (shift: number) =>
+      fitAt(fit.logFactors.map((v, i) => (i === factor ? v + shift : v)))
+    const grid = Array.from({ length: 2 * gridReach + 1 }, (_, j) => {
+      const shift = ((j - gridReach) * priorSd) / gridPointsPerSd
+      return { shift, weight: Math.exp(0.5 * (fit.misfit - shiftBy(shift).misfit)) }
+    })
+    const total = grid.reduce((sum, { weight }) => sum + weight, 0)
+    const mean = grid.reduce((sum, { shift, weight }) => sum + weight * shift, 0) / total
+    const variance =
+      grid.reduce((sum, { shift, weight }) => sum + weight * (shift - mean) ** 2, 0) / total
+    const atMean = shiftBy(mean)
+    if (
+      variance * information < minWeakSdRatio ** 2 ||
+      variance * computeInformation(points, atMean.prior, factor) > maxInformationAtMean
+    )
+      return undefined
+    return { factor, sd: Math.sqrt(variance), distance: Math.abs(mean) / priorSd, atMean }
+  }
+
+  /**
+   * Step 3: the larger increase along two directions, the gradient at the calibrated factors and
+   * one that it shares with the bottleneck that binds next.
+   */
+  function saturation(configuration: Configuration): (linear: number) => number {
+    const gradient = prior.sensitivities(configuration)
+    const here = prior.logRate(configuration)
+    const linearSd = sdAlong(gradient)
+    if (linearSd === 0 || here === undefined) return (linear) => linear
+    return (linear) => {
+      /** The prior at the point of z = linear / linearSd standard deviations along a direction. */
+      const moveAlong = (direction: readonly number[]) =>
+        factors.at(
+          logFactors.map(
+            (v, i) => v + ((linear / linearSd) * direction[i]! * sds[i]! ** 2) / sdAlong(direction),
+          ),
+        )
+      const alone = moveAlong(gradient)
+      const both = alone.sensitivities(configuration).map((v, i) => v + gradient[i]!)
+      const shared = sdAlong(both) === 0 ? alone : moveAlong(both)
+      return Math.max(alone.logRate(configuration)!, shared.logRate(configuration)!) - here
+    }
+  }
+
+  /** Standard deviation of the linearised ln(rate) with the given sensitivities. */
+  function sdAlong(sensitivities: readonly number[]): number {
+    return Math.hypot(...sensitivities.map((v, i) => v * sds[i]!))
+  }
+}
+
+/** Measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
+function computeResidual({ target, bound }: CalibrationPoint, logRate: number): number {
+  const residual = target - logRate
+  if (bound === undefined) return residual
+  return bound === 'upper' ? Math.min(0, residual) : Math.max(0, residual)
+}
+
+/** Fisher information of the points about one factor, from the sensitivities (1 / variance). */
+function computeInformation(
+  points: readonly CalibrationPoint[],
+  prior: ShiftedPrior,
+  factor: number,
+): number {
+  return points.reduce((sum, point) => {
+    const logRate = prior.logRate(point.at)
+    const isUninformative =
+      logRate === undefined || (point.bound !== undefined && computeResidual(point, logRate) === 0)
+    return isUninformative
+      ? sum
+      : sum + (prior.sensitivities(point.at)[factor]! / errorSd(point)) ** 2
+  }, 0)
+}
+
+const errorSd = ({ noise = 0 }: CalibrationPoint): number =>
+  Math.sqrt(discrepancySd ** 2 + (Number.isNaN(noise) ? 0 : noise))
+
+/** Twice the pseudo-Huber loss of a standardised residual: z² for small z. */
+const pseudoHuber = (z: number) =>
+  2 * huberThreshold ** 2 * (Math.sqrt(1 + (z / huberThreshold) ** 2) - 1)
