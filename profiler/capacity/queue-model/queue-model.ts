@@ -11,8 +11,7 @@
  */
 import type { Uniform } from '../../seeded-random.ts'
 import { indexOfMin } from '../../statistics/index-of-min.ts'
-import { computeMoments } from '../../statistics/moments.ts'
-import type { ServiceLog } from '../service-log/service-log.ts'
+import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
 import {
   type Batching,
   type BatchLine,
@@ -284,7 +283,7 @@ export function computeSaturation(model: QueueModel): number {
  */
 export function computeSaturationError(model: QueueModel): number {
   const tookMs = collectFullDurations(model)
-  const { mean, variance } = computeMoments(tookMs)
+  const { mean, variance } = computeMoments(tookMs, [...tookMs.keys()])
   const answers = (computeSaturation(model) * mean) / 1000 / (model.workers ?? 1)
   return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
 }

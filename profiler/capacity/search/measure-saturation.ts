@@ -44,7 +44,7 @@ export async function measureSaturation(
     }
   const found = await saturate(session, effort, unloaded.point.achievedRps, {
     expectedRps,
-    warmed: warmUp?.windows,
+    warmedRps: warmUp?.achievedRps,
   })
   const { rps: saturationRps } = found
   if (found.died)
