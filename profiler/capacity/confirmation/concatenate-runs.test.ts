@@ -108,3 +108,12 @@ test('a stream beside a window that has none is none', () => {
     concatenateRuns(runOf(load(1), [5]), runOf(load(1), [5], { stream })).stream,
   ).toBeUndefined()
 })
+
+test('is cut where either run was: a cut of the first one counts at the end', () => {
+  const cutAtMs = (a?: number, b?: number) =>
+    concatenateRuns(runOf(load(1), [5], { cutMs: a }), runOf(load(2), [5], { cutMs: b })).cutMs
+  expect(cutAtMs()).toBeUndefined()
+  expect(cutAtMs(undefined, 700)).toBe(1700)
+  expect(cutAtMs(400, 700)).toBe(1700)
+  expect(cutAtMs(400)).toBe(3000)
+})

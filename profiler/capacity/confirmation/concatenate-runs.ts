@@ -10,7 +10,8 @@ import type { LoadRun } from '../../model/load-run.ts'
  *   `generatorCores` is the larger one too.
  * - Dropped, as they are evaluated for each window on its own: `lateMs`, `generatorPausesMs`, `machineWait`,
  *   `connections` and `sampled`.
- * - `a.cutMs` is dropped: it would mark all requests of `b` as cut off.
+ * - The result is cut where either run was. A cut of `a` counts at the end of `b`: an earlier one would
+ *   mark all requests of `b` as cut off.
  * - A stream, its input tokens and its classes remain only where both runs have them.
  */
 export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
@@ -29,7 +30,10 @@ export function concatenateRuns(a: LoadRun, b: LoadRun): LoadRun {
     seconds: a.seconds + b.seconds,
     elapsedS: a.elapsedS + b.elapsedS,
     generatorCores: Math.max(a.generatorCores, b.generatorCores),
-    cutMs: b.cutMs === undefined ? undefined : 1000 * a.seconds + b.cutMs,
+    cutMs:
+      b.cutMs === undefined && a.cutMs === undefined
+        ? undefined
+        : 1000 * a.seconds + (b.cutMs ?? 1000 * b.seconds),
     stream: a.stream &&
       b.stream && {
         latenciesMs: byMetric((metric) =>

@@ -93,6 +93,23 @@ describe('invalid windows', () => {
   })
 })
 
+test('a cut window violates the rate, also where it counts only once a second outage came', () => {
+  const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
+  const longOutage = (i: number) => (i >= 70 && i < 140 ? 745 - 10 * (i - 70) : 5)
+  const whole = window(longOutage, {}, p75)
+  const run = {
+    ...whole.run,
+    sentMs: whole.run.sentMs.slice(0, 90),
+    latencyMs: whole.run.latencyMs.slice(0, 90).map((ms, i) => Math.min(ms, 900 - 10 * i)),
+    planned: 90,
+    seconds: 0.9,
+    cutMs: 900,
+  }
+  const cut = { run, point: summariseRun(run, p75) }
+  expect(after([cut], p75).decision).toBeUndefined()
+  expect(after([cut, whole], p75).decision).toBe('violated')
+})
+
 describe('the dispersion', () => {
   const p75: Slo = { percentile: 0.75, limitMs: 50, maxErrorRate: 0.01 }
   const spread = (i: number) => i % 10 === 5
