@@ -3,6 +3,7 @@ import { complete, measured } from '../../reports/samples.contract.ts'
 import { Connection } from '../../trials/store/connection.ts'
 import { openStore } from '../../trials/store/index.ts'
 import { encode } from '../../trials/store/infinity-json.ts'
+import { trialDigest } from '../../trials/store/stored-rows.ts'
 import { document } from './samples.contract.ts'
 
 const gpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
@@ -52,14 +53,19 @@ export async function storeManyTrials(path: string, count: number): Promise<void
   const connection = await Connection.open(path, 5_000)
   await connection.write(async (sql) => {
     for (let from = 1; from <= count; from += batch) {
-      const some = Array.from({ length: Math.min(batch, count - from + 1) }, (_, i) =>
-        trial(from + i),
-      )
+      const some = Array.from({ length: Math.min(batch, count - from + 1) }, (_, i) => {
+        const { points, ...rest } = trial(from + i)
+        return { number: rest.number, text: encode(rest), points: points.map(encode) }
+      })
       await sql.run(
-        "INSERT INTO trials (experiment_id, number, trial) SELECT 'many', value ->> 0, value ->> 1 FROM json_each(?)",
+        "INSERT INTO trials (experiment_id, number, trial, digest) SELECT 'many', value ->> 0, value ->> 1, value ->> 2 FROM json_each(?)",
         [
           JSON.stringify(
-            some.map(({ points: _, ...document }) => [document.number, encode(document)]),
+            some.map(({ number, text, points }) => [
+              number,
+              text,
+              trialDigest({ experiment_id: 'many', number, trial: text }, points),
+            ]),
           ),
         ],
       )
@@ -68,7 +74,7 @@ export async function storeManyTrials(path: string, count: number): Promise<void
         [
           JSON.stringify(
             some.flatMap(({ number, points }) =>
-              points.map((point, position) => [number, position, encode(point)]),
+              points.map((point, position) => [number, position, point]),
             ),
           ),
         ],
