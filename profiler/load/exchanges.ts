@@ -76,6 +76,8 @@ export class Exchanges {
     begin: () => void,
     sweep: (nowMs: number) => void = () => {},
   ): Promise<void> {
+    // An abort while the connections were opened fires no event any more.
+    signal.throwIfAborted()
     const finished = new Promise<void>((resolve) => {
       this.finished = resolve
     })
