@@ -128,7 +128,8 @@ export async function readVersion(sql: Transaction, path: string): Promise<numbe
   const stated = await headerNumber(sql, 'user_version')
   const isOurs = (await headerNumber(sql, 'application_id')) === applicationId
   const found = await readDefinitions(sql)
-  const expected = await expectedDefinitions()
+  expectedDefinitions ??= makeDefinitions()
+  const expected = await expectedDefinitions
   const names = Object.keys(found)
   if (stated === 0 && names.length === 0) return 0
   const damaged = (problem: string) =>
@@ -172,7 +173,10 @@ async function readDefinitions(sql: Transaction): Promise<Definitions> {
   return Object.fromEntries(rows.map((row) => [row.name, row.sql]))
 }
 
-async function expectedDefinitions(): Promise<Definitions> {
+/** The same in every store of this version; a store is checked more than once while it opens. */
+let expectedDefinitions: Promise<Definitions> | undefined
+
+async function makeDefinitions(): Promise<Definitions> {
   const model = await Connection.open(':memory:', 0)
   try {
     return await model.direct(async (sql) => {

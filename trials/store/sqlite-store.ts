@@ -41,7 +41,8 @@ interface StoreOptions {
 
 /**
  * Opens the store at `path`, creating file and folder when missing. Throws StoreError: damaged
- * pages or another version (nothing is written then), another program's database, locked, read-only, full disk, no such folder.
+ * pages or another version (nothing is written then), another program's database, locked,
+ * read-only, full disk, no such folder.
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const connection = await openForWriting(resolve(path), options.busyTimeoutMs)
