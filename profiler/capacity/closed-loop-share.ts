@@ -1,19 +1,14 @@
 /** Compares the speed that open windows showed with the throughput of closed loops. */
-
+import { criticalStandardErrors } from '../statistics/change-detector.ts'
 import type { LoopThroughput } from './load-record.ts'
 import type { CapacityPosterior } from './queue-model/posterior.ts'
+import { maxLoops } from './saturation.ts'
 
 /**
  * Open windows and closed loops show the same speed where the saturation of the queue model reaches
  * this share of the throughput of closed loops.
  */
 const minShareOfLoops = 0.9
-
-/**
- * Standard errors that make a difference significant: four, as the fastest of many loops is
- * compared.
- */
-const minStandardErrors = 4
 
 /**
  * Whether open windows show about the speed of the closed loops. Otherwise the server is slow now
@@ -32,7 +27,8 @@ export function computeShareOfLoops(
   model: Pick<CapacityPosterior, 'saturationRps' | 'saturationError' | 'refusesWhenFull'>,
   loops: LoopThroughput,
 ): number | undefined {
-  const errorFactor = 1 + (minStandardErrors * model.saturationError) / Math.sqrt(loops.answers)
+  const errorFactor =
+    1 + (criticalStandardErrors(maxLoops) * model.saturationError) / Math.sqrt(loops.answers)
   return model.refusesWhenFull ||
     isAsFastAsLoops(model, loops.rps) ||
     model.saturationRps * errorFactor >= loops.rps

@@ -1,21 +1,21 @@
-/** Caveats where windows of a measurement disagree, or where the server changed its speed. */
+/** Caveats where windows of a measurement disagree. */
 
 import { rate } from '../format.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { computeLatencyMoments, type OverShare, overShare } from '../statistics/dependence.ts'
+import { criticalStandardErrors } from '../statistics/change-detector.ts'
+import { type OverShare, overShare } from '../statistics/dependence.ts'
 
 /** Windows whose rates differ by at most this share are compared. */
 const rateTolerance = 0.05
-const minStandardErrors = 3
 
 type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
 
-/** Whether shares of requests over the limit differ by more than three standard errors. */
+/** Whether shares of requests over the limit differ significantly. */
 export function sharesDiffer(a: Share, b: Share): boolean {
   const [p, q] = [a.over / a.n, b.over / b.n]
   const pooled = (a.over + b.over) / (a.n + b.n)
   const error = Math.sqrt(pooled * (1 - pooled) * (1 / a.nEff + 1 / b.nEff))
-  return Math.abs(p - q) > minStandardErrors * error
+  return Math.abs(p - q) > criticalStandardErrors() * error
 }
 
 /**
@@ -43,21 +43,4 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
     }
   }
   return found.slice(0, 1)
-}
-
-/** Describes an unloaded latency that changed significantly and by more than a quarter. */
-export function describeSpeedChange(before: LoadRun, after: LoadRun): string[] {
-  const [a, b] = [computeLatencyMoments(before.latencyMs), computeLatencyMoments(after.latencyMs)]
-  const difference = Math.abs(a.mean - b.mean)
-  if (
-    !(
-      difference > minStandardErrors * Math.hypot(a.standardError, b.standardError) &&
-      difference > 0.25 * a.mean
-    )
-  )
-    return []
-  const how = b.mean > a.mean ? 'slower' : 'faster'
-  return [
-    `the server became ${how} during the measurement: one request at a time took ${a.mean.toFixed(1)} ms before and ${b.mean.toFixed(1)} ms after; the capacity mixes both`,
-  ]
 }

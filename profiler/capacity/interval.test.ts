@@ -84,10 +84,10 @@ describe('closed loops', () => {
       80, 95,
     ])
     expect(computeShareOfLoops({ ...slower, refusesWhenFull: true }, loops)).toBeUndefined()
-    // Four standard errors of 0.5 / √64 are a quarter.
+    // 3.94 standard errors of 0.5 / √62 are a quarter.
     expect([
-      computeShareOfLoops(slower, { ...loops, answers: 64 }),
-      computeShareOfLoops(slower, { ...loops, answers: 65 }),
+      computeShareOfLoops(slower, { ...loops, answers: 61 }),
+      computeShareOfLoops(slower, { ...loops, answers: 63 }),
     ]).toEqual([undefined, 0.8])
   })
 })

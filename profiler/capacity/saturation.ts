@@ -4,17 +4,17 @@
  *
  * A loop is one closed-loop run with a fixed number of connections.
  */
-import { linearRegression, linearRegressionLine, sum } from 'simple-statistics'
 import { computeRateUntilLast, computeRateWhileAllWait } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { exceedsErrorRate } from '../model/slo.ts'
+import { computeLoopSpeeds, hasGrown } from './changes/loop-speeds.ts'
 import type { Effort } from './effort.ts'
 import { agreesWithExpectation } from './expectation.ts'
 import type { Session } from './session.ts'
 
 /** Closed loops that the search for the saturation may use. A cold server may need all of them. */
-const maxLoops = 12
+export const maxLoops = 12
 /**
  * Connections of the first loop and of the warm-up by requests: enough for small batches, too few
  * to overload.
@@ -71,6 +71,14 @@ interface Saturation {
   readonly refusedLoop?: LoadRun
 }
 
+/** A closed loop of the warm-up. */
+export interface WarmedLoop {
+  /** Answers per second until the end of sending. */
+  readonly achievedRps: number
+  /** Throughput of its parts (`computeLoopSpeeds`). */
+  readonly speeds: readonly number[]
+}
+
 interface SaturationOptions {
   readonly maxConnectionCount?: number
   /**
@@ -78,8 +86,8 @@ interface SaturationOptions {
    * few to many, because a cold server may answer no request where many arrive at once.
    */
   readonly expectedRps?: number
-  /** Answers per second of warm-up loops with `firstConnections`. */
-  readonly warmedRps?: readonly number[]
+  /** Warm-up loops with `firstConnections`. */
+  readonly warmed?: readonly WarmedLoop[]
 }
 
 /**
@@ -103,7 +111,7 @@ export async function saturate(
   options: SaturationOptions = {},
 ): Promise<Saturation> {
   const { slo } = session
-  const { maxConnectionCount = maxConnections, expectedRps, warmedRps = [] } = options
+  const { maxConnectionCount = maxConnections, expectedRps, warmed = [] } = options
   /** The queue that the SLO allows takes longer than a loop, so connections increase in steps. */
   const increasesInSteps = 1.2 * slo.limitMs > 1000 * effort.saturationS
   /** Connections that may be used; reduced where requests are refused. */
@@ -111,22 +119,22 @@ export async function saturate(
     ? maxConnectionCount
     : Math.min(maxConnectionCount, maxConnectionsAtOnce)
   /** Highest throughput of any loop, with those of the warm-up. */
-  let highestRps = Math.max(0, ...warmedRps)
+  let highestRps = Math.max(0, ...warmed.map(({ achievedRps }) => achievedRps))
   const requiredAt = (rateRps: number) =>
     Math.min(connectionLimit, countRequiredConnections(rateRps, slo.limitMs))
   const approach = (required: number) =>
     increasesInSteps ? Math.min(required, connectionFactor * connections) : required
   let connections = Math.min(firstConnections, maxConnectionCount)
-  /** Answers of each loop since an increase of connections last gained throughput. */
-  let answered =
+  /** Speeds of each loop since an increase of connections last gained throughput. */
+  let speeds: (readonly number[])[] =
     increasesInSteps || requiredAt(highestRps) <= maxConnectionShortfall * connections
-      ? warmedRps.map((rps) => rps * effort.saturationS)
+      ? warmed.map((loop) => loop.speeds)
       : []
-  if (warmedRps.length > 0) connections = Math.max(connections, approach(requiredAt(highestRps)))
+  if (warmed.length > 0) connections = Math.max(connections, approach(requiredAt(highestRps)))
   /** Consecutive loops with the final number of connections. */
   let loopsAtEnd = 0
   const restart = () => {
-    answered = []
+    speeds = []
     loopsAtEnd = 0
   }
   /** The result so far: `highestRps`, but at least `fromRps`. */
@@ -177,58 +185,24 @@ export async function saturate(
     }
     const required = requiredAt(rps)
     const isExpected = agreesWithExpectation(expectedRps, busyRps)
-    const isWarm = loop > 0 || warmedRps.length > 0 || connectionLimit === 1 || isExpected
+    const isWarm = loop > 0 || warmed.length > 0 || connectionLimit === 1 || isExpected
     const hasGained = observedRps > minGrowth * highestRps
     highestRps = Math.max(highestRps, observedRps)
     const suffices = required <= maxConnectionShortfall * connections
     /** The number of connections is final, unless a later loop is faster. */
     const isFinal = isWarm && (suffices || (increasesInSteps && !hasGained))
-    if (!isFinal) answered = []
-    if (isFinal || (increasesInSteps && isWarm)) answered.push(busyRps * point.seconds)
+    if (!isFinal) speeds = []
+    if (isFinal || (increasesInSteps && isWarm)) speeds.push(computeLoopSpeeds(run))
     loopsAtEnd = isFinal ? loopsAtEnd + 1 : 0
     const [minLoops, minAtEnd] = isExpected
       ? [minExpectedLoops, minExpectedLoops]
       : [minLevelLoops, minLoopsAtEnd]
     // The first loops may have been cold, so the last ones decide.
-    const last = answered.slice(-minLoops)
+    const last = speeds.slice(-minLoops)
     if (last.length >= minLoops && loopsAtEnd >= minAtEnd && !hasGrown(last))
       return { ...found, died: false }
     if (suffices || !isFinal) connections = Math.max(connections, approach(required))
   }
-}
-
-/**
- * Number of loops from which their residuals about a line estimate the noise. At a slow server with
- * few answers that noise is much smaller than Poisson noise, which is assumed for fewer loops.
- */
-const minScatterLoops = 8
-/** Growth counts beyond this many such standard errors: three, as few loops estimate them badly. */
-const maxResidualSds = 3
-
-/**
- * Whether the later half of the loops answered more requests than the earlier half, by more than 2
- * % and more than the noise.
- * @param answered answers of each loop, in time order
- */
-export function hasGrown(answered: readonly number[]): boolean {
-  const half = Math.floor(answered.length / 2)
-  const earlier = sum(answered.slice(0, half))
-  const later = sum(answered.slice(answered.length - half))
-  const expectedScatter =
-    answered.length < minScatterLoops
-      ? Number.POSITIVE_INFINITY
-      : residualSd(answered) * Math.sqrt(2 * half)
-  return (
-    later - earlier >
-    Math.max(0.02 * earlier, Math.min(Math.sqrt(earlier + later), maxResidualSds * expectedScatter))
-  )
-}
-
-/** Residual standard deviation of the answers about a straight line over the loops. */
-function residualSd(answered: readonly number[]): number {
-  const points = answered.map((count, i) => [i, count])
-  const line = linearRegressionLine(linearRegression(points))
-  return Math.sqrt(sum(answered.map((count, i) => (count - line(i)) ** 2)) / (answered.length - 2))
 }
 
 /**

@@ -6,9 +6,9 @@ import { QueueServer } from '../testing/queue-server.ts'
 import { runOf } from '../testing/scripted-generator.ts'
 import { measureCapacity } from './measure.ts'
 import {
-  areMediansContradictory,
+  areContradictory,
+  describeSpeedChange,
   extractUnloadedLatencies,
-  medianWithError,
 } from './unloaded-latency.ts'
 
 const load: Load = {
@@ -41,28 +41,27 @@ describe('two lots of them', () => {
   const lot = (ms: number, n = 12) =>
     Array.from({ length: n }, (_, i) => ms * (i % 3 === 0 ? 0.99 : i % 3 === 1 ? 1 : 1.01))
 
-  test('contradict each other beyond a quarter, a fiftieth of the limit and half a millisecond', () => {
+  test('contradict each other beyond two fifths, a fiftieth of the limit and half a millisecond', () => {
     expect([
-      areMediansContradictory(lot(8), lot(9.9), 60),
-      areMediansContradictory(lot(8), lot(10.3), 60),
+      areContradictory(lot(8), lot(11.1), 60),
+      areContradictory(lot(8), lot(11.3), 60),
     ]).toEqual([false, true])
     expect([
-      areMediansContradictory(lot(8), lot(10.9), 150),
-      areMediansContradictory(lot(8), lot(11.2), 150),
+      areContradictory(lot(8), lot(11.9), 200),
+      areContradictory(lot(8), lot(12.1), 200),
     ]).toEqual([false, true])
     expect([
-      areMediansContradictory(lot(0.3), lot(0.75), 10),
-      areMediansContradictory(lot(0.3), lot(0.85), 10),
+      areContradictory(lot(0.3), lot(0.75), 10),
+      areContradictory(lot(0.3), lot(0.85), 10),
     ]).toEqual([false, true])
   })
 
-  test('do not within chance, or where a dozen are too few', () => {
+  test('do not within chance, or where there are few', () => {
     const wide = (ms: number) => Array.from({ length: 16 }, (_, i) => ms * (0.2 + 0.1 * i))
-    expect(areMediansContradictory(wide(10), wide(13), 60)).toBe(false)
-    expect(medianWithError(wide(10)).errorMs).toBeGreaterThan(1)
+    expect(areContradictory(wide(10), wide(13), 60)).toBe(false)
     expect([
-      areMediansContradictory(lot(8, 11), lot(20), 60),
-      areMediansContradictory(lot(8), lot(20, 11), 60),
+      areContradictory(lot(8, 7), lot(20, 7), 60),
+      areContradictory(lot(8, 7), lot(20, 7), 60),
     ]).toEqual([false, false])
   })
 })
@@ -118,4 +117,14 @@ describe('an idle latency that requests under open load contradict', () => {
     expect(phases.lastIndexOf('unloaded')).toBe(phases.indexOf('unloaded'))
     expect(found.caveats).toEqual([])
   })
+})
+
+test('an unloaded latency that changed by a quarter is reported', () => {
+  const each = (ms: number, n = 12) => new Array<number>(n).fill(ms)
+  expect(describeSpeedChange(each(20), each(24.9))).toEqual([])
+  expect(describeSpeedChange(each(20), each(25.1))).toEqual([
+    'the server became slower during the measurement: one request at a time took 20.0 ms before and 25.1 ms after; the capacity mixes both',
+  ])
+  expect(describeSpeedChange(each(20), each(15.9)).join()).toMatch(/became faster/)
+  expect(describeSpeedChange(each(20, 5), each(40, 5))).toEqual([])
 })

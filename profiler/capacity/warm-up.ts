@@ -1,35 +1,31 @@
-import { mean, sum } from 'simple-statistics'
+import { mean } from 'simple-statistics'
 import { computeRateUntilLast } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Measurement } from '../model/measurement.ts'
-import { computeLatencyMoments, type Moments } from '../statistics/dependence.ts'
-import { firstConnections, hasGrown } from './saturation.ts'
+import { findSteadyStart } from '../statistics/change-detector.ts'
+import { computeLoopSpeeds, hasGrown, minLoopGrowth } from './changes/loop-speeds.ts'
+import { computeGains } from './changes/speed-change.ts'
+import { firstConnections, type WarmedLoop } from './saturation.ts'
 import type { Session } from './session.ts'
 
 /**
- * Plays windows until one is not significantly faster than the one before (two standard errors and
- * 2 %), or until `maxWindows`. A window that was cut short does not end the warm-up. `play` ends it
- * by returning undefined.
+ * Plays windows until one is not faster than the one before, or until `maxWindows`. A window that
+ * was cut short does not end the warm-up. `play` ends it by returning undefined.
  */
 export async function warmUntilSteady(
   maxWindows: number,
   play: (window: number) => Promise<LoadRun | undefined>,
 ): Promise<void> {
-  let before: Moments | undefined
+  let before: readonly number[] | undefined
   for (let window = 0; window < maxWindows; window++) {
     const run = await play(window)
     if (run === undefined) return
-    const now = computeLatencyMoments(run.latencyMs)
-    if (before !== undefined && run.cutMs === undefined && !isFaster(now, before)) return
+    const now = [...run.latencyMs].filter((ms) => !Number.isNaN(ms)).map((ms) => 1 / ms)
+    if (before !== undefined && run.cutMs === undefined && !hasGrown([before, now])) return
     before = now
   }
 }
-
-const isFaster = (now: Moments, before: Moments): boolean =>
-  now.mean <=
-  before.mean -
-    Math.max(0.02 * before.mean, 2 * Math.hypot(now.standardError, before.standardError))
 
 export type WarmUp = NonNullable<Measurement['warmUp']>
 
@@ -45,21 +41,18 @@ const minKnownRequests = 128
 const steadyMargin = 1.5
 
 /** A closed loop of the warm-up by requests. */
-interface WarmUpWindow {
-  /** Answers per second until the last one, and until the end of sending. */
+interface WarmUpWindow extends WarmedLoop {
+  /** Answers per second until the last one. */
   readonly rps: number
-  readonly achievedRps: number
   readonly elapsedS: number
   /** End of the loop, in seconds under load. */
   readonly untilS: number
 }
 
-/** Windows from which a fast speed-up can be detected. */
-const minGainWindows = 4
-/** Last windows that show a slow speed-up. Their number is doubled while none is found. */
-const minSlowGainWindows = 8
+/** Last windows whose gain is estimated. Their number is doubled while none is found. */
+const minGainWindows = 8
 /**
- * Share of the gain that must appear within the later half of these windows. Otherwise the server
+ * Share of the gain that must appear within the last third of these windows. Otherwise the server
  * has become level.
  */
 const minLastGainShare = 0.1
@@ -77,10 +70,6 @@ export class RequestWarmUp {
     private readonly session: Session,
     private readonly windowS: number,
   ) {}
-
-  get achievedRps(): readonly number[] {
-    return this.windows.map(({ achievedRps }) => achievedRps)
-  }
 
   async play(): Promise<LoadPoint> {
     const point = await this.window()
@@ -105,10 +94,10 @@ export class RequestWarmUp {
    */
   async recheckGain(): Promise<void> {
     if (this.gainPerS === 0) return
-    const before = Math.min(minSlowGainWindows, this.windows.length)
+    const before = Math.min(minGainWindows, this.windows.length)
     for (let i = 0; i < before; i++) await this.window()
     const all = this.windows.slice(-2 * before)
-    this.gainPerS = hasGrown(normaliseAnswers(all)) ? computeGainPerS(all) : 0
+    this.gainPerS = hasGrown(all.map(({ speeds }) => speeds)) ? computeGainPerS(all) : 0
   }
 
   private async window(): Promise<LoadPoint> {
@@ -121,6 +110,7 @@ export class RequestWarmUp {
     this.windows.push({
       rps: computeRateUntilLast(run),
       achievedRps: point.achievedRps,
+      speeds: computeLoopSpeeds(run),
       elapsedS: run.elapsedS,
       untilS: this.session.totalS,
     })
@@ -129,30 +119,18 @@ export class RequestWarmUp {
 }
 
 function estimateGain(windows: readonly WarmUpWindow[]): number {
-  if (windows.length < minGainWindows) return 0
   for (
-    let count = minSlowGainWindows;
-    count < 2 * Math.max(minSlowGainWindows, windows.length);
+    let count = minGainWindows;
+    count < 2 * Math.max(minGainWindows, windows.length);
     count *= 2
   ) {
     const last = windows.slice(-count)
-    const answered = normaliseAnswers(last)
-    const half = answered.length >> 1
-    const gained = sum(answered.slice(-half)) - sum(answered.slice(0, half))
-    if (hasGrown(answered) && !hasLevelled(answered.slice(-half), minLastGainShare * gained))
-      return computeGainPerS(last)
+    const speeds = last.map((window) => window.speeds)
+    if (!hasGrown(speeds)) continue
+    const { total, late } = computeGains(speeds.flat())
+    if (late >= minLastGainShare * total) return computeGainPerS(last)
   }
   return 0
-}
-
-/**
- * Whether the later half of the windows answered significantly less than `gain` beyond the earlier
- * half, given Poisson noise.
- */
-function hasLevelled(answered: readonly number[], gain: number): boolean {
-  const half = answered.length >> 1
-  const [earlier, later] = [sum(answered.slice(0, half)), sum(answered.slice(-half))]
-  return later - earlier + Math.sqrt(earlier + later) < gain
 }
 
 /**
@@ -168,21 +146,17 @@ function computeGainPerS(windows: readonly WarmUpWindow[]): number {
   return (rpsOf(later) / rpsOf(earlier) - 1) / (middleS(later) - middleS(earlier))
 }
 
-/** Answers of windows, scaled to their mean length. */
-function normaliseAnswers(windows: readonly WarmUpWindow[]): number[] {
-  const meanS = mean(windows.map(({ elapsedS }) => elapsedS))
-  return windows.map(({ rps }) => rps * meanS)
-}
-
 /**
  * Summarises a warm-up, for later servers of the same type.
  * @param requests number of all requests
  * @param windows windows of the warm-up by requests
  */
 export function summariseWarmUp(requests: number, windows: readonly WarmUpWindow[]): WarmUp {
-  const first = windows.findIndex((_, i) => !hasGrown(normaliseAnswers(windows.slice(i))))
-  const after =
-    first < 0 ? 0 : windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
+  const first = findSteadyStart(
+    windows.map(({ speeds }) => speeds),
+    minLoopGrowth,
+  )
+  const after = windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
   return { requests, steadyAfter: requests - Math.round(after) }
 }
 

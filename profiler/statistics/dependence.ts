@@ -3,6 +3,7 @@
  * n requests carry less information than n independent ones.
  */
 import { mean, sampleVariance } from 'simple-statistics'
+import { computeMoments } from './moments.ts'
 import { quantileOfSorted } from './percentile.ts'
 
 /**
@@ -15,16 +16,35 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
   const n = series.length
   const m = Math.floor(n / batches)
   if (m < 2) return 1
-  const means: number[] = []
-  for (let b = 0; b < batches; b++) {
-    let sum = 0
-    for (let i = b * m; i < (b + 1) * m; i++) sum += series[i]!
-    means.push(sum / m)
-  }
+  const means = computeBatchMeans(series, m, batches)
   const p = mean(means)
   if (p === 0 || p === 1) return 1
   const variance = sampleVariance(means)
   return Math.max(1, (m * variance) / (p * (1 - p)))
+}
+
+/**
+ * Serial dispersion φ of any values by batch means: m times the variance of the means of m consecutive
+ * values, over the variance of the values, at least 1. The variance of the means is half the mean
+ * square of their successive differences (von Neumann, Annals of Mathematical Statistics 12 (1941)), so
+ * that a trend or a single change of level does not count as dependence.
+ */
+export function serialDispersion(values: ArrayLike<number>, batches = 20): number {
+  const m = Math.floor(values.length / batches)
+  const { variance } = computeMoments(values)
+  if (m < 2 || variance === 0) return 1
+  const means = computeBatchMeans(values, m, batches)
+  const squares = means.slice(1).map((later, i) => (later - means[i]!) ** 2)
+  return Math.max(1, (m * mean(squares)) / 2 / variance)
+}
+
+/** Means of consecutive batches of m values. */
+function computeBatchMeans(values: ArrayLike<number>, m: number, batches: number): number[] {
+  return Array.from({ length: batches }, (_, batch) => {
+    let sum = 0
+    for (let i = batch * m; i < (batch + 1) * m; i++) sum += values[i]!
+    return sum / m
+  })
 }
 
 export interface OverShare {
@@ -52,19 +72,4 @@ export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.
     dispersion(overLimit(Math.min(limitMs, quantileOfSorted(sorted, 1 - slowest)))),
   )
   return { n, over, dispersion: phi, nEff: n / phi }
-}
-
-export interface Moments {
-  readonly mean: number
-  /** Standard error of the mean, for independent values. */
-  readonly standardError: number
-}
-
-/** Mean latency of the answered requests (NaN are left out), and its standard error. */
-export function computeLatencyMoments(latencyMs: Float64Array): Moments {
-  const answered = latencyMs.filter((ms) => !Number.isNaN(ms))
-  const n = Math.max(1, answered.length)
-  const mean = answered.reduce((sum, ms) => sum + ms, 0) / n
-  const variance = answered.reduce((sum, ms) => sum + (ms - mean) ** 2, 0) / Math.max(1, n - 1)
-  return { mean, standardError: Math.sqrt(variance / n) }
 }

@@ -13,6 +13,10 @@ export function quantileOfSorted(ascending: ArrayLike<number>, p: number): numbe
   return ascending[Math.min(n, Math.max(1, Math.ceil(p * n - 1e-9))) - 1]!
 }
 
+/** Median of values in any order: the lower one of two. NaN when empty. */
+export const computeMedian = (values: ArrayLike<number>): number =>
+  quantileOfSorted(Float64Array.from(values).sort(), 0.5)
+
 /**
  * Ranks (1-based) of the order statistics that enclose the p-quantile of n independent values with
  * at least the given confidence. A lower rank of 0 means no lower bound, an upper rank of n + 1 no

@@ -3,7 +3,7 @@ import { summarise, summariseRun } from '../load/load-point.ts'
 import type { LoadRun, MachineWait } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
 import { seeded } from '../seeded-random.ts'
-import { computeLatencyMoments, dispersion, overShare } from './dependence.ts'
+import { dispersion, overShare, serialDispersion } from './dependence.ts'
 import { provesPercentile } from './early-stopping.ts'
 import { latencyHistogram, tablePercentiles } from './histogram.ts'
 
@@ -127,24 +127,6 @@ describe('the share over a limit', () => {
       9,
     )
     expect(own.dispersion).toBeGreaterThan(10)
-  })
-})
-
-describe('moments', () => {
-  test('leave failures out, and divide by n - 1 and by n', () => {
-    // Values 10, 20, 60: variance 700, of the mean 700 / 3.
-    const { mean, standardError } = computeLatencyMoments(Float64Array.of(10, Number.NaN, 20, 60))
-    expect(mean).toBe(30)
-    expect(standardError).toBeCloseTo(Math.sqrt(700 / 3), 12)
-  })
-  test('of one value and of none are no error', () => {
-    expect(computeLatencyMoments(Float64Array.of(7))).toEqual({ mean: 7, standardError: 0 })
-    // Of two, 10 and 20: variance 50.
-    expect(computeLatencyMoments(Float64Array.of(10, 20)).standardError).toBeCloseTo(5, 12)
-    expect(computeLatencyMoments(Float64Array.of(Number.NaN))).toEqual({
-      mean: 0,
-      standardError: 0,
-    })
   })
 })
 
@@ -454,5 +436,21 @@ describe('streamed answers', () => {
   test('a window without a request has no shares, one with a single request has', () => {
     expect(summariseRun(played([], [], []), slo).joint).toBeUndefined()
     expect(summariseRun(played([10], [1], [2]), slo).joint!.good).toBe(1)
+  })
+})
+
+describe('serial dispersion', () => {
+  test('is 1 for alternating and for few values, about m for values that stay in spells of m', () => {
+    const values = (spell: number) =>
+      Array.from({ length: 400 }, (_, i) => Math.floor(i / spell) % 2)
+    expect([serialDispersion(values(1)), serialDispersion([1, 2, 3])]).toEqual([1, 1])
+    expect(serialDispersion(values(20))).toBeGreaterThan(20)
+    expect(serialDispersion(new Array<number>(400).fill(3))).toBe(1)
+  })
+
+  test('takes neither a trend nor one change of level for dependence', () => {
+    const trend = Array.from({ length: 400 }, (_, i) => i)
+    expect(serialDispersion(trend)).toBe(1)
+    expect(serialDispersion(trend.map((i) => (i < 200 ? 0 : 1)))).toBeLessThan(2.2)
   })
 })

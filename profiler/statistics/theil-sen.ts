@@ -1,5 +1,5 @@
 /** Slope of a straight line that is robust against outliers. */
-import { quantileOfSorted } from './percentile.ts'
+import { computeMedian } from './percentile.ts'
 
 interface Point {
   readonly x: number
@@ -20,5 +20,5 @@ export function theilSenSlope(points: readonly Point[]): number {
     if (i + 1 < sorted.length && sorted[i + 1]!.x > a.x) larger = i + 1
     for (const b of sorted.slice(larger)) slopes.push((b.y - a.y) / (b.x - a.x))
   }
-  return slopes.length === 0 ? 0 : quantileOfSorted(Float64Array.from(slopes).sort(), 0.5)
+  return slopes.length === 0 ? 0 : computeMedian(slopes)
 }

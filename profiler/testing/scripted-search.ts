@@ -3,7 +3,7 @@
  * for next, and what they end with.
  */
 import { expect } from 'vitest'
-import type { Slowdown } from '../capacity/changes/slowdown.ts'
+import type { Slowdown } from '../capacity/changes/speed-change.ts'
 import { type Effort, efforts } from '../capacity/effort.ts'
 import type {
   CapacityPosterior,

@@ -1,41 +1,125 @@
 /**
- * Compares the speed of a server between two windows by its service steps, which queueing does not
- * change.
+ * Speed of a server over time, by its service steps, which queueing does not change: whether a
+ * window is faster than those before it, a slowdown, and a gradual speed-up.
  */
-import { quantileOfSorted } from '../../statistics/percentile.ts'
-import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
+import { type Change, detectChange } from '../../statistics/change-detector.ts'
+import { midmean } from '../../statistics/moments.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
 
-const minSteps = 12
-const minStandardErrors = 4
-const minChange = 0.05
+/**
+ * Smallest relevant slowdown: windows have different rates, and step durations depend slightly on
+ * the rate.
+ */
+const minSlowdown = 0.1
+/** Batches into which the steps of a window are cut, each of at least `minBatchSteps` steps. */
+const maxBatches = 8
+const minBatchSteps = 12
+/** A larger gain has another cause: some windows hold other types of requests than others. */
+const maxGradualGain = 0.5
+/** Share of the gain that must appear in either half of the time for a gradual speed-up. */
+const minHalfGainShare = 0.2
 
 /**
- * Computes the speed of the later steps over that of the earlier ones: 1.12 is 12 % faster.
- * Durations are compared for the same number of requests served. 1 unless the difference exceeds 5
- * % and four standard errors.
+ * Computes the speed of each step of each log: the typical duration of a step that serves as many
+ * requests, over its own.
  */
-export function compareSpeeds(before: ServiceLog, after: ServiceLog): number {
-  if (before.tookMs.length < minSteps || after.tookMs.length < minSteps) return 1
-  const typicalMs = typicalDurations([joinServiceLogs([before, after])])
-  const logs = (log: ServiceLog) =>
-    Float64Array.from(log.tookMs, (ms, i) =>
-      Math.log(Math.max(1e-6, ms) / Math.max(1e-6, typicalMs[countServed(log, i)]!)),
-    ).sort()
-  const [earlier, later] = [medianWithError(logs(before)), medianWithError(logs(after))]
-  const logSpeed = earlier.median - later.median
-  return Math.abs(logSpeed) >
-    Math.max(minChange, minStandardErrors * Math.hypot(earlier.error, later.error))
-    ? Math.exp(logSpeed)
-    : 1
+export function computeStepSpeeds(logs: readonly ServiceLog[]): number[][] {
+  const typicalMs = typicalDurations(logs)
+  return logs.map((log) =>
+    log.tookMs.map((ms, i) => Math.max(1e-6, typicalMs[countServed(log, i)]!) / Math.max(1e-6, ms)),
+  )
+}
+
+/** Compares the speed of later with that of earlier steps. */
+export function compareSpeeds(before: readonly ServiceLog[], after: ServiceLog): Change {
+  const speeds = computeStepSpeeds([...before, after])
+  return detectChange([speeds.slice(0, -1).flat(), speeds.at(-1)!])
+}
+
+export interface Slowdown {
+  /** Speed after the change over that before: 0.5 is half as fast. */
+  readonly speed: number
+  /**
+   * Index of the first run that lies wholly after the change; the number of runs where none does.
+   */
+  readonly from: number
 }
 
 /**
- * Median of ascending values and its standard error by the median absolute deviation, for
- * independent normal values.
+ * Finds a slowdown: the server is throttled, leaks memory, or loses its share of the machine.
+ * Undefined without one, or where the server got faster again.
+ * @param runs in time order
  */
-function medianWithError(ascending: Float64Array): { median: number; error: number } {
-  const median = quantileOfSorted(ascending, 0.5)
-  const deviation = quantileOfSorted(ascending.map((x) => Math.abs(x - median)).sort(), 0.5)
-  return { median, error: (1.2533 * 1.4826 * deviation) / Math.sqrt(ascending.length) }
+export function detectSlowdown(runs: readonly ServiceLog[]): Slowdown | undefined {
+  const batches = computeStepSpeeds(runs).flatMap((speeds, run) =>
+    cutIntoBatches(speeds).map((batch, place) => ({ batch, firstRun: run + Math.min(1, place) })),
+  )
+  const { direction, ratio, at } = detectChange(
+    batches.map(({ batch }) => batch),
+    minSlowdown,
+  )
+  return direction === 'slower' ? { speed: ratio, from: batches[at]!.firstRun } : undefined
+}
+
+/**
+ * @param speed speed at the end over that at the beginning
+ * @param isOngoing whether the last window may be slower still
+ */
+export function describeSlowdown(speed: number, isOngoing: boolean): string {
+  const times = `service took ${(1 / speed).toFixed(2)} times as long at the end as at the beginning`
+  if (!isOngoing) return `slowed down during the measurement: ${times}`
+  return speed < 1 ? `still slowing down: ${times} already` : 'slowing down at the end'
+}
+
+/**
+ * Speed gained per second, as a share, by a server that still speeds up gradually: it compiles,
+ * fills caches, or raises its clock. The change from one window to the next may be too small to
+ * detect. 0 where no gain is detected; the final speed remains unknown.
+ * @param windows logs of windows at about one rate, in time order
+ */
+export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
+  let beforeMs = 0
+  const endedMs = windows.flatMap((log) => {
+    const offsetMs = beforeMs
+    beforeMs += log.endedMs.at(-1) ?? 0
+    return log.endedMs.map((ms) => offsetMs + ms)
+  })
+  const speeds = computeStepSpeeds(windows).flat()
+  const thirds = cutIntoThirds(speeds)
+  if (detectChange(thirds, 0).direction !== 'faster') return 0
+  const { total, early, late } = computeGains(speeds)
+  // A gradual speed-up shows in both halves; one group of different steps does not.
+  if (Math.min(early, late) < minHalfGainShare * total) return 0
+  if (Math.expm1(total) > maxGradualGain) return 0
+  const half = thirds[0]!.length >> 1
+  const spanMs = endedMs.at(half - thirds[0]!.length)! - endedMs[half]!
+  return (1000 * Math.expm1(total)) / spanMs
+}
+
+/**
+ * Gains of speed, as differences of logarithms: from the first to the last third of the speeds
+ * (`total`), to the middle third (`early`), and from there (`late`).
+ */
+export function computeGains(speeds: readonly number[]): {
+  readonly total: number
+  readonly early: number
+  readonly late: number
+} {
+  const [first, middle, last] = cutIntoThirds(speeds).map((each) => Math.log(midmean(each)))
+  return { total: last! - first!, early: middle! - first!, late: last! - middle! }
+}
+
+function cutIntoThirds(speeds: readonly number[]): number[][] {
+  const third = Math.floor(speeds.length / 3)
+  const end = speeds.length - third
+  return [speeds.slice(0, third), speeds.slice(third, end), speeds.slice(end)]
+}
+
+/** Cuts the speeds of a window into consecutive batches. */
+function cutIntoBatches(speeds: readonly number[]): number[][] {
+  const n = speeds.length
+  const batches = Math.min(maxBatches, Math.max(1, Math.floor(n / minBatchSteps)))
+  const from = (batch: number) => Math.floor((batch * n) / batches)
+  return Array.from({ length: batches }, (_, batch) => speeds.slice(from(batch), from(batch + 1)))
 }

@@ -5,7 +5,7 @@ import { constantServicesRps } from '../../testing/constant-services.ts'
 import { QueueServer } from '../../testing/queue-server.ts'
 import { measureCapacity } from '../measure.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
-import { estimateSpeedUpPerS } from './speed-up.ts'
+import { estimateSpeedUpPerS } from './speed-change.ts'
 
 /**
  * A second of steps of one request each, of a server whose steps take so long at a time, one after

@@ -9,6 +9,7 @@ import type { LatencySummary, LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import type { Measurement, Variation } from '../../model/measurement.ts'
 import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
+import { criticalStandardErrors } from '../../statistics/change-detector.ts'
 import { overShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
 import { sharesDiffer } from '../consistency-checks.ts'
@@ -45,8 +46,6 @@ export interface EarlierMeasurement {
 const speedTolerance = 0.1
 /** Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less. */
 const minUnloadedChangeMs = 0.5
-/** Standard errors that make a difference of medians significant. */
-const minStandardErrors = 4
 /**
  * Standard error of the median, times √n, over the distance from the median to the 90th percentile;
  * for a normal distribution.
@@ -194,7 +193,7 @@ export class Agreement {
     const log = extractServiceLog(run, departureCoalescingMs(this.options.unloaded.p50Ms))
     const first = this.firstLogs.get(rateRps)
     if (first === undefined) this.firstLogs.set(rateRps, log)
-    return first === undefined ? 1 : compareSpeeds(first, log)
+    return first === undefined ? 1 : compareSpeeds([first], log).ratio
   }
 
   /**
@@ -248,7 +247,7 @@ function mediansDiffer(before: Unloaded, now: Unloaded): boolean {
   const min = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),
     minUnloadedChangeMs,
-    minStandardErrors * Math.hypot(error(before), error(now)),
+    criticalStandardErrors() * Math.hypot(error(before), error(now)),
   )
   return Math.abs(before.p50Ms - now.p50Ms) > min
 }

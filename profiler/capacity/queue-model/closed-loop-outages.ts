@@ -3,9 +3,10 @@
  * often the server has outages.
  */
 import { sum } from 'simple-statistics'
-import { binomialCdf, quantileOfSorted } from '../../statistics/percentile.ts'
-import { compareSpeeds } from '../changes/speed-change.ts'
-import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
+import { findSteadyStart } from '../../statistics/change-detector.ts'
+import { binomialCdf, computeMedian } from '../../statistics/percentile.ts'
+import { computeStepSpeeds } from '../changes/speed-change.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 import { countServed } from '../service-log/typical-durations.ts'
 import { type Outage, type SeparatedOutages, separateOutages } from './outages.ts'
 
@@ -29,15 +30,8 @@ export function findClosedLoopOutages(
   open: SeparatedOutages,
   loops: readonly ServiceLog[],
 ): ClosedLoopOutages {
-  let steady = loops.slice(1)
-  for (let half = steady.length >> 1; half > 0; half = steady.length >> 1) {
-    if (
-      compareSpeeds(joinServiceLogs(steady.slice(0, half)), joinServiceLogs(steady.slice(half))) ===
-      1
-    )
-      break
-    steady = steady.slice(half)
-  }
+  const warm = loops.slice(1)
+  const steady = warm.slice(findSteadyStart(computeStepSpeeds(warm)))
   const separated = separateOutages(steady)
   const inLoops = { ...separated, outages: mergeAcrossLoops(separated.typical, separated.outages) }
   if (inLoops.isInseparable || computePValue(open, inLoops) < maxPValue)
@@ -85,9 +79,7 @@ export function areLongStepsFading(
   const ratios = (log: ServiceLog) =>
     log.tookMs.map((ms, i) => ms / typicalMs[Math.min(typicalMs.length - 1, countServed(log, i))]!)
   const all = history.map(ratios)
-  const since = all.findIndex(
-    (of) => of.length > 0 && quantileOfSorted(Float64Array.from(of).sort(), 0.5) <= maxWarmFactor,
-  )
+  const since = all.findIndex((of) => of.length > 0 && computeMedian(of) <= maxWarmFactor)
   if (since < 0) return false
   const counted = all.slice(since).flat()
   // Consecutive long steps count once, as one slow period or outage.

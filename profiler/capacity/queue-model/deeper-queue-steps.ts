@@ -1,15 +1,10 @@
 /** Service steps at longer queues than open windows reached, from closed loops. */
-import { compareDurations } from '../changes/slowdown.ts'
+import { canShowChange } from '../../statistics/change-detector.ts'
+import { compareSpeeds } from '../changes/speed-change.ts'
 import { filterServiceLog, joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
 
 /** A queue length counts as observed where at least this many steps have it or a longer one. */
 const minStepsObserved = 8
-/**
- * A loop counts where its steps at the queue lengths of the windows took as long as theirs. The
- * difference may be this share, or this many standard errors, whichever is larger.
- */
-const maxSpeedDifference = 0.05
-const maxStandardErrors = 3
 
 /**
  * Collects steps of closed loops at queue lengths beyond those of the open windows. The speed of a
@@ -31,18 +26,15 @@ export function collectDeeperQueueSteps(
   // A loop without comparable steps is taken or left with the loop before it in time.
   let pending: ServiceLog[] = []
   for (const loop of loops.toReversed()) {
-    const { slowdownShare, error } = compareDurations(
-      observed,
-      filterServiceLog(loop, (i) => loop.present[i]! <= deepest),
-    )
+    const comparable = filterServiceLog(loop, (i) => loop.present[i]! <= deepest)
     pending.unshift(
       filterServiceLog(
         loop,
         (i) => loop.present[i]! > deepest && loop.departed[i] === 1 && loop.rank[i] === 0,
       ),
     )
-    if (!Number.isFinite(error)) continue
-    if (Math.abs(slowdownShare) > Math.max(maxSpeedDifference, maxStandardErrors * error)) break
+    if (!canShowChange(observed.tookMs.length, comparable.tookMs.length)) continue
+    if (compareSpeeds([observed], comparable).changed) break
     deeper.unshift(...pending)
     pending = []
   }

@@ -12,7 +12,7 @@
  */
 import { gammaln, probit, sum } from 'simple-statistics'
 import { gamma, normal, type Uniform } from '../../seeded-random.ts'
-import { quantileOfSorted } from '../../statistics/percentile.ts'
+import { computeMedian } from '../../statistics/percentile.ts'
 import type { ServiceLog } from '../service-log/service-log.ts'
 import { countServed, typicalDurations } from '../service-log/typical-durations.ts'
 
@@ -82,7 +82,7 @@ export function separateOutages(
   const ratios = runs.flatMap((log) =>
     log.tookMs.map((ms, i) => ms / typicalMs[countServed(log, i)]! - 1),
   )
-  const deviation = 1.4826 * quantileOfSorted(Float64Array.from(ratios, Math.abs).sort(), 0.5)
+  const deviation = 1.4826 * computeMedian(ratios.map(Math.abs))
   const minExcess = Math.max(minExcessShare, minDeviations * deviation)
   const beyond = ratios.filter((ratio) => ratio > minExcess).length
   const nearMisses = ratios.filter((ratio) => ratio > minExcess / 2 && ratio <= minExcess).length

@@ -10,13 +10,9 @@ import { gammaln, sum } from 'simple-statistics'
 import type { Capacity, IntervalAdjustment } from '../../model/measurement.ts'
 import type { Slo } from '../../model/slo.ts'
 import { seeded } from '../../seeded-random.ts'
+import { computeMoments } from '../../statistics/moments.ts'
 import { overlapsAny } from '../host-interference.ts'
-import {
-  computeMoments,
-  joinServiceLogs,
-  type ObservedRun,
-  type ServiceLog,
-} from '../service-log/service-log.ts'
+import { joinServiceLogs, type ObservedRun, type ServiceLog } from '../service-log/service-log.ts'
 import { typicalDurations } from '../service-log/typical-durations.ts'
 import {
   areLongStepsFading,
@@ -378,7 +374,7 @@ function weighParticles(
 
 /** Whether the standard deviation exceeds 5 % of the mean. */
 function isVariable(values: readonly number[]): boolean {
-  const { mean, variance } = computeMoments(values, [...values.keys()])
+  const { mean, variance } = computeMoments(values)
   return variance > (0.05 * mean) ** 2
 }
 

@@ -1,5 +1,6 @@
 /** Bins of service steps by queue length. */
-import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
+import { computeMoments } from '../../statistics/moments.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 
 const minStepsPerBin = 8
 /** Bins of full batches may fall short of the largest batch by this share, on average. */

@@ -11,7 +11,8 @@
  */
 import type { Uniform } from '../../seeded-random.ts'
 import { indexOfMin } from '../../statistics/index-of-min.ts'
-import { computeMoments, type ServiceLog } from '../service-log/service-log.ts'
+import { computeMoments } from '../../statistics/moments.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 import {
   type Batching,
   type BatchLine,
@@ -283,7 +284,7 @@ export function computeSaturation(model: QueueModel): number {
  */
 export function computeSaturationError(model: QueueModel): number {
   const tookMs = collectFullDurations(model)
-  const { mean, variance } = computeMoments(tookMs, [...tookMs.keys()])
+  const { mean, variance } = computeMoments(tookMs)
   const answers = (computeSaturation(model) * mean) / 1000 / (model.workers ?? 1)
   return (Math.sqrt(variance) / mean) * Math.sqrt(answers)
 }

@@ -2,7 +2,7 @@
 import { rate } from '../../format.ts'
 import { estimateBucketCapacity, fitTokenBucket } from '../admission-limits/token-bucket.ts'
 import { computeHalfWidth, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
-import { describeSlowdown } from '../changes/slowdown.ts'
+import { describeSlowdown } from '../changes/speed-change.ts'
 import { computeShareOfLoops } from '../closed-loop-share.ts'
 import { describeDisturbedLoops } from '../host-interference.ts'
 import {

@@ -158,7 +158,7 @@ describe('warm-up', () => {
     const found = await measure(fifo((atMs) => 16 * 0.97 ** (atMs / 1000)))
     expect(found).toMatchObject({
       outcome: 'non-stationary',
-      detail: expect.stringMatching(/still speeding up: .* % faster/),
+      detail: expect.stringMatching(/^still speeding up: /),
     })
     expect(found.speedRatio).toBeGreaterThan(1.05)
   })
@@ -177,10 +177,10 @@ describe('warm-up', () => {
         spreadMs: zero,
       }
     }
-    expect(compareSpeeds(steps(1, 4), steps(1, 16))).toBe(1)
-    expect(compareSpeeds(steps(1.2, 4), steps(1, 4))).toBeCloseTo(1.2, 1)
-    expect(compareSpeeds(steps(1, 4), steps(1.25, 4))).toBeCloseTo(0.8, 1)
-    expect(compareSpeeds(steps(1.03, 4), steps(1, 4))).toBe(1)
+    expect(compareSpeeds([steps(1, 4)], steps(1, 16)).ratio).toBe(1)
+    expect(compareSpeeds([steps(1.2, 4)], steps(1, 4)).ratio).toBeCloseTo(1.2, 1)
+    expect(compareSpeeds([steps(1, 4)], steps(1.25, 4)).ratio).toBeCloseTo(0.8, 1)
+    expect(compareSpeeds([steps(1.03, 4)], steps(1, 4)).ratio).toBe(1)
   })
 })
 

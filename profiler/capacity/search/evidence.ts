@@ -2,8 +2,7 @@
 import type { LoadPoint } from '../../model/load-point.ts'
 import type { LoadRun } from '../../model/load-run.ts'
 import { exceedsErrorRate, excludeTimeouts, meetsSlo, type Slo } from '../../model/slo.ts'
-import type { detectSlowdown } from '../changes/slowdown.ts'
-import { estimateSpeedUpPerS } from '../changes/speed-up.ts'
+import { type detectSlowdown, estimateSpeedUpPerS } from '../changes/speed-change.ts'
 import type { WindowRates } from '../interval.ts'
 import { findOutageSpans } from '../outage-spans.ts'
 import {
@@ -25,6 +24,9 @@ import { WindowScreen } from './window-screen.ts'
  * dropped.
  */
 type WindowVerdict = 'counts' | 'repeat' | 'faster' | 'slower'
+
+/** Largest relative difference of rates at which step durations are comparable. */
+const rateTolerance = 0.05
 
 export class Evidence {
   readonly offered = new OfferedRates()
@@ -69,9 +71,17 @@ export class Evidence {
     return findMetRate(this.counted, this.slo, this.rates.failingRps)
   }
 
-  /** Share of its speed that the server gains per second, over its steady windows. */
+  /**
+   * Share of its speed that the server gains per second, over its steady windows. Where step
+   * durations depend on the rate, only windows at about the last rate are compared.
+   */
   get speedUpPerS(): number {
-    const logs = this.collectComparableLogs(this.windows.map(({ log }) => log))
+    const lastRps = this.counted.at(-1)?.point.offeredRps ?? 0
+    const logs = this.collectComparableLogs(
+      this.counted.map(({ window, point }) =>
+        Math.abs(point.offeredRps / lastRps - 1) > rateTolerance ? emptyServiceLog : window.log,
+      ),
+    )
     return estimateSpeedUpPerS(logs.filter((_, i) => this.counted[i]!.steady))
   }
 

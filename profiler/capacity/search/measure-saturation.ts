@@ -44,7 +44,7 @@ export async function measureSaturation(
     }
   const found = await saturate(session, effort, unloaded.point.achievedRps, {
     expectedRps,
-    warmedRps: warmUp?.achievedRps,
+    warmed: warmUp?.windows,
   })
   const { rps: saturationRps } = found
   if (found.died)

@@ -1,6 +1,6 @@
 /** What the states of a search share. */
 import type { LatencySummary } from '../../model/load-point.ts'
-import type { detectSlowdown } from '../changes/slowdown.ts'
+import type { detectSlowdown } from '../changes/speed-change.ts'
 import type { Effort } from '../effort.ts'
 import type { identifyWorkers } from '../queue-model/disciplines/workers.ts'
 import type { estimatePosterior } from '../queue-model/posterior.ts'

@@ -20,7 +20,7 @@ import {
   ten,
   windowOf,
 } from '../../testing/scripted-search.ts'
-import type { Slowdown } from '../changes/slowdown.ts'
+import type { Slowdown } from '../changes/speed-change.ts'
 import { type Effort, efforts } from '../effort.ts'
 import type { CapacityPosterior, SimulationBudget } from '../queue-model/posterior.ts'
 

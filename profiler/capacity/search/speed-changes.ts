@@ -1,7 +1,6 @@
 /** Detects between windows whether the server changed its speed. */
-import { detectSlowdown } from '../changes/slowdown.ts'
-import { compareSpeeds } from '../changes/speed-change.ts'
-import { joinServiceLogs, type ServiceLog } from '../service-log/service-log.ts'
+import { compareSpeeds, detectSlowdown } from '../changes/speed-change.ts'
+import type { ServiceLog } from '../service-log/service-log.ts'
 
 /**
  * A slower server counts as restored from this share of its speed in the first window: within half
@@ -22,8 +21,7 @@ export class SpeedChanges {
 
   /** Whether a window was significantly faster than those before it. */
   detectSpeedUp(before: readonly ServiceLog[], log: ServiceLog): boolean {
-    this.lastGain =
-      before.length > 0 ? Math.max(1, compareSpeeds(joinServiceLogs([...before]), log)) : 1
+    this.lastGain = before.length > 0 ? Math.max(1, compareSpeeds(before, log).ratio) : 1
     if (this.lastGain === 1) return false
     this.maySlowDown = false
     const speed = this.relativeSpeed * this.lastGain

@@ -4,10 +4,13 @@ import type { LoadPoint } from '../../model/load-point.ts'
 import type { CapacityOutcome } from '../../model/measurement.ts'
 import { exceedsErrorRate, meetsSlo, sloLimit, sloName, sloValue } from '../../model/slo.ts'
 import { noCapacity, type SearchResult, unknownCapacity } from '../capacity-bounds.ts'
-import { describeSpeedChange } from '../consistency-checks.ts'
 import { isStarvedOfCores, unloadedDisturbed } from '../host-interference.ts'
 import { describeErrors, type Played, type Session } from '../session.ts'
-import { areMediansContradictory, describeUnloadedContradiction } from '../unloaded-latency.ts'
+import {
+  areContradictory,
+  describeSpeedChange,
+  describeUnloadedContradiction,
+} from '../unloaded-latency.ts'
 import { RequestWarmUp, summariseWarmUp, warmUntilSteady } from '../warm-up.ts'
 import type { ObservedServer, SearchContext } from './search-context.ts'
 
@@ -142,18 +145,17 @@ export async function recheckUnloaded(
   const first = collectAnswered(before)
   // Under open load, only whole answers are compared, not parts of streams.
   const underLoad = isStreaming(session, point) ? [] : session.unloadedMs
-  const isContradicted = areMediansContradictory(first, underLoad, limitMs)
+  const isContradicted = areContradictory(first, underLoad, limitMs)
   if (!effort.checksSpeed && !isContradicted) return
   await session.settle(point)
   const { run } = await session.closed(1, effort.idleS, 'unloaded', false)
+  const again = collectAnswered(run)
   if (!isContradicted) {
-    report.caveats.push(...describeSpeedChange(before, run))
+    report.caveats.push(...describeSpeedChange(first, again))
     return
   }
-  const again = collectAnswered(run)
   report.caveats.push(describeUnloadedContradiction(first, again, underLoad, limitMs))
-  if (!areMediansContradictory(again, underLoad, limitMs))
-    report.unloaded = summarise(run.latencyMs)
+  if (!areContradictory(again, underLoad, limitMs)) report.unloaded = summarise(run.latencyMs)
 }
 
 export const isStreaming = ({ target }: Session, point: LoadPoint): boolean =>

@@ -1,12 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { LoadRun } from '../../model/load-run.ts'
 import { runOf } from '../../testing/scripted-generator.ts'
-import {
-  computeMoments,
-  estimateSystemCapacity,
-  extractServiceLog,
-  joinServiceLogs,
-} from './service-log.ts'
+import { estimateSystemCapacity, extractServiceLog, joinServiceLogs } from './service-log.ts'
 
 /** Requests by when they were sent and answered, ms; NaN: never. */
 const runOfRequests = (
@@ -246,12 +241,4 @@ describe('the places of a queue', () => {
     expect(estimateSystemCapacity([refusing(() => 1)])).toBeUndefined()
     expect(estimateSystemCapacity([])).toBeUndefined()
   })
-})
-
-test('moments of values at some places', () => {
-  expect(computeMoments([1, 100, 3, 5], [0, 2, 3])).toEqual({
-    mean: 3,
-    variance: expect.closeTo(8 / 3, 12),
-  })
-  expect(computeMoments([0.1, 0.1, 0.1], [0, 1, 2]).variance).toBeLessThan(1e-12)
 })

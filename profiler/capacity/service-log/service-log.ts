@@ -1,5 +1,6 @@
 /** The service log of a server: its departures, extracted from a run of load. */
 import type { LoadRun } from '../../model/load-run.ts'
+import { computeMoments } from '../../statistics/moments.ts'
 import { overlapsAny, type RunWithInterference, type TimeSpans } from '../host-interference.ts'
 
 /**
@@ -220,7 +221,7 @@ function computeGapScv(
     const beforeMs = endMs(leaving[i - 1]!)
     if (sentMs[leaving[i]!]! < beforeMs) gaps.push(endMs(leaving[i]!) - beforeMs)
   }
-  const { mean, variance } = computeMoments(gaps, [...gaps.keys()])
+  const { mean, variance } = computeMoments(gaps)
   return mean > 0 ? variance / mean ** 2 : 0
 }
 
@@ -243,18 +244,6 @@ export function joinServiceLogs(all: readonly ServiceLog[]): ServiceLog {
   }
 }
 
-/** Slices every column of a log, as `Array.slice` does. */
-export function sliceServiceLog(log: ServiceLog, from: number, to?: number): ServiceLog {
-  return {
-    present: log.present.slice(from, to),
-    tookMs: log.tookMs.slice(from, to),
-    departed: log.departed.slice(from, to),
-    rank: log.rank.slice(from, to),
-    endedMs: log.endedMs.slice(from, to),
-    spreadMs: log.spreadMs.slice(from, to),
-  }
-}
-
 /** Keeps the steps whose index satisfies a predicate. */
 export function filterServiceLog(log: ServiceLog, predicate: (i: number) => boolean): ServiceLog {
   const select = (values: readonly number[]) => values.filter((_, i) => predicate(i))
@@ -266,19 +255,4 @@ export function filterServiceLog(log: ServiceLog, predicate: (i: number) => bool
     endedMs: select(log.endedMs),
     spreadMs: select(log.spreadMs),
   }
-}
-
-/** Mean and variance of the values at the given indices. */
-export function computeMoments(
-  values: readonly number[],
-  of: readonly number[],
-): { mean: number; variance: number } {
-  let sum = 0
-  let squares = 0
-  for (const i of of) {
-    sum += values[i]!
-    squares += values[i]! ** 2
-  }
-  const mean = sum / of.length
-  return { mean, variance: Math.max(0, squares / of.length - mean ** 2) }
 }

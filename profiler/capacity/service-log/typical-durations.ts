@@ -1,5 +1,5 @@
 /** Typical durations of service steps, by the number of requests that they served. */
-import { quantileOfSorted } from '../../statistics/percentile.ts'
+import { computeMedian } from '../../statistics/percentile.ts'
 import { theilSenSlope } from '../../statistics/theil-sen.ts'
 import type { ServiceLog } from './service-log.ts'
 
@@ -38,15 +38,9 @@ export function typicalDurations(runs: readonly ServiceLog[]): number[] {
       : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
     const median = isSparse
       ? typicalMs[from - 1]!
-      : medianOf(group.map((step) => step.ms - slope * step.k))
+      : computeMedian(group.map((step) => step.ms - slope * step.k))
     for (; from <= k; from++) typicalMs[from] = median + slope * from
     group = []
   }
   return typicalMs
 }
-
-const medianOf = (values: number[]): number =>
-  quantileOfSorted(
-    values.sort((a, b) => a - b),
-    0.5,
-  )

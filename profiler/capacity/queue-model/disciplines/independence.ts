@@ -3,7 +3,8 @@
  * and whether they changed over time.
  */
 import { quickselect } from 'simple-statistics'
-import { binomialCdf, quantileOfSorted } from '../../../statistics/percentile.ts'
+import { computeMoments } from '../../../statistics/moments.ts'
+import { binomialCdf, computeMedian } from '../../../statistics/percentile.ts'
 import type { ServiceTimes } from '../../service-log/service-log.ts'
 
 /** Minimum number of requests that waited, and of those that did not, for a comparison. */
@@ -63,7 +64,7 @@ export function isIndependentOfLoad(
  * those of the rest.
  */
 function hasOtherSpread(logs: Float64Array, isOther: (i: number) => boolean): boolean {
-  const middle = quantileOfSorted(logs.slice().sort(), 0.5)
+  const middle = computeMedian(logs)
   return differ(
     computeSampleMoments(logs.map((log) => Math.abs(log - middle))),
     isOther,
@@ -148,8 +149,7 @@ const maxRareShare = 0.1
 const maxFadingPValue = 0.05
 
 function didSlowServicesFade(earlier: readonly number[], later: readonly number[]): boolean {
-  const minSlowMs =
-    minSlowFactor * quantileOfSorted(Float64Array.from([...earlier, ...later]).sort(), 0.5)
+  const minSlowMs = minSlowFactor * computeMedian([...earlier, ...later])
   const [before, after] = [earlier, later].map(
     (times) => times.filter((ms) => ms > minSlowMs).length,
   )
@@ -177,11 +177,7 @@ interface Sample {
   readonly values: Moments
   readonly logs: Moments
 }
-interface Moments {
-  readonly of: Float64Array
-  readonly mean: number
-  readonly variance: number
-}
+type Moments = ReturnType<typeof computeMoments> & { readonly of: Float64Array }
 
 function makeSample(values: Float64Array): Sample {
   const plain = computeSampleMoments(values)
@@ -191,10 +187,7 @@ function makeSample(values: Float64Array): Sample {
   }
 }
 
-function computeSampleMoments(of: Float64Array): Moments {
-  const mean = of.reduce((sum, value) => sum + value, 0) / of.length
-  return { of, mean, variance: of.reduce((sum, value) => sum + (value - mean) ** 2, 0) / of.length }
-}
+const computeSampleMoments = (of: Float64Array): Moments => ({ of, ...computeMoments(of) })
 
 /** As `areSimilar`, for two parts of one sample; true where one is empty. */
 function isSplitSimilar(

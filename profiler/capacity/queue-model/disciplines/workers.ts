@@ -12,9 +12,9 @@ import { computeRateUntilLast } from '../../../load/throughput.ts'
 import type { LatencySummary } from '../../../model/load-point.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
 import { indexOfMin } from '../../../statistics/index-of-min.ts'
+import { computeMoments } from '../../../statistics/moments.ts'
 import { overlapsAny, type RunWithInterference, type TimeSpans } from '../../host-interference.ts'
 import {
-  computeMoments,
   logSingleServices,
   type ServiceLog,
   type ServiceTimes,
@@ -256,7 +256,7 @@ function isRateExceeded(
   explanation: readonly ServiceTimes[],
 ): boolean {
   const tookMs = explanation.flatMap(({ log }) => log.tookMs)
-  const { mean, variance } = computeMoments(tookMs, [...tookMs.keys()])
+  const { mean, variance } = computeMoments(tookMs)
   const maxRps = (1000 * workers) / mean
   return [...windows.map(({ run }) => run), ...loops].some(
     (run) =>

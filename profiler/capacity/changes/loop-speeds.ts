@@ -1,0 +1,50 @@
+/** Throughput of parts of a closed loop: the speeds by which a warm-up and a saturation are judged. */
+import type { LoadRun } from '../../model/load-run.ts'
+import { detectChange } from '../../statistics/change-detector.ts'
+
+/** Parts of a loop, each of at least `minAnswers` answers; one where it has fewer. */
+const maxParts = 8
+const minAnswers = 4
+/** Departures closer than this share of their mean distance belong to one batch, which is not cut. */
+const closeDeparturesShare = 0.1
+
+/**
+ * Throughput of consecutive parts of a loop with about as many answers each, requests per second.
+ * Answers after the end of sending count only where there are no others.
+ */
+export function computeLoopSpeeds({
+  sentMs,
+  latencyMs,
+  stream,
+  seconds,
+}: Pick<LoadRun, 'sentMs' | 'latencyMs' | 'stream' | 'seconds'>): number[] {
+  const sojournMs = stream?.latenciesMs.e2e ?? latencyMs
+  const all = sojournMs.map((ms, i) => sentMs[i]! + ms).filter((ms) => !Number.isNaN(ms))
+  const within = all.filter((ms) => ms <= 1000 * seconds)
+  const endedMs = (within.length > 0 ? within : all).sort()
+  const minPartAnswers = Math.max(Math.min(minAnswers, endedMs.length), endedMs.length / maxParts)
+  const closeMs = (closeDeparturesShare * (endedMs.at(-1) ?? 0)) / endedMs.length
+  const speeds: number[] = []
+  let [fromMs, first] = [0, 0]
+  for (let next = 1; next < endedMs.length; next++) {
+    if (next - first < minPartAnswers || endedMs[next]! - endedMs[next - 1]! < closeMs) continue
+    const untilMs = endedMs[next - 1]!
+    speeds.push((1000 * (next - first)) / (untilMs - fromMs))
+    ;[fromMs, first] = [untilMs, next]
+  }
+  // A smaller rest is left out.
+  const rest = endedMs.length - first
+  if (rest > 0 && rest >= 0.999 * minPartAnswers)
+    speeds.push((1000 * rest) / (endedMs.at(-1)! - fromMs))
+  return speeds
+}
+
+/** Smallest relevant growth: a server that compiles or fills caches grows for many loops. */
+export const minLoopGrowth = 0.02
+
+/**
+ * Whether the throughput of closed loops has grown.
+ * @param loops speeds of each loop, in time order
+ */
+export const hasGrown = (loops: readonly (readonly number[])[]): boolean =>
+  detectChange(loops, minLoopGrowth).direction === 'faster'
