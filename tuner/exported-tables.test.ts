@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { traceDemand } from '../reports/plan/demand.ts'
+import { parseTraceDemand } from '../reports/plan/trace-demand.ts'
 import { openSource } from './commands/fleet/model-source.ts'
 import { readRecording } from './commands/replay/replay-inputs.ts'
 import { readLengths } from './experiment/lengths.ts'
@@ -40,7 +40,7 @@ const commands: Readonly<Record<string, Command>> = {
       ['60', '20'],
     ],
     read: (path) =>
-      traceDemand(givenText(path, 'the trace', '--trace', 'table'), 't').spans.map(
+      parseTraceDemand(givenText(path, 'the trace', '--trace', 'table'), 't').spans.map(
         ({ rps }) => rps,
       ),
   },

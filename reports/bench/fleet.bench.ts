@@ -23,7 +23,7 @@ import {
 } from '../fleet/packing.ts'
 import { readSegments } from '../fleet/segment-table.ts'
 import { percent } from '../format.ts'
-import { steadyDemand } from '../plan/demand.ts'
+import { createSteadyDemand } from '../plan/demand.ts'
 
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   name,
@@ -101,7 +101,7 @@ async function published(folder: string, path: string): Promise<void> {
           name: name!,
           rps: Number(rps),
           segments: readSegments(text, `${name}.csv`, gpu, Number(limitMs)),
-          demand: steadyDemand(Number(rps)),
+          demand: createSteadyDemand(Number(rps)),
         }
       })
     const kind = kindOf(gpu, 1)

@@ -13,7 +13,7 @@ import {
   Production,
   shapes,
 } from '../watch/testing/production.ts'
-import { nothingSeen, type Watched, watching, windowSeen } from '../watch/watching.ts'
+import { createWatchState, evaluateWatch, recordWindow, type WatchTarget } from '../watch/watch.ts'
 
 const [quietRuns, quietDays, changes] = [10, 200, 20]
 const servers = ([71, 72] as const).flatMap((seed) =>
@@ -28,7 +28,7 @@ const servers = ([71, 72] as const).flatMap((seed) =>
 const at = (seed: number) => servers[seed % servers.length]!
 type Pattern = (typeof demandPatterns)[number]
 
-function watchedOf(server: Watched['server']): Watched {
+function watchedOf(server: WatchTarget['server']): WatchTarget {
   const slo = { percentile: 0.99, limitMs, maxErrorRate: 0.01 }
   const drift = { tolerance: 0.07, falseAlarmDays: 365 }
   return {
@@ -38,7 +38,7 @@ function watchedOf(server: Watched['server']): Watched {
     headroom: 0.2,
     replicas: 1,
     pricePerHour: { stored: 1, today: 1 },
-    detourMs: 0,
+    ingressMs: 0,
   }
 }
 
@@ -49,12 +49,12 @@ function alarms(
   seed: number,
 ): { readonly drifts: number; readonly others: number } {
   const { production, watched } = at(seed)
-  let state = nothingSeen(1)
+  let state = createWatchState(1)
   let told = new Set<string>()
   const count = { drifts: 0, others: 0 }
   for (const window of production.days(quietDays, { pattern, noise, seed })) {
-    state = windowSeen(state, window, watched)
-    const kinds = new Set<string>(watching(state, watched).findings.map(({ kind }) => kind))
+    state = recordWindow(state, window, watched)
+    const kinds = new Set<string>(evaluateWatch(state, watched).findings.map(({ kind }) => kind))
     for (const kind of kinds) if (!told.has(kind)) count[kind === 'drift' ? 'drifts' : 'others']++
     told = kinds
   }
@@ -64,7 +64,7 @@ function alarms(
 /** Hours; negative: an alarm before the change. */
 function delay(pattern: Pattern, noise: Noise, seed: number): number {
   const { production, watched } = at(seed)
-  let state = nothingSeen(1)
+  let state = createWatchState(1)
   for (const window of production.days(16, {
     pattern,
     noise,
@@ -72,7 +72,7 @@ function delay(pattern: Pattern, noise: Noise, seed: number): number {
     slowness: 1.15,
     slowFromDay: 10,
   })) {
-    state = windowSeen(state, window, watched)
+    state = recordWindow(state, window, watched)
     if (state.drift.established) return window.fromS / 3600 - 240
   }
   return Number.POSITIVE_INFINITY

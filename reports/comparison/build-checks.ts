@@ -1,28 +1,31 @@
-/**
- * What a build is failed by: whether the SLO is kept, whether that was confirmed, and whether it
- * costs more than it did.
- */
+/** Checks that fail a build: the SLO is not met, it was not confirmed, or the cost has risen. */
 import { percent, rate, sloText } from '../format.ts'
 import { conclusions } from '../recommendation/types.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
-import { bestCostText, changeOf, changeText, decisionOf, otherCircumstances } from './comparison.ts'
+import {
+  bestCostText,
+  changeText,
+  computeChange,
+  decideChange,
+  listDifferentConditions,
+} from './comparison.ts'
 
 export interface Check {
   readonly name: 'slo' | 'confirmed' | 'regression' | 'alike'
-  /** `undecided` fails no build, and is no pass. */
+  /** `undecided` does not fail the build; it is reported as skipped. */
   readonly state: 'passed' | 'failed' | 'undecided'
   readonly message: string
 }
 
-/** @param mostWorse share by which the cost may be worse than the baseline's, 0.05 = 5 % */
-export function checksOf(
+/** @param maxWorse share by which the cost may exceed the baseline's, 0.05 = 5 % */
+export function runChecks(
   baseline: RecommendationDocument,
   now: RecommendationDocument,
-  mostWorse: number,
+  maxWorse: number,
 ): Check[] {
   const { best, conclusion, slo } = now
   if (!best) return [{ name: 'slo', state: 'failed', message: now.verdict }]
-  const unlike = otherCircumstances(baseline, now)
+  const differences = listDifferentConditions(baseline, now)
   return [
     {
       name: 'slo',
@@ -39,38 +42,38 @@ export function checksOf(
             : 'undecided',
       message: conclusions[conclusion],
     },
-    regression(baseline, now, mostWorse),
-    ...(unlike.length > 0
+    checkRegression(baseline, now, maxWorse),
+    ...(differences.length > 0
       ? [
           {
             name: 'alike',
             state: 'undecided',
-            message: `measured under other conditions than the baseline: ${unlike.join('; ')}`,
+            message: `measured under other conditions than the baseline: ${differences.join('; ')}`,
           } as const,
         ]
       : []),
   ]
 }
 
-function regression(
+function checkRegression(
   baseline: RecommendationDocument,
   now: RecommendationDocument,
-  mostWorse: number,
+  maxWorse: number,
 ): Check {
-  const change = changeOf(baseline, now, 'promised')
+  const change = computeChange(baseline, now, 'promised')
   if (!change) {
     const message = baseline.best
       ? 'the costs have no ratio to compare'
       : 'the baseline recommends nothing'
     return { name: 'regression', state: 'undecided', message }
   }
-  const decision = decisionOf(change, mostWorse)
+  const decision = decideChange(change, maxWorse)
   const state = (
     { regressed: 'failed', 'within-limit': 'passed', undecided: 'undecided' } as const
   )[decision]
   const open =
     decision === 'undecided'
-      ? `; too uncertain to tell whether the change exceeds ${percent(mostWorse)}: run longer trials`
+      ? `; too uncertain to tell whether the change exceeds ${percent(maxWorse)}: run longer trials`
       : ''
   return {
     name: 'regression',

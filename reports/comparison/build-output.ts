@@ -4,8 +4,8 @@ import { escapeHtml } from '../report/document/html.ts'
 import { toMarkdown } from '../report/document/markdown.ts'
 import type { Check } from './build-checks.ts'
 
-/** JUnit XML of one suite; what is undecided is a skipped case, with why. */
-export function junitXml(suite: string, checks: readonly Check[]): string {
+/** JUnit XML of one suite; undecided checks are skipped cases with a reason. */
+export function formatJunitXml(suite: string, checks: readonly Check[]): string {
   const count = (state: Check['state']) => checks.filter((check) => check.state === state).length
   const cases = checks.map(({ name, state, message }) => {
     const body = {
@@ -20,21 +20,23 @@ export function junitXml(suite: string, checks: readonly Check[]): string {
 }
 
 const levels = { passed: 'notice', failed: 'error', undecided: 'warning' } as const
-const escaped = (text: string) =>
+const escapeProperty = (text: string) =>
   text.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
 /**
  * GitHub's workflow commands, a line each (its documentation: "Workflow commands for GitHub
  * Actions").
  */
-export const annotations = (suite: string, checks: readonly Check[]): string[] =>
+export const formatAnnotations = (suite: string, checks: readonly Check[]): string[] =>
   checks.map(({ name, state, message }) => {
-    const title = escaped(`tune ${suite}: ${name}`).replaceAll(':', '%3A').replaceAll(',', '%2C')
-    return `::${levels[state]} title=${title}::${escaped(message)}`
+    const title = escapeProperty(`tune ${suite}: ${name}`)
+      .replaceAll(':', '%3A')
+      .replaceAll(',', '%2C')
+    return `::${levels[state]} title=${title}::${escapeProperty(message)}`
   })
 
 /** Markdown for GitHub's step summary. */
-export const summaryMarkdown = (suite: string, checks: readonly Check[]): string =>
+export const formatSummary = (suite: string, checks: readonly Check[]): string =>
   toMarkdown([
     heading(3, `tune ${suite}`),
     ...table(

@@ -3,15 +3,15 @@ import { describe, expect, test } from 'vitest'
 import { recommend } from '../recommendation/recommend.ts'
 import { documentOf, type RecommendationDocument } from '../report/recommendation-json.ts'
 import { sampleInput } from '../samples.contract.ts'
-import { type Check, checksOf } from './build-checks.ts'
-import { annotations, junitXml, summaryMarkdown } from './build-output.ts'
+import { type Check, runChecks } from './build-checks.ts'
+import { formatAnnotations, formatJunitXml, formatSummary } from './build-output.ts'
 import {
   bestCostText,
-  changeOf,
   changeText,
-  decisionOf,
-  otherCircumstances,
-  otherQuestions,
+  computeChange,
+  decideChange,
+  listDifferentConditions,
+  listDifferentQuestions,
 } from './comparison.ts'
 
 const sample = documentOf(recommend(sampleInput))
@@ -37,7 +37,7 @@ const serving = (
 
 describe('how much more expensive it became', () => {
   test('half the capacity at the same price is 100 % more expensive; intervals add as independent errors', () => {
-    const { worse, interval90 } = changeOf(
+    const { worse, interval90 } = computeChange(
       serving(200, 180, 220),
       serving(100, 95, 110),
       'measured',
@@ -62,13 +62,13 @@ describe('how much more expensive it became', () => {
       .map(([at, down, up]) => serving(at, at / down, at * up))
     fc.assert(
       fc.property(side, side, (a, b) => {
-        const there = changeOf(a, b, 'measured')!
-        const back = changeOf(b, a, 'measured')!
+        const there = computeChange(a, b, 'measured')!
+        const back = computeChange(b, a, 'measured')!
         expect(there.interval90[0]).toBeLessThanOrEqual(there.worse + 1e-9)
         expect(there.interval90[1]).toBeGreaterThanOrEqual(there.worse - 1e-9)
         expect((1 + there.worse) * (1 + back.worse)).toBeCloseTo(1, 6)
         expect((1 + there.interval90[1]) * (1 + back.interval90[0])).toBeCloseTo(1, 6)
-        expect(changeOf(a, a, 'measured')!.worse).toBeCloseTo(0, 9)
+        expect(computeChange(a, a, 'measured')!.worse).toBeCloseTo(0, 9)
       }),
     )
   })
@@ -76,40 +76,40 @@ describe('how much more expensive it became', () => {
   test('of a rate that is to be high, less is worse', () => {
     const most = { objective: { kind: 'max-rate', maxPricePerHour: 5 } as const }
     expect(
-      changeOf(serving(200, 200, 200, most), serving(160, 160, 160, most), 'measured')?.worse,
+      computeChange(serving(200, 200, 200, most), serving(160, 160, 160, most), 'measured')?.worse,
     ).toBeCloseTo(0.25, 9)
   })
 
   test('an estimate is compared at its safe capacity, its interval discounted alike', () => {
     const once = serving(90, 80, 110)
     const estimated = { ...once, best: { ...once.best!, estimateRps: 100 } }
-    expect(changeOf(serving(90, 72, 99), estimated, 'measured')).toEqual(
-      changeOf(serving(90, 72, 99), serving(90, 72, 99), 'measured'),
+    expect(computeChange(serving(90, 72, 99), estimated, 'measured')).toEqual(
+      computeChange(serving(90, 72, 99), serving(90, 72, 99), 'measured'),
     )
   })
 
   test('an interval without an end leaves everything open on its side', () => {
-    const change = changeOf(serving(100, 90, 110), serving(90, null, null), 'measured')!
+    const change = computeChange(serving(100, 90, 110), serving(90, null, null), 'measured')!
     expect(change.interval90).toEqual([-1, Number.POSITIVE_INFINITY])
-    expect(decisionOf(change, 0.05)).toBe('undecided')
+    expect(decideChange(change, 0.05)).toBe('undecided')
   })
 
   test('a rate that is proven twice was kept, whatever lies beyond it; what is less than promised was not', () => {
     const proven = serving(1000, 1000, 1130)
-    expect(decisionOf(changeOf(proven, proven, 'promised')!, 0.05)).toBe('within-limit')
-    expect(decisionOf(changeOf(proven, proven, 'measured')!, 0.05)).toBe('undecided')
-    expect(decisionOf(changeOf(proven, serving(900, 900, 1020), 'promised')!, 0.05)).toBe(
+    expect(decideChange(computeChange(proven, proven, 'promised')!, 0.05)).toBe('within-limit')
+    expect(decideChange(computeChange(proven, proven, 'measured')!, 0.05)).toBe('undecided')
+    expect(decideChange(computeChange(proven, serving(900, 900, 1020), 'promised')!, 0.05)).toBe(
       'undecided',
     )
-    expect(decisionOf(changeOf(proven, serving(800, 800, 900), 'promised')!, 0.05)).toBe(
+    expect(decideChange(computeChange(proven, serving(800, 800, 900), 'promised')!, 0.05)).toBe(
       'regressed',
     )
   })
 
   test('where nothing is recommended there is no change', () => {
     const { best: _, ...none } = sample
-    expect(changeOf(none, sample, 'measured')).toBeUndefined()
-    expect(changeOf(sample, none, 'measured')).toBeUndefined()
+    expect(computeChange(none, sample, 'measured')).toBeUndefined()
+    expect(computeChange(sample, none, 'measured')).toBeUndefined()
     expect(bestCostText(none)).toBeUndefined()
   })
 })
@@ -121,7 +121,7 @@ test.each([
   [[-0.1, 0.05], 'within-limit'],
   [[-0.1, 0.051], 'undecided'],
 ] as const)('an interval of %j beside 5 %% is %s', (interval90, decision) => {
-  expect(decisionOf({ worse: 0, interval90 }, 0.05)).toBe(decision)
+  expect(decideChange({ worse: 0, interval90 }, 0.05)).toBe(decision)
 })
 
 test('a change is told with its interval, in the words of the objective', () => {
@@ -137,16 +137,16 @@ test('a change is told with its interval, in the words of the objective', () => 
 
 describe('what is not alike', () => {
   test('another SLO or objective is another question, other seeds and prices are not', () => {
-    expect(otherQuestions(sample, { ...sample, seed: 9 })).toEqual([])
-    expect(otherQuestions(sample, { ...sample, slo: { ...sample.slo, limitMs: 51 } })).toEqual([
-      'the SLO: p99 <= 50 ms, now p99 <= 51 ms',
-    ])
+    expect(listDifferentQuestions(sample, { ...sample, seed: 9 })).toEqual([])
+    expect(
+      listDifferentQuestions(sample, { ...sample, slo: { ...sample.slo, limitMs: 51 } }),
+    ).toEqual(['the SLO: p99 <= 50 ms, now p99 <= 51 ms'])
     const demand = (demandRps: number) => ({
       ...sample,
       objective: { kind: 'price-for-demand', demandRps, headroom: 0.2 } as const,
     })
-    expect(otherQuestions(demand(10), demand(20))).toHaveLength(1)
-    expect(otherQuestions(demand(10), demand(10))).toEqual([])
+    expect(listDifferentQuestions(demand(10), demand(20))).toHaveLength(1)
+    expect(listDifferentQuestions(demand(10), demand(10))).toEqual([])
   })
 
   test('another server, engine or way of measuring may be the reason', () => {
@@ -159,9 +159,9 @@ describe('what is not alike', () => {
       weights: 'own',
     } as const
     const a = { ...sample, measuredWith }
-    expect(otherCircumstances(a, { ...a, seed: 3 })).toEqual([])
+    expect(listDifferentConditions(a, { ...a, seed: 3 })).toEqual([])
     expect(
-      otherCircumstances(a, {
+      listDifferentConditions(a, {
         ...a,
         provenance: 'simulated',
         measuredWith: { ...measuredWith, server: 'tfserving' },
@@ -203,17 +203,17 @@ describe('the checks of a build', () => {
       { slo: 'passed', confirmed: 'undecided', regression: 'passed' },
     ],
   ] as const)('%s', (_, now, states) =>
-    expect(stateOf(checksOf(baseline, now, 0.05))).toEqual(states),
+    expect(stateOf(runChecks(baseline, now, 0.05))).toEqual(states),
   )
 
   test('where nothing keeps the SLO, that is the one failure; where the baseline had nothing, nothing is decided', () => {
     const { best: _, ...none } = serving(1000, 990, 1010, {
       verdict: 'No configuration meets p99 <= 50 ms',
     })
-    expect(checksOf(baseline, none, 0.05)).toEqual([
+    expect(runChecks(baseline, none, 0.05)).toEqual([
       { name: 'slo', state: 'failed', message: 'No configuration meets p99 <= 50 ms' },
     ])
-    expect(stateOf(checksOf(none, baseline, 0.05)).regression).toBe('undecided')
+    expect(stateOf(runChecks(none, baseline, 0.05)).regression).toBe('undecided')
   })
 })
 
@@ -225,7 +225,7 @@ describe('for build servers', () => {
   ]
 
   test('JUnit counts them and holds no text as markup', () => {
-    expect(junitXml('a<b', checks)).toBe(`<?xml version="1.0" encoding="UTF-8"?>
+    expect(formatJunitXml('a<b', checks)).toBe(`<?xml version="1.0" encoding="UTF-8"?>
 <testsuite name="a&#60;b" tests="3" failures="1" errors="0" skipped="1">
   <testcase classname="a&#60;b" name="slo"><system-out>keeps &#34;p99 &#60;= 50 ms&#34; &#38; more</system-out></testcase>
   <testcase classname="a&#60;b" name="confirmed"><skipped message="nothing\nis % measured"/></testcase>
@@ -235,7 +235,7 @@ describe('for build servers', () => {
   })
 
   test('GitHub gets a line for each, whatever is in it', () => {
-    expect(annotations('a: b, c', checks)).toEqual([
+    expect(formatAnnotations('a: b, c', checks)).toEqual([
       '::notice title=tune a%3A b%2C c%3A slo::keeps "p99 <= 50 ms" & more',
       '::warning title=tune a%3A b%2C c%3A confirmed::nothing%0Ais %25 measured',
       '::error title=tune a%3A b%2C c%3A regression::<b>20 %25</b> dearer | than\u0000 before',
@@ -243,7 +243,7 @@ describe('for build servers', () => {
   })
 
   test('a table of Markdown keeps its rows', () => {
-    expect(summaryMarkdown('bert', checks).split('\n').slice(4, 7)).toEqual([
+    expect(formatSummary('bert', checks).split('\n').slice(4, 7)).toEqual([
       '| slo | passed | keeps "p99 \\<= 50 ms" &amp; more |',
       '| confirmed | undecided | nothing is % measured |',
       '| regression | failed | \\<b\\>20 %\\</b\\> dearer \\| than  before |',

@@ -1,6 +1,6 @@
 /**
- * Two recommendations side by side: by how much one costs more, how far their intervals leave that
- * open, and what of them is not alike.
+ * Compares two recommendations: the relative change of cost with its interval, and conditions that
+ * differ.
  */
 import {
   type ConfigurationFigures,
@@ -14,37 +14,35 @@ import {
 import { percent, sloText, writing } from '../format.ts'
 import type { RecommendationDocument } from '../report/recommendation-json.ts'
 
-/** Shares of the earlier cost: 0.05 is 5 % worse, -0.05 as much better. */
+/** A relative change of cost: 0.05 is 5 % worse, -0.05 is 5 % better. */
 export interface Change {
   readonly worse: number
-  /** 90 %, of the capacities that were measured; prices and idle latencies have none. */
+  /** 90 % interval, by the intervals of the measured capacities. Prices are exact. */
   readonly interval90: readonly [number, number]
 }
 
-/** What a change comes to beside the most that is allowed. `undecided`: the intervals hold both. */
+/** A change against the allowed limit. `undecided`: the interval contains the limit. */
 type Decision = 'regressed' | 'within-limit' | 'undecided'
 
 /** What is recommended. */
 export type Best = NonNullable<RecommendationDocument['best']>
 
 /**
- * By which share what is recommended now costs more than before, by the objective of both. The
- * logarithms of both costs err independently, upwards and downwards each by its own half of the
- * interval: halves add as squares.
- * @param than 'measured': the earlier one may have been better than its figure, up to the end of
- * its interval. 'promised': more than its figure was not promised, so that a rate that was proven
- * twice is kept, whatever lies beyond it
- * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them
- * is not known
+ * The relative change of the recommended cost, by the objective of both. The logarithms of the two
+ * costs err independently, so the half-intervals on each side add as squares.
+ * @param than 'measured': the earlier cost has its interval. 'promised': the earlier figure counts as
+ * exact, so that a rate that was proven twice is no regression, whatever lies above it
+ * @returns undefined where costs have no ratio (a metric that may be zero or less), or one of them is
+ * not known
  */
-export function changeOf(
+export function computeChange(
   before: RecommendationDocument,
   now: RecommendationDocument,
   than: 'measured' | 'promised',
 ): Change | undefined {
   if (!before.best || !now.best) return undefined
   const { objective } = now
-  const [earlier, b] = [costsOf(before.best, objective), costsOf(now.best, objective)]
+  const [earlier, b] = [computeCosts(before.best, objective), computeCosts(now.best, objective)]
   const a = than === 'measured' ? earlier : { ...earlier, best: earlier.cost }
   const log = (better: number, worse: number) =>
     Math.log(computeGainRatio(objective, better, worse) ?? Number.NaN)
@@ -58,14 +56,14 @@ export function changeOf(
   }
 }
 
-interface Costs {
+interface CostInterval {
   readonly cost: number
   readonly best: number
   readonly worst: number
 }
 
-/** A document has null for what is infinite. */
-const figuresOf = ({
+/** Documents have null for infinite figures. */
+const toFigures = ({
   capacityRps,
   pricePerHour,
   bundles,
@@ -85,16 +83,13 @@ const figuresOf = ({
   }),
 })
 
-/**
- * At the safe capacity, and at the ends of its interval: those of the estimate, discounted as it is.
- */
-function costsOf(best: Best, objective: Objective): Costs {
+/** Costs at the safe capacity and at the ends of its interval, which get the same discount. */
+function computeCosts(best: Best, objective: Objective): CostInterval {
   const { capacityRps, estimateRps = capacityRps } = best
-  // The loads on both sides of an imported capacity are no interval: how far it may be off is not
-  // known.
+  // The loads around an imported capacity are no confidence interval: its error is not known.
   const [low, high] = best.status === 'imported' ? [0, null] : best.capacityCi90Rps
   const discount = estimateRps > 0 ? capacityRps / estimateRps : 1
-  const at = (rateRps: number) => cost(objective, { ...figuresOf(best), capacityRps: rateRps })
+  const at = (rateRps: number) => cost(objective, { ...toFigures(best), capacityRps: rateRps })
   return {
     cost: at(capacityRps),
     best: at(discount * (high ?? Number.POSITIVE_INFINITY)),
@@ -105,7 +100,7 @@ function costsOf(best: Best, objective: Objective): Costs {
 /** '$0.066 per million requests' of what is recommended; undefined where nothing is. */
 export function bestCostText({ best, objective }: RecommendationDocument): string | undefined {
   if (!best) return undefined
-  const figures = figuresOf(best)
+  const figures = toFigures(best)
   return formatCost(objective, { ...figures, cost: cost(objective, figures) }, writing)
 }
 
@@ -120,18 +115,18 @@ export function changeText(
   return low === high ? side(worse) : `${side(worse)} (90 %: ${side(low)} to ${side(high)})`
 }
 
-/** @param mostWorse the share by which it may be worse, 0.05 = 5 % */
-export function decisionOf({ interval90: [low, high] }: Change, mostWorse: number): Decision {
-  if (low > mostWorse) return 'regressed'
-  return high <= mostWorse ? 'within-limit' : 'undecided'
+/** @param maxWorse the share by which the cost may rise, 0.05 = 5 % */
+export function decideChange({ interval90: [low, high] }: Change, maxWorse: number): Decision {
+  if (low > maxWorse) return 'regressed'
+  return high <= maxWorse ? 'within-limit' : 'undecided'
 }
 
-/** Questions that differ, so that costs cannot be compared at all. */
-export function otherQuestions(
+/** Differences in SLO or objective, which make costs incomparable. */
+export function listDifferentQuestions(
   before: RecommendationDocument,
   now: RecommendationDocument,
 ): string[] {
-  return different([
+  return formatDifferences([
     ['the SLO', sloText(before.slo), sloText(now.slo)],
     ['the objective', objectiveText(before.objective), objectiveText(now.objective)],
   ])
@@ -140,15 +135,15 @@ export function otherQuestions(
 const objectiveText = (objective: Objective): string =>
   `${getObjectiveUnit(objective)} (${Object.values(objective).join(', ')})`
 
-/** What else is not alike, and may be the reason for a change. */
-export function otherCircumstances(
+/** Other differences, which may explain a change. */
+export function listDifferentConditions(
   before: RecommendationDocument,
   now: RecommendationDocument,
 ): string[] {
   const [a, b] = [before.measuredWith, now.measuredWith]
   const of = (name: keyof NonNullable<typeof a>) =>
     [name, String(a?.[name] ?? 'none'), String(b?.[name] ?? 'none')] as const
-  return different([
+  return formatDifferences([
     ['figures', before.provenance, now.provenance],
     ...(a && b
       ? (
@@ -168,5 +163,5 @@ export function otherCircumstances(
   ])
 }
 
-const different = (pairs: readonly (readonly [string, string, string])[]): string[] =>
+const formatDifferences = (pairs: readonly (readonly [string, string, string])[]): string[] =>
   pairs.filter(([, a, b]) => a !== b).map(([what, a, b]) => `${what}: ${a}, now ${b}`)

@@ -13,8 +13,9 @@ import type { Configuration, Objective } from '../../search/types.ts'
 import { bundlesIn, type PriceBook, PriceError, pricePerHour } from '../../trials/prices/book.ts'
 import { describeConfiguration, resourcesOf } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { byRank, type Judged, judge, type View } from '../recommendation/judged.ts'
-import { type RecommendInput, recommend, recommendAmong } from '../recommendation/recommend.ts'
+import type { RankedCandidate, RankingCriteria } from '../recommendation/ranked-candidate.ts'
+import { compareRank, rankCandidates } from '../recommendation/ranking.ts'
+import { type RecommendInput, recommend, recommendFrom } from '../recommendation/recommend.ts'
 import type { Candidate, Recommendation } from '../recommendation/types.ts'
 import { Contenders } from './contenders.ts'
 import type { DashboardExperiment } from './data.ts'
@@ -51,14 +52,14 @@ export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): b
 export class Ranker {
   readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
   readonly #labels = new WeakMap<Configuration, string>()
-  #pricing?: { readonly book: PriceBook; readonly pricePerHour: View['pricePerHour'] }
+  #pricing?: { readonly book: PriceBook; readonly pricePerHour: RankingCriteria['pricePerHour'] }
   readonly #groups = new TrialGroups()
   readonly #contenders = new Contenders()
 
   constructor(readonly experiment: DashboardExperiment) {}
 
   /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
-  view({ slo, objective, prices, minQuality }: WhatIf): View {
+  view({ slo, objective, prices, minQuality }: WhatIf): RankingCriteria {
     if (prices !== this.#pricing?.book)
       this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
     return {
@@ -101,14 +102,14 @@ export class Ranker {
     whatIf: WhatIf,
   ): Generator<undefined, Recommendation> {
     const input = this.#input(trials, whatIf)
-    const all: Judged[] = []
+    const all: RankedCandidate[] = []
     for (const group of this.#groups.of(trials)) {
-      all.push(...judge(group.trials, input))
+      all.push(...rankCandidates(group.trials, input))
       yield
     }
-    all.sort(byRank)
+    all.sort(compareRank)
     yield
-    return recommendAmong(all, input)
+    return recommendFrom(all, input)
   }
 
   /**
@@ -141,9 +142,9 @@ export class Ranker {
     trials: readonly FinishedTrial[],
     candidates: readonly Candidate[],
     whatIf: WhatIf,
-  ): Judged[] {
+  ): RankedCandidate[] {
     const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
-    const all = judge(
+    const all = rankCandidates(
       trials.filter((t) => wanted.has(configurationKey(t.configuration))),
       this.view(whatIf),
     )
@@ -184,7 +185,10 @@ function remembered<V>(
 }
 
 /** By a price list; what a configuration costs is remembered. */
-function pricingBy(book: PriceBook, ownGpus: DashboardExperiment['ownGpus']): View['pricePerHour'] {
+function pricingBy(
+  book: PriceBook,
+  ownGpus: DashboardExperiment['ownGpus'],
+): RankingCriteria['pricePerHour'] {
   const known = new WeakMap<Configuration, ReplicaPrice>()
   const price = (c: Configuration) => remembered(known, c, () => priceIn(c, book, ownGpus))
   return Object.assign((c: Configuration) => price(c).pricePerHour, {

@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
-import { steadyDemand, tableDemand, traceDemand } from '../plan/demand.ts'
+import { createSteadyDemand, parseDayTable } from '../plan/demand.ts'
+import { parseTraceDemand } from '../plan/trace-demand.ts'
 import { peaksByHour } from './demand-by-hour.ts'
 
 test('the highest rate of each hour, over all days', () => {
-  expect(peaksByHour(tableDemand('0-8:20, 8-8.5:90, 8.5-24:60')).slice(7, 10)).toEqual([20, 90, 60])
-  expect(peaksByHour(steadyDemand(5))).toEqual(Array(24).fill(5))
+  expect(peaksByHour(parseDayTable('0-8:20, 8-8.5:90, 8.5-24:60')).slice(7, 10)).toEqual([
+    20, 90, 60,
+  ])
+  expect(peaksByHour(createSteadyDemand(5))).toEqual(Array(24).fill(5))
   // Twelve hours that repeat, and two days.
   const spans = (...rates: number[]) => ({
     what: '',
@@ -17,7 +20,10 @@ test('the highest rate of each hour, over all days', () => {
 test('a trace with times of the calendar is taken at its hours, by the clock of the zone', () => {
   const begin = Date.UTC(2026, 6, 1, 22) / 1000
   const trace = (from: number) =>
-    traceDemand(`${from},5\n${from + 3600},90\n${from + 7200},20\n${from + 86_400},5\n`, 't.csv')
+    parseTraceDemand(
+      `${from},5\n${from + 3600},90\n${from + 7200},20\n${from + 86_400},5\n`,
+      't.csv',
+    )
   const busiest = (...given: Parameters<typeof peaksByHour>) => peaksByHour(...given).indexOf(90)
   expect(busiest(trace(begin))).toBe(23)
   expect(busiest(trace(begin), 'Europe/Berlin')).toBe(1)
@@ -36,13 +42,13 @@ test('a peak at ten local time is at ten on every day, through a change of clock
   const autumn = hours(4, (day) => `2026-10-${23 + day}T10:00:00+0${day < 2 ? 2 : 1}:00`)
   const spring = hours(4, (day) => `2026-03-${27 + day}T10:00:00+0${day < 2 ? 1 : 2}:00`)
   for (const trace of [autumn, spring]) {
-    const peaks = peaksByHour(traceDemand(trace, 't.csv'), 'Europe/Berlin')
+    const peaks = peaksByHour(parseTraceDemand(trace, 't.csv'), 'Europe/Berlin')
     expect(peaks.map((rps, hour) => (rps > 5 ? hour : -1)).filter((hour) => hour >= 0)).toEqual([
       10,
     ])
   }
   // Times without a zone are local times of the fleet.
-  const naive = traceDemand(
+  const naive = parseTraceDemand(
     '2026-10-01 00:00,5\n2026-10-01 10:00,90\n2026-10-01 11:00,5\n2026-10-02 00:00,5\n',
     't.csv',
   )
@@ -51,7 +57,7 @@ test('a peak at ten local time is at ten on every day, through a change of clock
 
 test('a trace of 25 hours counts once; one of a few hours repeats through the day', () => {
   const hourly = (count: number) =>
-    traceDemand(
+    parseTraceDemand(
       Array.from(
         { length: count },
         (_, hour) => `${hour * 3600},${hour % 24 === 9 ? 90 : 5}\n`,
@@ -65,7 +71,7 @@ test('a trace of 25 hours counts once; one of a few hours repeats through the da
 })
 
 test('an hour that the one day of a trace lacks takes the higher of its neighbours', () => {
-  const day = traceDemand(
+  const day = parseTraceDemand(
     Array.from(
       { length: 24 },
       (_, hour) => `${Date.parse('2026-03-29T00:00:00+01:00') / 1000 + 3600 * hour},${hour + 1}\n`,

@@ -12,10 +12,10 @@ const stepSeconds = 900
  * @param timezone of the day, IANA
  */
 export function peaksByHour(demand: Demand, timezone = 'UTC'): number[] {
-  const { spans, beginsAtS, asClocksShow } = demand
+  const { spans, beginsAtS, isLocalTime } = demand
   const beginS = beginsAtS ?? 0
   const endS = beginS + Math.max(86_400, periodSeconds(demand))
-  const readHour = readClock(beginsAtS === undefined || asClocksShow ? 'UTC' : timezone)
+  const readHour = readClock(beginsAtS === undefined || isLocalTime ? 'UTC' : timezone)
   const peaks = new Array<number>(hoursPerDay).fill(Number.NaN)
   let fromS = beginS
   // A period shorter than a day repeats within it.

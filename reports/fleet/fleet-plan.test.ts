@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { steadyDemand, tableDemand } from '../plan/demand.ts'
+import { createSteadyDemand, parseDayTable } from '../plan/demand.ts'
 import { toText } from '../report/document/markdown.ts'
 import { renderFleet, toFleetJson } from './fleet-blocks.ts'
 import { planFleet } from './fleet-plan.ts'
@@ -10,7 +10,7 @@ const kinds = [{ name: 'T4', pricePerHour: 1, partitions: [[whole]] }]
 const models = ['a', 'b'].map((name, i) => ({
   name,
   segments: [{ gpu: 'T4', slice: whole, gpus: 1, rateRps: 10, label: 'batch 4' }],
-  demand: tableDemand(i === 0 ? '0-12:8, 12-24:28' : '0-6:28, 6-24:8'),
+  demand: parseDayTable(i === 0 ? '0-12:8, 12-24:28' : '0-6:28, 6-24:8'),
 }))
 
 test('one packing for the peaks and one for every hour, with headroom', async () => {
@@ -23,7 +23,7 @@ test('one packing for the peaks and one for every hour, with headroom', async ()
   ])
   expect(plan.peaksRps).toEqual([28, 28])
   expect((await planFleet(models, kinds, 0.3)).atPeaks.pricePerHour).toBe(8)
-  const steady = models.map((model) => ({ ...model, demand: steadyDemand(5) }))
+  const steady = models.map((model) => ({ ...model, demand: createSteadyDemand(5) }))
   expect((await planFleet(steady, kinds)).byHour).toBeUndefined()
   const text = toText(await renderFleet(plan, models, 0))
   expect(text).toContain(

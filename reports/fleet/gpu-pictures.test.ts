@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { tableDemand } from '../plan/demand.ts'
+import { parseDayTable } from '../plan/demand.ts'
 import { renderSvg } from '../report/charts/svg.ts'
 import { toHtml } from '../report/document/html.ts'
 import { renderFleet } from './fleet-blocks.ts'
@@ -68,7 +68,7 @@ test('a page draws GPUs that are alike once, whatever their models are called', 
     hoursRps: [half, half],
     compared: {},
   } as unknown as FleetPlan
-  const models = [evil, 'b'].map((name) => ({ name, demand: tableDemand('0-24:5') }))
+  const models = [evil, 'b'].map((name) => ({ name, demand: parseDayTable('0-24:5') }))
   const blocks = await renderFleet(plan, models, 0.1, renderSvg)
   const drawn = blocks.flatMap((block) => (block.kind === 'chart' ? [block] : []))
   expect(drawn.map(({ alt }) => alt)).toEqual([

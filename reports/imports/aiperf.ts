@@ -8,18 +8,19 @@ import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readRows, type Source, type TextRow } from '../../trials/table-text.ts'
 import {
-  each,
-  entry,
-  failures,
-  figure,
   type ImportOptions,
-  jsonOf,
+  mapCollectingErrors,
+  parseFigure,
+  parseIfNumeric,
+  parseJson,
+  requireFound,
+  requireObject,
   type ToolPoint,
   type ToolReader,
-  wanted,
+  toErrorRate,
 } from './tool-point.ts'
 
-/** Each latency, in ms: as headings, and as tags in the JSON, the older one after the newer. */
+/** Names of each latency, in ms: headings of the CSV, and tags of the JSON, newest first. */
 const latencies: Partial<
   Record<LatencyMetric, { readonly heading: string; readonly tags: readonly [string, ...string[]] }>
 > = {
@@ -27,8 +28,13 @@ const latencies: Partial<
   ttft: { heading: 'Time to First Token', tags: ['time_to_first_token', 'ttft'] },
   tpot: { heading: 'Inter Token Latency', tags: ['inter_token_latency'] },
 }
-const latencyOf = (metric: LatencyMetric, file: string) =>
-  wanted(latencies[metric], `${metric} among what AIPerf reports`, file, Object.keys(latencies))
+const findLatencyNames = (metric: LatencyMetric, file: string) =>
+  requireFound(
+    latencies[metric],
+    `${metric} among what AIPerf reports`,
+    file,
+    Object.keys(latencies),
+  )
 
 const rateTag = 'request_throughput'
 const sweptMetric = /^(.+)_(mean|std|min|max|cv)(?: \(.*\))?$/
@@ -38,15 +44,15 @@ export const aiperf: ToolReader = {
   language: true,
   read(source, options) {
     if (/^\s*\{/.test(source.text)) return readJson(source, options)
-    if (/^"?Metric"?[,;\t|]/.test(readHeaderLine(source))) return [runOf(source, options)]
+    if (/^"?Metric"?[,;\t|]/.test(readHeaderLine(source))) return [readRun(source, options)]
     if (readHeaderLine(source).includes('request_throughput_avg_mean'))
-      return sweepOf(source, options)
+      return readSweep(source, options)
     return undefined
   },
 }
 
-/** Two tables, one above the other: percentiles of what each request has, and totals. */
-function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint {
+/** One run: a table of percentiles per request, and a table of totals below it. */
+function readRun(source: Source, { metric, percentile }: ImportOptions): ToolPoint {
   const sections = readRows(source).rows.reduce<TextRow[][]>((all, record) => {
     if (record.cells[0] === 'Metric') all.push([record])
     else all.at(-1)!.push(record)
@@ -60,11 +66,16 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
     }
     return undefined
   }
-  const { heading } = latencyOf(metric, source.file)
+  const { heading } = findLatencyNames(metric, source.file)
   const column = percentileName(percentile)
   const there = sections[0]![0]!.cells.slice(1)
-  const latency = wanted(cell(heading, column), `${column} of '${heading}'`, source.file, there)
-  const rate = wanted(
+  const latency = requireFound(
+    cell(heading, column),
+    `${column} of '${heading}'`,
+    source.file,
+    there,
+  )
+  const rate = requireFound(
     cell('Request Throughput', 'Value') ?? cell('Request Throughput', 'avg'),
     "row 'Request Throughput'",
     source.file,
@@ -72,20 +83,20 @@ function runOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint
   )
   const count = (name: string) => {
     const found = cell(name, 'Value')
-    return found ? figure(found.text, name, found.where) : 0
+    return found ? parseFigure(found.text, name, found.where) : 0
   }
   return {
     where: rate.where,
     configuration: {},
     load: {},
-    ratePerSecond: figure(rate.text, 'Request Throughput', rate.where),
-    latencyMs: figure(latency.text, heading, latency.where),
-    ...failures(count('Error Request Count'), count('Request Count')),
+    ratePerSecond: parseFigure(rate.text, 'Request Throughput', rate.where),
+    latencyMs: parseFigure(latency.text, heading, latency.where),
+    ...toErrorRate(count('Error Request Count'), count('Request Count')),
   }
 }
 
-/** The first table of the file; below it stand what AIPerf makes of it and a description. */
-function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
+/** A sweep: the first table of the file. AIPerf's own summary and a description follow below it. */
+function readSweep(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] {
   const [header, ...records] = readRows(source).rows
   const columns = header!.cells
   const parameters = columns.filter((name) => !sweptMetric.test(name))
@@ -96,25 +107,22 @@ function sweepOf(source: Source, { metric, percentile }: ImportOptions): ToolPoi
       return mean === 'mean' && names.includes(metricName!)
     })
     const there = columns.flatMap((name) => /^(.+)_mean/.exec(name)?.[1] ?? [])
-    return wanted(at < 0 ? undefined : at, `metric ${names[0]}`, source.file, there)
+    return requireFound(at < 0 ? undefined : at, `metric ${names[0]}`, source.file, there)
   }
-  const latency = column(latencyOf(metric, source.file).tags, percentileName(percentile))
+  const latency = column(findLatencyNames(metric, source.file).tags, percentileName(percentile))
   const rate = column([rateTag], 'avg')
   const end = records.findIndex(({ cells }) => cells.length !== columns.length)
-  return each(records.slice(0, end < 0 ? undefined : end), ({ line, cells }) => {
+  return mapCollectingErrors(records.slice(0, end < 0 ? undefined : end), ({ line, cells }) => {
     const where = `${source.file}:${line}`
     return {
       where,
       configuration: {},
-      load: Object.fromEntries(parameters.map((name, i) => [name, asNumber(cells[i]!)])),
-      ratePerSecond: figure(cells[rate], columns[rate]!, where),
-      latencyMs: figure(cells[latency], columns[latency]!, where),
+      load: Object.fromEntries(parameters.map((name, i) => [name, parseIfNumeric(cells[i]!)])),
+      ratePerSecond: parseFigure(cells[rate], columns[rate]!, where),
+      latencyMs: parseFigure(cells[latency], columns[latency]!, where),
     }
   })
 }
-
-const asNumber = (text: string): string | number =>
-  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 
 type Statistics = Readonly<Record<string, number | string | null | undefined>>
 interface Combination {
@@ -122,8 +130,8 @@ interface Combination {
   readonly metrics?: Readonly<Record<string, Statistics>>
 }
 /**
- * Only what is read of it; an aggregate of runs is one combination; before 0.2 the metrics stood
- * under `records`.
+ * The part of the JSON that is read. An aggregate of runs is one combination. Before 0.2 the metrics
+ * were under `records`.
  */
 interface Report extends Combination {
   readonly per_combination_metrics?: readonly Combination[]
@@ -136,23 +144,23 @@ interface Report extends Combination {
 
 function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
   const { file } = source
-  const report = jsonOf(source) as Report
-  const { tags } = latencyOf(metric, file)
+  const report = parseJson(source) as Report
+  const { tags } = findLatencyNames(metric, file)
   const name = percentileName(percentile)
   const swept = Array.isArray(report.per_combination_metrics)
     ? (report.per_combination_metrics as readonly Combination[])
     : undefined
   const isAggregate = report.metrics?.[`${rateTag}_avg`] !== undefined
   if (swept || isAggregate) {
-    return each(swept ?? [{ metrics: report.metrics }], (combination, i) => {
+    return mapCollectingErrors(swept ?? [{ metrics: report.metrics }], (combination, i) => {
       const where = swept ? `${file}: per_combination_metrics[${i}]` : `${file}: metrics`
-      const { parameters = {}, metrics = {} } = entry(combination, where)
+      const { parameters = {}, metrics = {} } = requireObject(combination, where)
       const mean = (found: readonly string[], statistic: string) => {
         const key = found
           .flatMap((tag) => [`${tag}_${statistic}`, `${tag}_${statistic}_ms`])
           .find((k) => metrics[k])
-        return figure(
-          wanted(
+        return parseFigure(
+          requireFound(
             metrics[key ?? '']?.mean ?? undefined,
             `metric ${found[0]}_${statistic}`,
             where,
@@ -170,15 +178,15 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
         load: parameters,
         ratePerSecond: mean([rateTag], 'avg'),
         latencyMs: mean(tags, name),
-        // Without a count of errors it does not say that there were none.
-        ...(failed > 0 && failures(failed, count('request_count'))),
+        // No error count does not mean no errors.
+        ...(failed > 0 && toErrorRate(failed, count('request_count'))),
       }
     })
   }
   const metrics = (report.records ?? report) as Readonly<Record<string, Statistics>>
   const rate = metrics[rateTag]
   if (rate?.avg === undefined) return undefined
-  const latency = wanted(
+  const latency = requireFound(
     tags.map((tag) => metrics[tag]).find((found) => found !== undefined),
     `metric ${tags[0]}`,
     file,
@@ -195,14 +203,14 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
         ...(concurrency === undefined ? {} : { concurrency }),
         ...(request_rate === undefined ? {} : { requestRate: request_rate }),
       },
-      ratePerSecond: figure(rate.avg ?? undefined, rateTag, file),
-      latencyMs: figure(
-        wanted(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles),
+      ratePerSecond: parseFigure(rate.avg ?? undefined, rateTag, file),
+      latencyMs: parseFigure(
+        requireFound(latency[name] ?? undefined, `${name} of ${tags[0]}`, file, percentiles),
         name,
         file,
       ),
       ...(typeof model === 'string' && { model }),
-      ...failures(
+      ...toErrorRate(
         Number(metrics.error_request_count?.avg ?? 0),
         Number(metrics.request_count?.avg ?? 0),
       ),

@@ -1,11 +1,11 @@
 /**
- * Model Analyzer's metrics-model-gpu.csv: what its GPUs held and did, a row for each GPU,
- * configuration and load. It stands beside metrics-model-inference.csv.
+ * Model Analyzer's metrics-model-gpu.csv: GPU memory, utilisation and power, a row for each GPU,
+ * configuration and load. It belongs to metrics-model-inference.csv.
  */
 
 import { readHeaderLine, readTable, type Source } from '../../trials/table-text.ts'
 import type { Usage } from '../../trials/types.ts'
-import { each, figure, wanted } from './tool-point.ts'
+import { mapCollectingErrors, parseFigure, requireFound } from './tool-point.ts'
 
 export const isGpuTable = (source: Source): boolean => readHeaderLine(source).includes('GPU UUID')
 
@@ -18,14 +18,14 @@ const columns = {
 } as const
 
 /**
- * By path of the configuration, the load with the most in use: memory and power of all its GPUs
- * together, their mean utilisation.
+ * GPU usage by path of the configuration, the highest of its loads: memory and power summed over the
+ * GPUs, utilisation averaged.
  * @throws TableError
  */
-export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
+export function readGpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
   const table = readTable(source)
   const known = (name: string) =>
-    wanted(
+    requireFound(
       table.columns.find((column) => column === name),
       `column '${name}'`,
       source.file,
@@ -36,13 +36,13 @@ export function gpuUsage(source: Source): ReadonlyMap<string, GpuUsage> {
   const load = ['Batch', 'Concurrency', 'Request Rate'].filter((name) =>
     table.columns.includes(name),
   )
-  const rows = each(table.rows, ({ where, cells }) => ({
+  const rows = mapCollectingErrors(table.rows, ({ where, cells }) => ({
     path: cells[path]!,
     load: JSON.stringify([cells[path], ...load.map((name) => cells[name])]),
-    // Of a million bytes.
-    memoryMiB: (figure(cells[memory], memory, where) * 1e6) / 2 ** 20,
-    busy: figure(cells[busy], busy, where) / 100,
-    watts: figure(cells[watts], watts, where),
+    // A MB here is a million bytes.
+    memoryMiB: (parseFigure(cells[memory], memory, where) * 1e6) / 2 ** 20,
+    busy: parseFigure(cells[busy], busy, where) / 100,
+    watts: parseFigure(cells[watts], watts, where),
   }))
   const usage = new Map<string, Required<GpuUsage>>()
   for (const load of new Set(rows.map((row) => row.load))) {

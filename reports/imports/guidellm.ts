@@ -7,18 +7,18 @@ import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readRows, type Source, TableError } from '../../trials/table-text.ts'
 import {
-  each,
-  entry,
-  failures,
-  figure,
   type ImportOptions,
-  jsonOf,
+  mapCollectingErrors,
+  parseFigure,
+  parseJson,
+  requireFound,
+  requireObject,
   type ToolPoint,
   type ToolReader,
-  wanted,
+  toErrorRate,
 } from './tool-point.ts'
 
-interface Place {
+interface LatencyNames {
   readonly heading: readonly [string, string]
   readonly plain: string
   readonly key: string
@@ -26,10 +26,10 @@ interface Place {
 }
 
 /**
- * Where each latency stands: heading of the CSV, metric of the JSON, and its unit in ms. Between
- * tokens, the first one's wait left out, as ours.
+ * Names of each latency: heading of the CSV, heading before 0.4, metric of the JSON; and its unit in
+ * ms. The inter-token latency excludes the first token, like our `tpot`.
  */
-const latencies: Partial<Record<LatencyMetric, Place>> = {
+const latencies: Partial<Record<LatencyMetric, LatencyNames>> = {
   e2e: {
     heading: ['Request Latency', 'Successful Sec'],
     plain: 'Request latency',
@@ -49,12 +49,30 @@ const latencies: Partial<Record<LatencyMetric, Place>> = {
     unitMs: 1,
   },
 }
-const placeOf = (metric: LatencyMetric, file: string) =>
-  wanted(latencies[metric], `${metric} among what GuideLLM reports`, file, Object.keys(latencies))
+const findLatencyNames = (metric: LatencyMetric, file: string) =>
+  requireFound(
+    latencies[metric],
+    `${metric} among what GuideLLM reports`,
+    file,
+    Object.keys(latencies),
+  )
 
-/** What the CSV's lists of percentiles hold; the median has a column of its own. */
-const listed = ['min', 'p0.1', 'p1', 'p5', 'p10', 'p25', 'p75', 'p90', 'p95', 'p99', 'max']
-const list = '[min, 0.1, 1, 5, 10, 25, 75, 90, 95, 99, max]'
+/** Percentiles in the CSV's lists, in order; the median has its own column. */
+const listedPercentiles = [
+  'min',
+  'p0.1',
+  'p1',
+  'p5',
+  'p10',
+  'p25',
+  'p75',
+  'p90',
+  'p95',
+  'p99',
+  'max',
+]
+/** The list as it is written in headings: '[min, 0.1, 1, ..., max]'. */
+const listHeading = `[${listedPercentiles.map((name) => name.replace(/^p/, '')).join(', ')}]`
 
 export const guidellm: ToolReader = {
   tool: 'GuideLLM',
@@ -77,12 +95,12 @@ function readCsv(
   const columns = records[0]!.cells.map((_, i) =>
     records.slice(0, headings).map((row) => row.cells[i] ?? ''),
   )
-  const { heading, plain, unitMs } = placeOf(metric, source.file)
+  const { heading, plain, unitMs } = findLatencyNames(metric, source.file)
   const at = (three: readonly string[], one: string) =>
     columns.findIndex((names) => names.join('|') === (headings === 3 ? three.join('|') : one))
   const column = (three: readonly string[], one: string) => {
     const found = at(three, one)
-    return wanted(
+    return requireFound(
       found < 0 ? undefined : found,
       `column '${headings === 3 ? three.join(' / ') : one}'`,
       source.file,
@@ -93,7 +111,7 @@ function readCsv(
   const latency =
     name === 'p50'
       ? column([...heading, 'Median'], `Successful ${plain} median`)
-      : column([...heading, 'Percentiles'], `Successful ${plain} ${list}`)
+      : column([...heading, 'Percentiles'], `Successful ${plain} ${listHeading}`)
   const rate = column(
     ['Server Throughput', 'Successful Requests/Sec', 'Mean'],
     'Successful Requests per second mean',
@@ -104,7 +122,7 @@ function readCsv(
   )
   const errored = at(['Request Counts', 'Errored', ''], 'Errored Requests')
   const served = at(['Request Counts', 'Successful', ''], 'Successful Requests')
-  return each(records.slice(headings), ({ line, cells }) => {
+  return mapCollectingErrors(records.slice(headings), ({ line, cells }) => {
     const where = `${source.file}:${line}`
     if (cells.length !== columns.length)
       throw new TableError([
@@ -114,16 +132,16 @@ function readCsv(
           hint: 'give its benchmarks.json instead',
         },
       ])
-    const of = name === 'p50' ? cells[latency] : inList(cells[latency]!, name, where)
+    const of = name === 'p50' ? cells[latency] : readListedPercentile(cells[latency]!, name, where)
     const [failed, good] = [errored, served].map((i) =>
-      i < 0 ? 0 : figure(cells[i], 'a count of requests', where),
+      i < 0 ? 0 : parseFigure(cells[i], 'a count of requests', where),
     )
-    return pointOf(
+    return buildPoint(
       where,
-      figure(cells[concurrency], 'concurrency', where),
-      figure(cells[rate], 'requests per second', where),
+      parseFigure(cells[concurrency], 'concurrency', where),
+      parseFigure(cells[rate], 'requests per second', where),
       {
-        latencyMs: figure(of, `${name} of ${plain}`, where) * unitMs,
+        latencyMs: parseFigure(of, `${name} of ${plain}`, where) * unitMs,
         failed: failed!,
         good: good!,
       },
@@ -131,14 +149,16 @@ function readCsv(
   })
 }
 
-function inList(cell: string, name: string, where: string): string | undefined {
-  const at = listed.indexOf(name)
+function readListedPercentile(cell: string, name: string, where: string): string | undefined {
+  const at = listedPercentiles.indexOf(name)
   if (at < 0)
-    throw new TableError([{ where, what: `no ${name}`, hint: `it has p50, ${listed.join(', ')}` }])
+    throw new TableError([
+      { where, what: `no ${name}`, hint: `it has p50, ${listedPercentiles.join(', ')}` },
+    ])
   return cell.replace(/^\[|\]$/g, '').split(',')[at]
 }
 
-/** Only what is read of it. */
+/** The part of the JSON that is read. */
 interface Distribution {
   readonly successful?: {
     readonly mean?: number
@@ -157,7 +177,7 @@ interface Report {
 
 function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPoint[] | undefined {
   const { file } = source
-  const { benchmarks } = jsonOf(source) as Report
+  const { benchmarks } = parseJson(source) as Report
   if (
     !Array.isArray(benchmarks) ||
     !benchmarks.some(
@@ -165,12 +185,12 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
     )
   )
     return undefined
-  const { key, unitMs } = placeOf(metric, file)
+  const { key, unitMs } = findLatencyNames(metric, file)
   const name = percentileName(percentile)
-  return each(benchmarks as NonNullable<Report['benchmarks']>, (benchmark, i) => {
+  return mapCollectingErrors(benchmarks as NonNullable<Report['benchmarks']>, (benchmark, i) => {
     const where = `${file}: benchmarks[${i}]`
-    const { metrics = {}, request_totals } = entry(benchmark, where)
-    const { successful } = wanted<Distribution>(
+    const { metrics = {}, request_totals } = requireObject(benchmark, where)
+    const { successful } = requireFound<Distribution>(
       metrics[key],
       `metric ${key}`,
       where,
@@ -183,14 +203,14 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
     // p0.1 and p99.9 are p001 and p999 there.
     const asKey = name === 'p99.9' ? 'p999' : name
     const totals = metrics.request_totals ?? request_totals ?? {}
-    return pointOf(
+    return buildPoint(
       where,
-      figure(metrics.request_concurrency?.successful?.mean, 'request_concurrency', where),
-      figure(metrics.requests_per_second?.successful?.mean, 'requests_per_second', where),
+      parseFigure(metrics.request_concurrency?.successful?.mean, 'request_concurrency', where),
+      parseFigure(metrics.requests_per_second?.successful?.mean, 'requests_per_second', where),
       {
         latencyMs:
-          figure(
-            wanted(known[asKey], `${asKey} of ${key}`, where, Object.keys(known)),
+          parseFigure(
+            requireFound(known[asKey], `${asKey} of ${key}`, where, Object.keys(known)),
             asKey,
             where,
           ) * unitMs,
@@ -201,8 +221,8 @@ function readJson(source: Source, { metric, percentile }: ImportOptions): ToolPo
   })
 }
 
-/** A load is known by the requests that were under way on average: every strategy has that. */
-function pointOf(
+/** Loads are named by their mean concurrency, which every strategy reports. */
+function buildPoint(
   where: string,
   concurrency: number,
   ratePerSecond: number,
@@ -213,5 +233,5 @@ function pointOf(
   }: { readonly latencyMs: number; readonly failed: number; readonly good: number },
 ): ToolPoint {
   const load = { concurrency: Number(concurrency.toPrecision(4)) }
-  return { where, configuration: {}, load, ratePerSecond, latencyMs, ...failures(failed, good) }
+  return { where, configuration: {}, load, ratePerSecond, latencyMs, ...toErrorRate(failed, good) }
 }

@@ -1,6 +1,6 @@
 /**
- * Results of other load testers as trials: of each configuration the loads that were applied to it,
- * and what of them keeps an SLO. Nothing is measured here, and nothing between two loads is known.
+ * Turns results of other load testers into trials: the loads of each configuration, and its capacity
+ * under an SLO. Between two loads nothing is known.
  */
 
 import { basename } from 'node:path'
@@ -19,11 +19,16 @@ import { grouped } from '../../trials/grouped.ts'
 import { sourceParameter } from '../../trials/resources.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 import type { Usage } from '../../trials/types.ts'
-import { gpuUsage, isGpuTable } from './gpu-table.ts'
-import { describeUnknowns, each, type ImportOptions, type ToolPoint } from './tool-point.ts'
-import { distinguished, labelsOf, readOne } from './tool-results.ts'
+import { isGpuTable, readGpuUsage } from './gpu-table.ts'
+import {
+  describeUnknowns,
+  type ImportOptions,
+  mapCollectingErrors,
+  type ToolPoint,
+} from './tool-point.ts'
+import { keepVaryingParameters, labelFiles, readToolFile } from './tool-results.ts'
 
-/** A file of results, and what the user says of the server that they are of. */
+/** A file of results, and the user's configuration of its server. */
 interface ImportedFile {
   readonly source: Source
   readonly configuration: Configuration
@@ -33,43 +38,43 @@ interface ImportedTrial {
   readonly configuration: Configuration
   readonly measurement: Measurement
   readonly usage?: Usage
-  /** In words: the tool, and where the figures stand. */
+  /** 'imported: TOOL, FILES'. */
   readonly why: string
 }
 
-interface Imported {
+interface ImportResult {
   /** 'Model Analyzer: metrics-model-inference.csv', one for each file. */
   readonly from: readonly string[]
-  /** What was served, where the files say. */
+  /** The served model, where the files agree on one. */
   readonly model?: string
-  /** The tools ask servers of language models. */
+  /** Whether a tool measures language model servers. */
   readonly language: boolean
   readonly trials: readonly [ImportedTrial, ...ImportedTrial[]]
 }
 
-/** A load, as its file tells it. */
-interface Told {
+/** A load with all figures that its file reports. */
+interface ReportedLoad {
   readonly point: ToolPoint
   readonly tool: string
   readonly language: boolean
   readonly file: string
   readonly configuration: Configuration
   readonly usage?: Usage
-  /** By percentile, ms, as far as it is told. */
+  /** Latency in ms by percentile, as far as it is reported. */
   readonly percentiles: ReadonlyMap<number, number>
 }
 
 /**
  * @param slo of one limit
- * @param oneServer several files are loads on one server; else each is a server of its own, unless
- * what the user says tells them apart
- * @throws TableError with what is wrong with all the files
+ * @param oneServer the files are loads on one server; else each file is a server of its own, unless
+ * the user's configurations differ
+ * @throws TableError with the problems of all files
  */
 export function importTrials(
   files: readonly ImportedFile[],
   slo: Slo,
   oneServer: boolean,
-): Imported {
+): ImportResult {
   const tables = files.filter(({ source }) => isGpuTable(source))
   const results = files.filter((file) => !tables.includes(file))
   if (results.length === 0) {
@@ -82,22 +87,24 @@ export function importTrials(
       },
     ])
   }
-  const usage = new Map(each(tables, ({ source }) => [...gpuUsage(source)]).flat())
-  const told = each(results, (file) => toldIn(file, slo, usage))
+  const usage = new Map(
+    mapCollectingErrors(tables, ({ source }) => [...readGpuUsage(source)]).flat(),
+  )
+  const loadsByFile = mapCollectingErrors(results, (file) => readLoads(file, slo, usage))
   const alike =
     new Set(results.map(({ configuration }) => configurationKey(configuration))).size === 1
   const labels =
     results.length > 1 && alike && !oneServer
-      ? labelsOf(results.map(({ source }) => source.file))
+      ? labelFiles(results.map(({ source }) => source.file))
       : undefined
-  const loads = told.flatMap((each, i) =>
+  const loads = loadsByFile.flatMap((each, i) =>
     each.map((one) =>
       labels ? { ...one, configuration: { ...one.configuration, file: labels[i]! } } : one,
     ),
   )
-  const { points } = distinguished(loads.map(({ point }) => point))
+  const { points } = keepVaryingParameters(loads.map(({ point }) => point))
   const all = loads.map(
-    (load, i): Told => ({
+    (load, i): ReportedLoad => ({
       ...load,
       configuration: { ...load.configuration, ...points[i]!.configuration },
     }),
@@ -106,26 +113,26 @@ export function importTrials(
   const models = new Set(loads.flatMap(({ point }) => point.model ?? []))
   const [model] = models.size === 1 ? models : []
   return {
-    from: results.map(({ source }, i) => `${told[i]![0]!.tool}: ${source.file}`),
+    from: results.map(({ source }, i) => `${loadsByFile[i]![0]!.tool}: ${source.file}`),
     ...(model !== undefined && { model }),
     language: loads.some(({ language }) => language),
-    trials: [...groups.values()].map((group) => trialOf(group, slo)) as [
+    trials: [...groups.values()].map((group) => buildTrial(group, slo)) as [
       ImportedTrial,
       ...ImportedTrial[],
     ],
   }
 }
 
-/** All loads of a file, with what it tells of other percentiles than the SLO's. */
-function toldIn(
+/** All loads of a file, with the other percentiles that it reports. */
+function readLoads(
   { source, configuration }: ImportedFile,
   slo: Slo,
   usage: ReadonlyMap<string, Usage>,
-): Told[] {
+): ReportedLoad[] {
   const { metric = 'e2e', percentile, limitMs, maxErrorRate } = slo
   const options: ImportOptions = { metric, percentile, limitMs, maxErrorRate, pricePerHour: 1 }
-  const { tool, language = false, points } = readOne(source, options)
-  each(points, ({ where, ratePerSecond, latencyMs }) => {
+  const { tool, language = false, points } = readToolFile(source, options)
+  mapCollectingErrors(points, ({ where, ratePerSecond, latencyMs }) => {
     for (const [what, value] of Object.entries({
       'requests per second': ratePerSecond,
       latency: latencyMs,
@@ -133,7 +140,9 @@ function toldIn(
       if (value < 0) throw new TableError([{ where, what: `${what} of ${value}` }])
   })
   const others = storedPercentiles.map(([kept]) => kept).filter((kept) => kept !== percentile)
-  const further = others.map((one) => [one, told(source, { ...options, percentile: one })] as const)
+  const further = others.map(
+    (one) => [one, readPercentile(source, { ...options, percentile: one })] as const,
+  )
   return points.map((point, i) => {
     const used = usage.get(String(point.configuration.configuration))
     const known = further.flatMap(([one, values]) =>
@@ -152,37 +161,37 @@ function toldIn(
 }
 
 /** A percentile of each load, ms; undefined where the tool does not report it. */
-function told(source: Source, options: ImportOptions): number[] | undefined {
+function readPercentile(source: Source, options: ImportOptions): number[] | undefined {
   try {
-    return readOne(source, options).points.map(({ latencyMs }) => latencyMs)
+    return readToolFile(source, options).points.map(({ latencyMs }) => latencyMs)
   } catch (error) {
     if (error instanceof TableError) return undefined
     throw error
   }
 }
 
-function trialOf(loads: readonly Told[], slo: Slo): ImportedTrial {
-  const [{ configuration, usage }] = loads as readonly [Told]
-  const unique = (of: (load: Told) => string) => [...new Set(loads.map(of))]
-  const where = `${unique(({ tool }) => tool).join(' and ')}, ${shortened(unique(({ point }) => basename(point.where)))}`
+function buildTrial(loads: readonly ReportedLoad[], slo: Slo): ImportedTrial {
+  const [{ configuration, usage }] = loads as readonly [ReportedLoad]
+  const unique = (of: (load: ReportedLoad) => string) => [...new Set(loads.map(of))]
+  const where = `${unique(({ tool }) => tool).join(' and ')}, ${joinFirst(unique(({ point }) => basename(point.where)))}`
   return {
     configuration: {
       ...configuration,
-      [sourceParameter]: shortened(unique(({ file }) => basename(file))),
+      [sourceParameter]: joinFirst(unique(({ file }) => basename(file))),
     },
-    measurement: measurementOf(loads, slo, where),
+    measurement: buildMeasurement(loads, slo, where),
     ...(usage && { usage }),
     why: `imported: ${where}`,
   }
 }
 
-const named = 3
-const shortened = (all: readonly string[]): string =>
-  `${all.slice(0, named).join(', ')}${all.length > named ? ` and ${all.length - named} more` : ''}`
+const maxNamed = 3
+const joinFirst = (all: readonly string[]): string =>
+  `${all.slice(0, maxNamed).join(', ')}${all.length > maxNamed ? ` and ${all.length - maxNamed} more` : ''}`
 
-function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measurement {
-  const points = loads.map((load) => loadPoint(load, slo))
-  const alone = points.find(({ load }) => load.kind === 'closed' && load.connections === 1)
+function buildMeasurement(loads: readonly ReportedLoad[], slo: Slo, where: string): Measurement {
+  const points = loads.map((load) => buildLoadPoint(load, slo))
+  const unloaded = points.find(({ load }) => load.kind === 'closed' && load.connections === 1)
   const sum = (values: readonly number[]) =>
     values.reduce((total, value) => total + (Number.isNaN(value) ? 0 : value), 0)
   const measurement: Measurement = {
@@ -191,7 +200,7 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
     capacityCi90Rps: [0, 0],
     bounds: 'both',
     slo,
-    unloaded: alone ?? noLatency,
+    unloaded: unloaded ?? noLatency,
     saturationRps: Math.max(...points.map(({ achievedRps }) => achievedRps)),
     points,
     requests: sum(points.map(({ requests }) => requests)),
@@ -207,10 +216,10 @@ function measurementOf(loads: readonly Told[], slo: Slo, where: string): Measure
   return { ...measurement, capacityRps, capacityCi90Rps, bounds }
 }
 
-function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint {
+function buildLoadPoint({ point, percentiles }: ReportedLoad, { percentile }: Slo): LoadPoint {
   const { ratePerSecond, errorRate = 0, requests = 0, seconds = Number.NaN } = point
   const failed = Math.round(errorRate * requests)
-  const load = loadOf(point, seconds)
+  const load = buildLoad(point, seconds)
   const ms = (of: number) => percentiles.get(of) ?? Number.NaN
   // Failed requests are the slowest ones.
   const missed = ratePerSecond === 0 || errorRate >= 1 - percentile
@@ -232,16 +241,13 @@ function loadPoint({ point, percentiles }: Told, { percentile }: Slo): LoadPoint
   }
 }
 
-/**
- * Rates are open load, of which the tools do not say how requests arrive; so many requests,
- * connections or users at a time a closed loop.
- */
-function loadOf({ load, ratePerSecond }: ToolPoint, durationS: number): Load {
+/** A request rate is open load, with unknown arrivals; a concurrency or number of users a closed loop. */
+function buildLoad({ load, ratePerSecond }: ToolPoint, durationS: number): Load {
   const rateRps = Number(load.requestRate)
   if (rateRps > 0)
     return { kind: 'open', rateRps, arrivals: { kind: 'constant' }, durationS, seed: 0 }
   const connections = Number(load.concurrency ?? load.vus)
-  // Where nothing says how many: as a rate that was reached.
+  // Without either: open load at the achieved rate.
   return connections > 0
     ? { kind: 'closed', connections, durationS }
     : { kind: 'open', rateRps: ratePerSecond, arrivals: { kind: 'constant' }, durationS, seed: 0 }

@@ -6,34 +6,37 @@
 import { percentileName } from '../../profiler/model/slo.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 import {
-  figure,
   type ImportOptions,
-  jsonOf,
+  parseFigure,
+  parseJson,
+  requireFound,
   type ToolPoint,
   type ToolReader,
-  wanted,
 } from './tool-point.ts'
 
-type Figures = Readonly<Record<string, number | undefined>>
+type MetricValues = Readonly<Record<string, number | undefined>>
 
-/** A summary in one form, whichever k6 wrote it. */
+/** A summary in one form, whatever version of k6 wrote it. */
 interface Summary {
-  readonly metrics: Readonly<Record<string, Figures>>
+  readonly metrics: Readonly<Record<string, MetricValues>>
   readonly durationS?: number
 }
 
-/** Only what is read of it. */
-interface Document {
+/** The part of the JSON that is read, in any of its three forms. */
+interface SummaryDocument {
   /**
    * Figures of a metric under `values` (`handleSummary`), or at once (`--summary-export`).
    */
   readonly metrics?: Readonly<
-    Record<string, (Figures & { readonly values?: undefined }) | { readonly values: Figures }>
+    Record<
+      string,
+      (MetricValues & { readonly values?: undefined }) | { readonly values: MetricValues }
+    >
   >
   readonly state?: { readonly testRunDurationMs?: number }
   /** The structured summary: a list of metrics with their names. */
   readonly results?: {
-    readonly metrics?: readonly { readonly name?: string; readonly values?: Figures }[]
+    readonly metrics?: readonly { readonly name?: string; readonly values?: MetricValues }[]
   }
   readonly config?: { readonly duration?: number }
 }
@@ -45,13 +48,18 @@ export const k6: ToolReader = {
   tool: 'k6',
   read(source, options) {
     if (!/^\s*\{/.test(source.text)) return undefined
-    const summary = summaryIn(jsonOf(source) as Document)
+    const summary = normaliseSummary(parseJson(source) as SummaryDocument)
     if (!summary?.metrics[requestsName] || !summary.metrics[latencyName]) return undefined
     return [readSummary(source, summary, options)]
   },
 }
 
-function summaryIn({ metrics, state, results, config }: Document): Summary | undefined {
+function normaliseSummary({
+  metrics,
+  state,
+  results,
+  config,
+}: SummaryDocument): Summary | undefined {
   if (Array.isArray(results?.metrics))
     return {
       metrics: Object.fromEntries(
@@ -65,7 +73,7 @@ function summaryIn({ metrics, state, results, config }: Document): Summary | und
     metrics: Object.fromEntries(
       Object.entries(metrics).map(([name, found]) => [
         name,
-        found?.values ?? (found as Figures | undefined) ?? {},
+        found?.values ?? (found as MetricValues | undefined) ?? {},
       ]),
     ),
     durationS: duration === undefined ? undefined : duration / 1000,
@@ -85,27 +93,27 @@ function readSummary(
   const name = percentileName(percentile)
   const key = name === 'p50' ? 'med' : `p(${name.slice(1)})`
   const there = Object.keys(latency).filter((one) => /^(med|p\()/.test(one))
-  const told = wanted(
+  const percentileMs = requireFound(
     latency[key] ?? latency[`p(${name.slice(1)})`],
     `${key} of ${latencyName} (k6 run --summary-trend-stats 'med,${key}' reports it)`,
     file,
     there,
   )
   const { count, rate: written } = metrics[requestsName]!
-  const requests = figure(count, `${requestsName}.count`, file)
-  const rate = figure(
+  const requests = parseFigure(count, `${requestsName}.count`, file)
+  const rate = parseFigure(
     written ?? (durationS === undefined ? undefined : requests / durationS),
     `${requestsName}.rate`,
     file,
   )
-  const errorRate = failedShare(metrics.http_req_failed)
+  const errorRate = computeFailedShare(metrics.http_req_failed)
   const vus = metrics.vus_max?.max ?? metrics.vus_max?.value
   return {
     where: file,
     configuration: {},
     load: vus === undefined ? {} : { vus },
     ratePerSecond: rate * (1 - (errorRate ?? 0)),
-    latencyMs: figure(told, key, file),
+    latencyMs: parseFigure(percentileMs, key, file),
     ...(errorRate === undefined ? describeChecks(metrics.checks) : { errorRate }),
     requests,
     seconds: durationS ?? requests / rate,
@@ -113,14 +121,14 @@ function readSummary(
 }
 
 /** Share of requests that failed; undefined for k6 before 0.31, which does not count them. */
-function failedShare(failed: Figures | undefined): number | undefined {
+function computeFailedShare(failed: MetricValues | undefined): number | undefined {
   if (failed === undefined) return undefined
   // --summary-export calls the rate its value.
   const { rate = failed.value, matches, total } = failed
   return rate ?? (matches !== undefined && total ? matches / total : undefined)
 }
 
-function describeChecks(checks: Figures | undefined): Pick<ToolPoint, 'failureHint'> {
+function describeChecks(checks: MetricValues | undefined): Pick<ToolPoint, 'failureHint'> {
   const { passes, fails } = checks ?? {}
   return passes === undefined || fails === undefined
     ? {}

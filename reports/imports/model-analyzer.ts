@@ -5,32 +5,38 @@
 
 import { percentileName } from '../../profiler/model/slo.ts'
 import { readHeaderLine, readTable } from '../../trials/table-text.ts'
-import { each, figure, type ToolPoint, type ToolReader, wanted } from './tool-point.ts'
+import {
+  mapCollectingErrors,
+  parseFigure,
+  requireFound,
+  type ToolPoint,
+  type ToolReader,
+} from './tool-point.ts'
 
-const throughput = 'Throughput (infer/sec)'
-const mark = 'Model Config Path'
-const satisfies = 'Satisfies Constraints'
+const throughputColumn = 'Throughput (infer/sec)'
+const pathColumn = 'Model Config Path'
+const constraintsColumn = 'Satisfies Constraints'
 
 export const modelAnalyzer: ToolReader = {
   tool: 'Model Analyzer',
   read(source, { metric, percentile }) {
-    if (!readHeaderLine(source).includes(mark)) return undefined
+    if (!readHeaderLine(source).includes(pathColumn)) return undefined
     const { columns, rows } = readTable(source)
     const name =
       metric === 'e2e' ? `${percentileName(percentile)} Latency (ms)` : `column of ${metric}`
-    const latency = wanted(
+    const latency = requireFound(
       columns.find((column) => column === name),
       `column '${name}'`,
       source.file,
       columns.filter((column) => /latency/i.test(column)),
     )
-    wanted(
-      columns.find((column) => column === throughput) ?? undefined,
-      `column '${throughput}'`,
+    requireFound(
+      columns.find((column) => column === throughputColumn) ?? undefined,
+      `column '${throughputColumn}'`,
       source.file,
       columns,
     )
-    return each(rows, ({ where, cells }): ToolPoint => {
+    return mapCollectingErrors(rows, ({ where, cells }): ToolPoint => {
       const plain = (column: string) =>
         /^\d+$/.test(cells[column] ?? '') ? Number(cells[column]) : cells[column]
       // '2:GPU', '1/GPU', '2/GPU + 1/CPU': the count in front. Of several models there is one for
@@ -40,7 +46,7 @@ export const modelAnalyzer: ToolReader = {
       return {
         where,
         configuration: {
-          configuration: cells[mark] ?? '',
+          configuration: cells[pathColumn] ?? '',
           ...(typeof batch === 'number' ? { maxBatchSize: batch } : {}),
           ...(Number.isFinite(instances) ? { instances } : {}),
         },
@@ -56,16 +62,16 @@ export const modelAnalyzer: ToolReader = {
           ),
         ),
         ...(cells.Model ? { model: cells.Model } : {}),
-        ...(cells[satisfies] === 'No' ? { keepsOwnLimits: false } : {}),
-        ratePerSecond: figure(cells[throughput], throughput, where),
-        latencyMs: worstOf(cells[latency]) ?? figure(cells[latency], latency, where),
+        ...(cells[constraintsColumn] === 'No' ? { meetsOwnLimits: false } : {}),
+        ratePerSecond: parseFigure(cells[throughputColumn], throughputColumn, where),
+        latencyMs: findSlowest(cells[latency]) ?? parseFigure(cells[latency], latency, where),
       }
     })
   },
 }
 
 /** Of several models, '12.3, [14.9,9.8]', the slowest: each keeps the limit. */
-function worstOf(cell: string | undefined): number | undefined {
+function findSlowest(cell: string | undefined): number | undefined {
   const list = /^[\d.]+, ?\[([\d., ]+)\]$/.exec(cell ?? '')?.[1]
   return list === undefined ? undefined : Math.max(...list.split(',').map(Number))
 }

@@ -1,4 +1,4 @@
-/** A recorded table of the user's own, by the task that says what its columns mean. */
+/** Reads a recorded table of the user's own; a task file describes its columns. */
 import {
   findMissingMeasurements,
   findRowFaults,
@@ -17,50 +17,44 @@ import {
   type Source,
   TableError,
 } from '../../trials/table-text.ts'
-import type { GivenTask } from './replay-task-schema.ts'
+import type { ReplayTaskFile } from './replay-task-schema.ts'
 
-/**
- * What a replay needs: a task, rows that are fit for it, one a configuration, and what was done to
- * them, for people.
- */
+/** Input of a replay: a task and one valid row for each configuration. `notes` are for the user. */
 export interface Recording {
   readonly task: ReplayTask
   readonly rows: readonly ReplayRow[]
   readonly notes: readonly string[]
 }
 
-/** A row as a replay reads it, and where it stands: 'runs.csv:12'. */
+/** A row of a replay with its place: 'runs.csv:12'. */
 export interface PlacedRow {
   readonly where: string
   readonly cells: ReplayRow
 }
 
-/**
- * More configurations than this are searched from a sample, which a recorded table has no use for.
- */
-const MOST_ROWS = 100_000
-/**
- * Each name is a column of the model; more are identifiers rather than the choices of a parameter.
- */
-const MOST_NAMES = 500
-const SHOWN = 5
+/** Larger spaces are searched by sampling, which a recorded table does not support. */
+const maxRows = 100_000
+/** Each value is a feature of the model. More of them are identifiers, not choices of a parameter. */
+const maxValues = 500
+/** Items named in a message. */
+const maxShown = 5
 
-/** Throws TableError naming every row that is wrong, with its line. */
-export function readOwnTable(given: GivenTask, source: Source): Recording {
+/** @throws TableError with every invalid row and its line */
+export function readOwnTable(given: ReplayTaskFile, source: Source): Recording {
   const { table, ragged } = readEvenRows(source)
-  if (table.rows.length > MOST_ROWS)
+  if (table.rows.length > maxRows)
     throw new TableError([
       {
         where: source.file,
-        what: `${table.rows.length} rows; a replay reads at most ${MOST_ROWS.toLocaleString('en-US')}`,
+        what: `${table.rows.length} rows; a replay reads at most ${maxRows.toLocaleString('en-US')}`,
       },
     ])
-  const readings = [given.constraint.metric, resolveRateColumn(given as ReplayTask)]
+  const metricColumns = [given.constraint.metric, resolveRateColumn(given as ReplayTask)]
   const withoutUnknown = (cells: Readonly<Record<string, string>>) =>
     Object.fromEntries(
       Object.entries(cells).map(([name, cell]) => [
         name,
-        readings.includes(name) && isUnknown(cell) ? '' : cell,
+        metricColumns.includes(name) && isUnknown(cell) ? '' : cell,
       ]),
     )
   const price = typeof given.price === 'string' ? given.price : 'price per hour'
@@ -69,21 +63,21 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
     ({ where, cells }): PlacedRow => ({ where, cells: { ...withoutUnknown(cells), ...columns } }),
   )
   const ambiguous = given.parameters.flatMap((p) =>
-    p.kind === undefined && p.values === undefined ? mixed(p.name, placed) : [],
+    p.kind === undefined && p.values === undefined ? findMixedCells(p.name, placed) : [],
   )
   if (ambiguous.length > 0) throw new TableError([...ragged, ...ambiguous])
   const task: ReplayTask = {
     ...given,
     price,
-    parameters: given.parameters.map((p) => completed(p, placed)),
+    parameters: given.parameters.map((p) => completeParameter(p, placed)),
   }
   const unused = table.columns.filter((column) => !listColumns(task).includes(column))
-  const recording = recordingOf(source.file, task, placed, ragged)
+  const recording = buildRecording(source.file, task, placed, ragged)
   return {
     ...recording,
     notes: [
       ...table.notes,
-      ...task.parameters.flatMap((p) => withUnits(source.file, p)),
+      ...task.parameters.flatMap((p) => noteUnits(source.file, p)),
       ...(unused.length > 0
         ? [`${source.file}: columns that the task does not mention: ${unused.join(', ')}`]
         : []),
@@ -93,10 +87,10 @@ export function readOwnTable(given: GivenTask, source: Source): Recording {
 }
 
 /**
- * Cells of a parameter that are no numbers, or empty, where most of its values are numbers: a slip
- * would make names of all.
+ * Cells that are not numbers in a column where most are. One typing error would turn the parameter
+ * into a categorical one.
  */
-function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
+function findMixedCells(name: string, rows: readonly PlacedRow[]): Problem[] {
   const cells = rows.flatMap(({ where, cells: row }) =>
     row[name] === undefined ? [] : [{ where, text: String(row[name]) }],
   )
@@ -114,8 +108,8 @@ function mixed(name: string, rows: readonly PlacedRow[]): Problem[] {
     }))
 }
 
-/** What is told of names that are numbers with a unit. */
-function withUnits(file: string, { name, kind, values }: ReplayParameter): string[] {
+/** A note on values that are numbers with a unit. */
+function noteUnits(file: string, { name, kind, values }: ReplayParameter): string[] {
   if (
     kind === 'ordinal' ||
     values.length < 2 ||
@@ -123,13 +117,13 @@ function withUnits(file: string, { name, kind, values }: ReplayParameter): strin
   )
     return []
   return [
-    `${file}: ${name} has text values (${some(values, ', ')}): write numbers without a unit, so that the search can use their order`,
+    `${file}: ${name} has text values (${joinFirst(values, ', ')}): write numbers without a unit, so that the search can use their order`,
   ]
 }
 
-/** With the kind and values that the rows show, where the task does not say. */
-function completed(
-  given: GivenTask['parameters'][number],
+/** Completes a parameter: kind and values that the task leaves out come from the rows. */
+function completeParameter(
+  given: ReplayTaskFile['parameters'][number],
   rows: readonly PlacedRow[],
 ): ReplayParameter {
   const { name, kind, values, features, concurrency } = given
@@ -157,12 +151,12 @@ function completed(
 }
 
 /**
- * Rows made fit for a replay: every fault told with its place, rows without readings left out,
- * repeats made one.
- * @param file for what is wrong with the table as a whole
- * @param wrong what is known to be wrong beside those rows
+ * Validates the rows for a replay, leaves out those without measurements, and merges repeats.
+ * @param file place of problems of the whole table
+ * @param wrong problems already found
+ * @throws TableError with all problems
  */
-export function recordingOf(
+export function buildRecording(
   file: string,
   task: ReplayTask,
   placed: readonly PlacedRow[],
@@ -181,7 +175,7 @@ export function recordingOf(
     where: where(fault),
     what: fault.message,
   }))
-  const all = [...wrong, ...taskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
+  const all = [...wrong, ...findTaskFaults(file, task), ...(measured.length === 0 ? [] : faults)]
   if (all.length > 0) throw new TableError(all)
   if (measured.length === 0)
     throw new TableError([
@@ -192,7 +186,7 @@ export function recordingOf(
     ])
   const { rows, averaged, contradictions } = mergeRepeats(task, cellsOf(measured))
   const places = (indices: readonly number[]) =>
-    some(
+    joinFirst(
       indices.map((i) => measured[i]!.where),
       ' and ',
     )
@@ -200,7 +194,7 @@ export function recordingOf(
     task,
     rows,
     notes: [
-      ...counted(
+      ...noteFirst(
         [...empty],
         ([row, missing]) =>
           `${row.where}: left out, because it has no ${missing.join(' and no ')}; use an infeasibleColumn to mark configurations that could not serve`,
@@ -210,7 +204,7 @@ export function recordingOf(
             `${averaged.length} configurations appear in several rows and are averaged, for example ${places(averaged[0]!)}`,
           ]
         : []),
-      ...counted(
+      ...noteFirst(
         contradictions,
         ({ rows: of, message }) =>
           `${places(of)} contradict each other: ${message}; the worse value counts`,
@@ -219,35 +213,35 @@ export function recordingOf(
   }
 }
 
-/** What is wrong with a task beside its table. */
-function taskFaults(file: string, task: ReplayTask): Problem[] {
+/** Contradictions within the task. */
+function findTaskFaults(file: string, task: ReplayTask): Problem[] {
   const read = [task.constraint.metric, resolveRateColumn(task), task.infeasibleColumn]
-  const told = task.parameters.filter(({ name }) => read.includes(name))
-  const both = told.map(({ name }) => ({
+  const misused = task.parameters.filter(({ name }) => read.includes(name))
+  const both = misused.map(({ name }) => ({
     where: file,
     what: `${name} is a parameter, and ${name === task.infeasibleColumn ? 'the infeasibleColumn' : 'measured'}`,
     hint: 'a parameter must be set before the measurement: use another column',
   }))
-  return [...both, ...task.parameters.flatMap((p) => nameFaults(file, p))]
+  return [...both, ...task.parameters.flatMap((p) => findValueFaults(file, p))]
 }
 
-function nameFaults(file: string, p: ReplayParameter): Problem[] {
+function findValueFaults(file: string, p: ReplayParameter): Problem[] {
   if (p.kind !== 'categorical') return []
   const features = p.features
   const without = features ? p.values.filter((value) => !Object.hasOwn(features, value)) : []
   const widths = new Set(p.values.map((value) => features?.[value]?.length))
   return [
-    ...(p.values.length > MOST_NAMES
+    ...(p.values.length > maxValues
       ? [
           {
             where: file,
-            what: `${p.name} has ${p.values.length} values, more than the maximum of ${MOST_NAMES}`,
+            what: `${p.name} has ${p.values.length} values, more than the maximum of ${maxValues}`,
             hint: 'do not use an identifier as a parameter',
           },
         ]
       : []),
     ...(without.length > 0
-      ? [{ where: file, what: `${p.name} has no features for ${some(without, ', ')}` }]
+      ? [{ where: file, what: `${p.name} has no features for ${joinFirst(without, ', ')}` }]
       : []),
     ...(without.length === 0 && widths.size > 1
       ? [{ where: file, what: `${p.name} has more features for some values than for others` }]
@@ -255,13 +249,13 @@ function nameFaults(file: string, p: ReplayParameter): Problem[] {
   ]
 }
 
-const some = (words: readonly string[], between: string): string =>
-  words.length > SHOWN
-    ? `${words.slice(0, SHOWN).join(between)} and ${words.length - SHOWN} more`
+const joinFirst = (words: readonly string[], between: string): string =>
+  words.length > maxShown
+    ? `${words.slice(0, maxShown).join(between)} and ${words.length - maxShown} more`
     : words.join(between)
 
-/** A note each for the first few. */
-function counted<T>(all: readonly T[], note: (one: T) => string): string[] {
-  const left = all.length - SHOWN
-  return [...all.slice(0, SHOWN).map(note), ...(left > 0 ? [`${left} more like these`] : [])]
+/** Notes on the first items, and the number of further ones. */
+function noteFirst<T>(all: readonly T[], note: (one: T) => string): string[] {
+  const left = all.length - maxShown
+  return [...all.slice(0, maxShown).map(note), ...(left > 0 ? [`${left} more like these`] : [])]
 }

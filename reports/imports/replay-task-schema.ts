@@ -1,19 +1,19 @@
-/** The file that says what a recorded table means: `tune replay --task`. */
+/** Schema of the file that describes a recorded table: `tune replay --task`. */
 import { z } from 'zod'
 import { taskObjectives } from '../../search/replay/task.ts'
 import type { Source } from '../../trials/table-text.ts'
 import { parseYaml } from '../../trials/yaml.ts'
 
-const column = z
+const columnName = z
   .string({ error: 'expected the name of a column' })
   .min(1, { error: 'expected the name of a column' })
-const above0 = (what: string) =>
+const positiveNumber = (what: string) =>
   z.number({ error: `expected ${what}` }).gt(0, { error: `expected ${what}` })
-const counted = z.number().int().min(0).optional()
+const countSchema = z.number().int().min(0).optional()
 
-const parameter = z
+const parameterSchema = z
   .strictObject({
-    name: column.meta({ description: 'column of its values' }),
+    name: columnName.meta({ description: 'column of its values' }),
     kind: z
       .enum(['ordinal', 'categorical'], { error: 'expected ordinal or categorical' })
       .optional()
@@ -52,7 +52,9 @@ const replayTaskSchema = z.strictObject({
     description: 'CSV file of the rows, relative to this file; the command line overrides it',
   }),
   parameters: z
-    .array(parameter, { error: 'expected a list of parameters, each at least {name: COLUMN}' })
+    .array(parameterSchema, {
+      error: 'expected a list of parameters, each at least {name: COLUMN}',
+    })
     .min(1)
     .superRefine((parameters, context) => {
       for (const [i, { name }] of parameters.entries())
@@ -64,7 +66,7 @@ const replayTaskSchema = z.strictObject({
           })
     }),
   price: z
-    .union([column, above0('a price per hour above 0')], {
+    .union([columnName, positiveNumber('a price per hour above 0')], {
       error: 'expected the column of the price per hour, or one price for all rows',
     })
     .meta({ description: 'column of the price per hour, $; or one price for all rows' }),
@@ -77,19 +79,19 @@ const replayTaskSchema = z.strictObject({
     }),
   constraint: z
     .strictObject({
-      metric: column.meta({
+      metric: columnName.meta({
         description: 'column of the limited metric, such as a latency or a share of violations',
       }),
-      max: above0('a limit above 0').meta({
+      max: positiveNumber('a limit above 0').meta({
         description: 'a row meets the limit if its metric is at most this value',
       }),
     })
     .meta({ description: 'limit that every recommended row must meet' }),
-  rate: column.optional().meta({
+  rate: columnName.optional().meta({
     description:
       'column of the served rate, requests per second, for pricePerRequest; default throughputRps',
   }),
-  infeasibleColumn: column.nullish().meta({
+  infeasibleColumn: columnName.nullish().meta({
     description:
       'column that is 1 for configurations that could not serve; their measurements may be empty',
   }),
@@ -98,13 +100,13 @@ const replayTaskSchema = z.strictObject({
       'standard deviation of ln(measurement) between runs of one configuration, such as 0.03 for 3 %',
   }),
   source: z.string().optional().meta({ description: 'where the measurements come from' }),
-  configurations: counted.meta({
+  configurations: countSchema.meta({
     description: 'for checking: number of configurations in the table',
   }),
-  feasible: counted.meta({
+  feasible: countSchema.meta({
     description: 'for checking: number of configurations that meet the limit',
   }),
-  within5Percent: counted.meta({
+  within5Percent: countSchema.meta({
     description: 'for checking: number of those that cost at most 5 % more than the cheapest',
   }),
   bestCost: z.number().optional().meta({
@@ -113,11 +115,11 @@ const replayTaskSchema = z.strictObject({
   }),
 })
 
-/** The file as it is written, defaults filled in. */
-export type GivenTask = z.output<typeof replayTaskSchema>
+/** The parsed file with its defaults. */
+export type ReplayTaskFile = z.output<typeof replayTaskSchema>
 
 /** Throws YamlFileError, which names every problem with its line. */
-export const parseReplayTask = ({ file, text }: Source): GivenTask =>
+export const parseReplayTask = ({ file, text }: Source): ReplayTaskFile =>
   parseYaml(text, file, replayTaskSchema)
 
 /** docs/reference/replay-task.schema.json. */

@@ -1,17 +1,17 @@
 /**
- * What load testers write, in one form: at a load, a server in a configuration answered so many
- * requests a second with such a latency.
+ * Results of load testers in one form: the rate and latency of a configuration under a load. Helpers
+ * for their readers, which collect all faults of a file.
  */
 import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { type Source, TableError } from '../../trials/table-text.ts'
 
 export interface ImportOptions {
-  /** Which latency the limit is of. */
+  /** The latency that the limit applies to. */
   readonly metric: LatencyMetric
   readonly percentile: number
-  /** Absent: every latency is taken, unless the tool says that its own limits are not kept. */
+  /** Absent: every latency is accepted, unless the tool reports that its own limits are violated. */
   readonly limitMs?: number
-  /** Of one server with its GPU, $; the files say nothing of prices. */
+  /** Of one server with its GPU, $; the files have no prices. */
   readonly pricePerHour: number
   /** Share of requests that may fail. */
   readonly maxErrorRate: number
@@ -20,35 +20,35 @@ export interface ImportOptions {
 export interface ToolPoint {
   /** 'runs.csv:12'. */
   readonly where: string
-  /** How the server was set up, as far as the file says. */
+  /** Parameters of the server, as far as the file has them. */
   readonly configuration: Readonly<Record<string, string | number>>
-  /** What load it was put under. */
+  /** Parameters of the load. */
   readonly load: Readonly<Record<string, string | number>>
   readonly ratePerSecond: number
   readonly latencyMs: number
-  /** Share of requests that failed, where the file says. */
+  /** Share of requests that failed where the file has it. */
   readonly errorRate?: number
-  /** What is assumed of the figures because the file does not say it. */
+  /** An assumption about the figures that the file does not settle. */
   readonly assumption?: string
-  /** What the file says of failures where it does not count them: 'its checks: 6 of 12 failed'. */
+  /** A hint at failures where the file does not count them: 'of its checks 6 of 12 failed'. */
   readonly failureHint?: string
-  /** All of them, failed ones too, where the file says. */
+  /** Number of requests, failed ones included, where the file has it. */
   readonly requests?: number
-  /** How long the load lasted, where the file says. */
+  /** How long the load lasted where the file has it. */
   readonly seconds?: number
-  /** What was served, where the file says. */
+  /** What was served where the file has it. */
   readonly model?: string
-  /** The tool's own word on limits it was given. */
-  readonly keepsOwnLimits?: boolean
+  /** Whether the tool reports that limits given to it are met. */
+  readonly meetsOwnLimits?: boolean
 }
 
 /**
- * One tool's files: `read` gives undefined for a file of another, and throws TableError for one of
- * its own that lacks something.
+ * Reader of one tool's files. `read` returns undefined for a file of another tool, and throws
+ * TableError for one of its own that is incomplete.
  */
 export interface ToolReader {
   readonly tool: string
-  /** Its servers answer in tokens. */
+  /** The tool measures language model servers. */
   readonly language?: true
   read(source: Source, options: ImportOptions): readonly ToolPoint[] | undefined
 }
@@ -58,7 +58,11 @@ export interface ToolReader {
  * first.
  * @throws TableError for what is no number
  */
-export function figure(cell: string | number | undefined, what: string, where: string): number {
+export function parseFigure(
+  cell: string | number | undefined,
+  what: string,
+  where: string,
+): number {
   const text = String(cell ?? '').trim()
   const first = /^([\d.]+), ?\[.*\]$/.exec(text)?.[1] ?? text
   const plain = /^\d{1,3}(,\d{3})+(\.\d+)?$/.test(first) ? first.replaceAll(',', '') : first
@@ -68,8 +72,11 @@ export function figure(cell: string | number | undefined, what: string, where: s
   return value
 }
 
-/** One of the columns or keys of a file; without it, what there is of the kind. */
-export function wanted<T>(
+/**
+ * A column or key that must be there.
+ * @throws TableError that lists the alternatives in `there`
+ */
+export function requireFound<T>(
   found: T | undefined,
   name: string,
   file: string,
@@ -80,8 +87,11 @@ export function wanted<T>(
   throw new TableError([{ where: file, what: `no ${name}`, ...(hint ? { hint } : {}) }])
 }
 
-/** What `read` makes of each; where it throws TableErrors, all of them together. */
-export function each<T, Read>(all: readonly T[], read: (one: T, at: number) => Read): Read[] {
+/** Maps all items with `read`. @throws TableError with the problems of all items together */
+export function mapCollectingErrors<T, Read>(
+  all: readonly T[],
+  read: (one: T, at: number) => Read,
+): Read[] {
   const problems: TableError['problems'][number][] = []
   const found = Array.from(all).flatMap((one, i) => {
     try {
@@ -97,7 +107,7 @@ export function each<T, Read>(all: readonly T[], read: (one: T, at: number) => R
 }
 
 /** An entry of a JSON file that has to be an object. Throws TableError. */
-export function entry<T extends object>(value: T | undefined, where: string): T {
+export function requireObject<T extends object>(value: T | undefined, where: string): T {
   if (typeof value === 'object') return value
   throw new TableError([{ where, what: `it is ${JSON.stringify(value) ?? 'null'}, not an object` }])
 }
@@ -107,7 +117,7 @@ export function entry<T extends object>(value: T | undefined, where: string): T 
  * writes for what was not measured.
  * @throws SyntaxError
  */
-const parseKnown = (text: string): unknown =>
+const parseJsonText = (text: string): unknown =>
   JSON.parse(
     text.replace(/"(?:\\.|[^"\\])*"|-?\b(?:NaN|Infinity)\b/g, (token) =>
       token.startsWith('"') ? token : 'null',
@@ -115,22 +125,22 @@ const parseKnown = (text: string): unknown =>
     (_key, value) => value ?? undefined,
   )
 
-const documents = new WeakMap<Source, unknown>()
+const parsedJson = new WeakMap<Source, unknown>()
 
 /** The JSON of a file, as `parseKnown` reads it; parsed once, whoever asks. Throws SyntaxError. */
-export function jsonOf(source: Source): unknown {
-  if (!documents.has(source)) documents.set(source, parseKnown(source.text))
-  return documents.get(source)
+export function parseJson(source: Source): unknown {
+  if (!parsedJson.has(source)) parsedJson.set(source, parseJsonText(source.text))
+  return parsedJson.get(source)
 }
 
-/** Of each line its JSON object; undefined where the file is one document. */
-export function jsonLinesOf({ text }: Source): unknown[] | undefined {
+/** The JSON object of each line; undefined where the file is one document. */
+export function parseJsonLines({ text }: Source): unknown[] | undefined {
   const lines = text.split('\n').filter((line) => line.trim() !== '')
   if (lines.length < 2 || !lines.every((line) => /^\s*\{.*\}\s*$/.test(line))) return undefined
-  return lines.map(parseKnown)
+  return lines.map(parseJsonText)
 }
 
-/** What the files leave open, in words for a person: unknown failures, and what is assumed. */
+/** Notes on what the files leave open: failures that are not counted, and assumptions. */
 export function describeUnknowns(
   loads: readonly { readonly tool: string; readonly point: ToolPoint }[],
 ): string[] {
@@ -144,9 +154,13 @@ export function describeUnknowns(
   return [...new Set([...failures, ...assumptions])]
 }
 
-/** How many requests there were, and which share of them failed; nothing where neither is told. */
-export const failures = (
+/** Number of requests and share of failed ones; empty where the file counts none. */
+export const toErrorRate = (
   failed: number,
   good: number,
 ): Pick<ToolPoint, 'errorRate' | 'requests'> =>
   failed + good > 0 ? { errorRate: failed / (failed + good), requests: failed + good } : {}
+
+/** Text as a number where it is one. */
+export const parseIfNumeric = (text: string): string | number =>
+  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text

@@ -1,7 +1,6 @@
 /**
- * Measurements of other load testers as recordings for `tune replay`. All of them, open loop or
- * closed, report what was achieved at a load: a rate under a latency is at most what an open loop
- * would keep.
+ * Turns results of other load testers into recordings for `tune replay`. They report the rate that
+ * was achieved at a load. Under a latency limit it is at most what an open loop would achieve.
  */
 import { dirname, sep } from 'node:path'
 import { percentileName } from '../../profiler/model/slo.ts'
@@ -12,7 +11,7 @@ import { aiperf } from './aiperf.ts'
 import { guidellm } from './guidellm.ts'
 import { k6 } from './k6.ts'
 import { modelAnalyzer } from './model-analyzer.ts'
-import { type PlacedRow, type Recording, recordingOf } from './own-table.ts'
+import { buildRecording, type PlacedRow, type Recording } from './own-table.ts'
 import { perfAnalyzer } from './perf-analyzer.ts'
 import {
   describeUnknowns,
@@ -22,12 +21,10 @@ import {
 } from './tool-point.ts'
 import { sglangBench, vllmBench } from './vllm-bench.ts'
 
-/**
- * With a limit in any case, and whether it is the tool's own word that counts for want of another.
- */
-interface Limits extends ImportOptions {
+/** Options with a latency limit; without one from the user, the tool's own limits decide. */
+interface ResolvedOptions extends ImportOptions {
   readonly limitMs: number
-  readonly own: boolean
+  readonly useToolLimits: boolean
 }
 
 const readers: readonly ToolReader[] = [
@@ -42,15 +39,15 @@ const readers: readonly ToolReader[] = [
 export const toolNames: readonly string[] = readers.map(({ tool }) => tool)
 
 /**
- * Files of the tools as one recording: of each configuration (a row's own, or a file's where there
- * are several) the load that serves most within the limit; where there is but one configuration,
- * each load.
+ * Reads files of the tools as one recording. Of each configuration it takes the load that serves most
+ * within the limit; of a single configuration every load. Rows have their own configurations, or with
+ * several files the file is one.
  * @throws TableError
  */
 export function importResults(sources: readonly Source[], given: ImportOptions): Recording {
-  const read = sources.map((source) => readOne(source, given, ownTable))
+  const read = sources.map((source) => readToolFile(source, given, ownTableHint))
   const tools = [...new Set(read.map(({ tool }) => tool))].join(' and ')
-  const labels = sources.length > 1 ? labelsOf(sources.map(({ file }) => file)) : []
+  const labels = sources.length > 1 ? labelFiles(sources.map(({ file }) => file)) : []
   const points = read.flatMap(({ points }, i) =>
     points.map((point) =>
       sources.length > 1
@@ -58,24 +55,24 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
         : point,
     ),
   )
-  const options: Limits = {
+  const options: ResolvedOptions = {
     ...given,
     limitMs: given.limitMs ?? points.reduce((most, p) => Math.max(most, p.latencyMs), 0),
-    own: given.limitMs === undefined,
+    useToolLimits: given.limitMs === undefined,
   }
   const failing = points.filter((p) => (p.errorRate ?? 0) > options.maxErrorRate)
-  const ownMissed = options.own && points.some((p) => p.keepsOwnLimits === false)
-  const told = distinguished(points)
-  const kept = told.configured ? bestByConfiguration(told.points, options) : told.points
-  const { task, rows } = asTask(kept, tools, options)
-  const recording = recordingOf(sources[0]!.file, task, rows)
+  const violatesToolLimits = options.useToolLimits && points.some((p) => p.meetsOwnLimits === false)
+  const varied = keepVaryingParameters(points)
+  const selected = varied.configured ? bestByConfiguration(varied.points, options) : varied.points
+  const { task, rows } = buildTask(selected, tools, options)
+  const recording = buildRecording(sources[0]!.file, task, rows)
   const share = `${options.maxErrorRate * 100} %`
   return {
     ...recording,
     notes: [
-      ...(options.own
+      ...(options.useToolLimits
         ? [
-            `no --slo: every latency is accepted${ownMissed ? `, but results that violate the constraints of ${tools} count as not served` : ''}`,
+            `no --slo: every latency is accepted${violatesToolLimits ? `, but results that violate the constraints of ${tools} count as not served` : ''}`,
           ]
         : []),
       ...(failing.length > 0
@@ -91,11 +88,11 @@ export function importResults(sources: readonly Source[], given: ImportOptions):
   }
 }
 
-const ownTable =
+const ownTableHint =
   'for a table of your own, add --task FILE, which describes its columns (docs/how-to/import-results.md)'
 
-/** What the tool whose file it is says in it. @throws TableError */
-export function readOne(
+/** Reads a file with the reader of its tool. @throws TableError */
+export function readToolFile(
   source: Source,
   options: ImportOptions,
   hint?: string,
@@ -123,7 +120,7 @@ export function readOne(
   ])
 }
 
-/** Whether its first line is JSON by itself: then it is a record a line, and whole. */
+/** Whether the first line is JSON by itself, as in a file with a record per line. */
 function beginsWithJsonLine(text: string): boolean {
   try {
     JSON.parse(/\S.*/.exec(text)?.[0] ?? '')
@@ -133,28 +130,27 @@ function beginsWithJsonLine(text: string): boolean {
   }
 }
 
-/**
- * What tells files apart: their names, or the folders they lie in, where the names are the same.
- */
-export function labelsOf(files: readonly string[]): string[] {
+/** Labels that tell files apart: their names, or their folders where the names are equal. */
+export function labelFiles(files: readonly string[]): string[] {
   let names = [...files]
   while (
-    new Set(names.map(lastOf)).size < names.length &&
+    new Set(names.map(getBaseName)).size < names.length &&
     names.some((name) => dirname(name) !== name)
   )
     names = names.map(dirname)
-  return new Set(names.map(lastOf)).size < names.length ? [...files] : names.map(lastOf)
+  return new Set(names.map(getBaseName)).size < names.length ? [...files] : names.map(getBaseName)
 }
 
-const lastOf = (path: string): string =>
+const getBaseName = (path: string): string =>
   (path.split(sep).at(-1) ?? path).replace(/\.(csv|json)$/, '')
 
 /**
- * Points with what changes among their configurations alone, the path of a configuration left out
- * where the rest tells as much; and whether anything does.
+ * Reduces configurations to the parameters that vary between points. The path of a configuration is
+ * dropped where the other parameters identify it.
  */
-export function distinguished(points: readonly ToolPoint[]): {
+export function keepVaryingParameters(points: readonly ToolPoint[]): {
   points: readonly ToolPoint[]
+  /** Whether any parameter varies. */
   configured: boolean
 } {
   const named = [...new Set(points.flatMap(({ configuration }) => Object.keys(configuration)))]
@@ -176,38 +172,38 @@ export function distinguished(points: readonly ToolPoint[]): {
   }
 }
 
-/** Per configuration the point that serves most within the limit, else the fastest one. */
-function bestByConfiguration(points: readonly ToolPoint[], options: Limits): ToolPoint[] {
+/** The point of each configuration that serves most within the limit, else the fastest one. */
+function bestByConfiguration(points: readonly ToolPoint[], options: ResolvedOptions): ToolPoint[] {
   const best = new Map<string, ToolPoint>()
   for (const point of points) {
     const key = configurationKey(point.configuration)
     const known = best.get(key)
-    if (!known || better(point, known, options)) best.set(key, point)
+    if (!known || isBetter(point, known, options)) best.set(key, point)
   }
   return [...best.values()]
 }
 
-function better(a: ToolPoint, b: ToolPoint, options: Limits): boolean {
-  const keeps = (p: ToolPoint) => p.latencyMs <= options.limitMs && served(p, options)
-  if (keeps(a) !== keeps(b)) return keeps(a)
-  return keeps(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
+function isBetter(a: ToolPoint, b: ToolPoint, options: ResolvedOptions): boolean {
+  const meets = (p: ToolPoint) => p.latencyMs <= options.limitMs && isServed(p, options)
+  if (meets(a) !== meets(b)) return meets(a)
+  return meets(a) ? a.ratePerSecond > b.ratePerSecond : a.latencyMs < b.latencyMs
 }
 
-const served = (
-  { ratePerSecond, errorRate = 0, keepsOwnLimits = true }: ToolPoint,
-  { maxErrorRate, own }: Limits,
-): boolean => ratePerSecond !== 0 && errorRate <= maxErrorRate && (keepsOwnLimits || !own)
+const isServed = (
+  { ratePerSecond, errorRate = 0, meetsOwnLimits = true }: ToolPoint,
+  { maxErrorRate, useToolLimits }: ResolvedOptions,
+): boolean => ratePerSecond !== 0 && errorRate <= maxErrorRate && (meetsOwnLimits || !useToolLimits)
 
-function asTask(
+function buildTask(
   points: readonly ToolPoint[],
   tools: string,
-  options: Limits,
+  options: ResolvedOptions,
 ): { task: ReplayTask; rows: PlacedRow[] } {
   const { metric, percentile, limitMs, pricePerHour } = options
   const of = (p: ToolPoint) => (Object.keys(p.configuration).length > 0 ? p.configuration : p.load)
   const named = [...new Set(points.flatMap((p) => Object.keys(of(p))))]
   const varying = named.filter((name) => new Set(points.map((p) => of(p)[name])).size > 1)
-  // A single run has no load by name, or one load alone.
+  // A single run may have one load, or none with a name.
   const names = varying.length > 0 ? varying : named.length > 0 ? named.slice(0, 1) : ['run']
   const latency = `${percentileName(percentile)}${metric === 'e2e' ? '' : `${metric[0]!.toUpperCase()}${metric.slice(1)}`}Ms`
   const value = (p: ToolPoint, name: string) => of(p)[name] ?? (name === 'run' ? 1 : '')
@@ -235,7 +231,7 @@ function asTask(
         ratePerSecond: p.ratePerSecond,
         [latency]: p.latencyMs,
         pricePerHour,
-        failed: served(p, options) ? 0 : 1,
+        failed: isServed(p, options) ? 0 : 1,
       },
     })),
   }

@@ -7,23 +7,21 @@ import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import { percentileName } from '../../profiler/model/slo.ts'
 import { isUnknown, readHeaderLine, readTable, type Source } from '../../trials/table-text.ts'
 import {
-  each,
-  entry,
-  failures,
-  figure,
   type ImportOptions,
-  jsonLinesOf,
-  jsonOf,
+  mapCollectingErrors,
+  parseFigure,
+  parseIfNumeric,
+  parseJson,
+  parseJsonLines,
+  requireFound,
+  requireObject,
   type ToolPoint,
   type ToolReader,
-  wanted,
+  toErrorRate,
 } from './tool-point.ts'
 
-/**
- * Only what is read of it. What --metadata names stands between the number of prompts and the
- * request rate.
- */
-interface Result {
+/** The part of a run that is read. Values of --metadata come between num_prompts and request_rate. */
+interface BenchRun {
   readonly model_id?: string
   readonly num_prompts?: number
   readonly request_rate?: number | string
@@ -36,27 +34,29 @@ interface Result {
   readonly [name: string]: unknown
 }
 
-/** What sets one client's results apart from the other's. */
+/** Differences between the results of the two clients. */
 interface Dialect {
   readonly names: Readonly<Record<LatencyMetric, string>>
-  /** Flags by which it reports a percentile; absent: it has a fixed list. */
-  readonly flags?: (asked: string, percentile: string) => string
+  /** Flags that make it report a percentile; absent: its list is fixed. */
+  readonly flags?: (metricName: string, percentile: string) => string
 }
 
-const ofVllm: Dialect = {
+const vllmDialect: Dialect = {
   names: { e2e: 'e2el', ttft: 'ttft', tpot: 'tpot' },
-  flags: (asked, percentile) =>
-    ` (--percentile-metrics ${asked} --metric-percentiles ${percentile} reports it)`,
+  flags: (metricName, percentile) =>
+    ` (--percentile-metrics ${metricName} --metric-percentiles ${percentile} reports it)`,
 }
-const ofSglang: Dialect = { names: { e2e: 'e2e_latency', ttft: 'ttft', tpot: 'tpot' } }
+const sglangDialect: Dialect = { names: { e2e: 'e2e_latency', ttft: 'ttft', tpot: 'tpot' } }
 
 export const vllmBench: ToolReader = {
   tool: 'vllm bench serve',
   language: true,
   read(source, options) {
-    const runs = runsOf(source)
+    const runs = readRuns(source)
     if (!runs?.some((run) => run && 'completed' in run && 'num_prompts' in run)) return undefined
-    return each(runs, (run, i) => pointOf(run, placeOf(source, runs, i), options, ofVllm))
+    return mapCollectingErrors(runs, (run, i) =>
+      buildPoint(run, locateRun(source, runs, i), options, vllmDialect),
+    )
   },
 }
 
@@ -65,22 +65,24 @@ export const sglangBench: ToolReader = {
   tool: 'sglang.bench_serving',
   language: true,
   read(source, options) {
-    const runs = runsOf(source)
+    const runs = readRuns(source)
     if (!runs?.some((run) => run && 'completed' in run && 'mean_e2e_latency_ms' in run))
       return undefined
-    return each(runs, (run, i) => pointOf(run, placeOf(source, runs, i), options, ofSglang))
+    return mapCollectingErrors(runs, (run, i) =>
+      buildPoint(run, locateRun(source, runs, i), options, sglangDialect),
+    )
   },
 }
 
 /**
  * One run, a run a line, an array of them (summary.json of `vllm bench sweep`), or a table of them
- * (its summary.csv). Undefined: another tool's.
+ * (its summary.csv). Undefined: a file of another tool.
  */
-function runsOf(source: Source): readonly Result[] | undefined {
+function readRuns(source: Source): readonly BenchRun[] | undefined {
   if (/^\s*[[{]/.test(source.text)) {
     if (!/"request_throughput": *[\d.]/.test(source.text)) return undefined
-    const read = jsonLinesOf(source) ?? jsonOf(source)
-    return (Array.isArray(read) ? read : [read]) as Result[]
+    const read = parseJsonLines(source) ?? parseJson(source)
+    return (Array.isArray(read) ? read : [read]) as BenchRun[]
   }
   const columns = readHeaderLine(source).split(',')
   if (!['num_prompts', 'completed', 'request_throughput'].every((name) => columns.includes(name)))
@@ -89,74 +91,82 @@ function runsOf(source: Source): readonly Result[] | undefined {
     ({ cells }) =>
       Object.fromEntries(
         Object.entries(cells).flatMap(([name, cell]) =>
-          isUnknown(cell) ? [] : [[name, asFigure(cell)]],
+          isUnknown(cell) ? [] : [[name, parseIfNumeric(cell)]],
         ),
-      ) as Result,
+      ) as BenchRun,
   )
 }
 
-const placeOf = ({ file, text }: Source, runs: readonly Result[], i: number): string =>
+const locateRun = ({ file, text }: Source, runs: readonly BenchRun[], i: number): string =>
   runs.length === 1
     ? file
     : /^\s*\[/.test(text)
       ? `${file}: [${i}]`
       : `${file}:${/^\s*\{/.test(text) ? i + 1 : i + 2}`
 
-function pointOf(
-  given: Result,
+function buildPoint(
+  given: BenchRun,
   where: string,
   { metric, percentile }: ImportOptions,
   { names, flags }: Dialect,
 ): ToolPoint {
-  const run = entry(given, where)
+  const run = requireObject(given, where)
   const name = percentileName(percentile)
   const of = (latency: string) =>
     run[`${name}_${latency}_ms`] ?? (name === 'p50' ? run[`median_${latency}_ms`] : undefined)
   const there = Object.keys(run).filter((key) => /^(median|p[\d.]+)_\w+_ms$/.test(key))
-  const asked = names[metric]
-  // Requests that its --max-concurrency held back have waited too.
+  const metricName = names[metric]
+  // Includes the waiting of requests that --max-concurrency holds back.
   const latency =
-    (metric === 'e2e' ? of(`${asked}_including_client_queue`) : undefined) ?? of(asked)
-  const key = `${name}_${asked}_ms`
-  const completed = figure(run.completed, 'completed', where)
+    (metric === 'e2e' ? of(`${metricName}_including_client_queue`) : undefined) ?? of(metricName)
+  const key = `${name}_${metricName}_ms`
+  const completed = parseFigure(run.completed, 'completed', where)
   return {
     where,
-    configuration: { ...metadataOf(run), ...sweptOf(run) },
-    load: loadOf(run),
-    ratePerSecond: figure(run.request_throughput, 'request_throughput', where),
-    latencyMs: figure(
-      wanted(
+    configuration: { ...readMetadata(run), ...readSweptParameters(run) },
+    load: readLoad(run),
+    ratePerSecond: parseFigure(run.request_throughput, 'request_throughput', where),
+    latencyMs: parseFigure(
+      requireFound(
         latency as number | undefined,
-        `${key}${flags?.(asked, name.slice(1)) ?? ''}`,
+        `${key}${flags?.(metricName, name.slice(1)) ?? ''}`,
         where,
         there,
       ),
       key,
       where,
     ),
-    ...failuresOf(run, completed, where),
+    ...readFailures(run, completed, where),
     ...(run.duration === undefined ? {} : { seconds: run.duration }),
     ...(typeof run.model_id === 'string' ? { model: run.model_id } : {}),
   }
 }
 
-/** SGLang's has neither how many requests there were, nor how many failed. */
-function failuresOf(run: Result, completed: number, where: string): ReturnType<typeof failures> {
-  if (run.failed !== undefined) return failures(figure(run.failed, 'failed', where), completed)
+/** SGLang reports neither the number of requests nor that of failures. */
+function readFailures(
+  run: BenchRun,
+  completed: number,
+  where: string,
+): ReturnType<typeof toErrorRate> {
+  if (run.failed !== undefined)
+    return toErrorRate(parseFigure(run.failed, 'failed', where), completed)
   if (run.num_prompts === undefined) return { requests: completed }
-  return failures(Math.max(0, figure(run.num_prompts, 'num_prompts', where) - completed), completed)
+  return toErrorRate(
+    Math.max(0, parseFigure(run.num_prompts, 'num_prompts', where) - completed),
+    completed,
+  )
 }
 
 const loadKeys = ['request_rate', 'max_concurrency']
 /** 'inf' is all requests at once. */
-function loadOf({ request_rate: rate, max_concurrency: most }: Result): Record<string, number> {
+function readLoad({ request_rate: rate, max_concurrency: most }: BenchRun): Record<string, number> {
   return {
     ...(typeof rate === 'number' && { requestRate: rate }),
     ...(typeof most === 'number' && { concurrency: most }),
   }
 }
 
-function metadataOf(run: Result): Record<string, string | number> {
+function readMetadata(run: BenchRun): Record<string, string | number> {
   const keys = Object.keys(run)
   const between = keys.slice(
     keys.indexOf('num_prompts') + 1,
@@ -165,13 +175,13 @@ function metadataOf(run: Result): Record<string, string | number> {
   return Object.fromEntries(
     between.flatMap((key) => {
       const value = run[key]
-      return typeof value === 'string' ? [[key, asFigure(value)]] : []
+      return typeof value === 'string' ? [[key, parseIfNumeric(value)]] : []
     }),
   )
 }
 
-/** Parameters of `vllm bench sweep`: it appends those that it set to each run, behind its number. */
-function sweptOf(run: Result): Record<string, string | number> {
+/** Parameters of `vllm bench sweep`, which follow `run_number` in each run. */
+function readSweptParameters(run: BenchRun): Record<string, string | number> {
   const keys = Object.keys(run)
   const at = keys.indexOf('run_number')
   if (at < 0) return {}
@@ -179,13 +189,10 @@ function sweptOf(run: Result): Record<string, string | number> {
     keys.slice(at + 1).flatMap((key) => {
       const value = run[key]
       if (value === undefined || key.startsWith('_') || loadKeys.includes(key)) return []
-      return [[key, typeof value === 'number' ? value : asWord(value)]]
+      return [[key, typeof value === 'number' ? value : toParameterValue(value)]]
     }),
   )
 }
 
-const asWord = (value: unknown): string | number =>
-  typeof value === 'string' ? asFigure(value) : JSON.stringify(value)
-
-const asFigure = (text: string): string | number =>
-  text.trim() !== '' && Number.isFinite(Number(text)) ? Number(text) : text
+const toParameterValue = (value: unknown): string | number =>
+  typeof value === 'string' ? parseIfNumeric(value) : JSON.stringify(value)

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest'
 import {
+  computeMeanRps,
+  createSteadyDemand,
   DemandError,
-  meanOf,
-  peakOf,
+  findPeakRps,
+  parseDayTable,
   periodSeconds,
-  repeated,
-  steadyDemand,
-  tableDemand,
-  traceDemand,
+  repeatPeriod,
 } from './demand.ts'
+import { parseTraceDemand } from './trace-demand.ts'
 
-const read = (text: string) => traceDemand(text, 't.csv')
+const read = (text: string) => parseTraceDemand(text, 't.csv')
 const problem = (make: () => unknown): string => {
   try {
     make()
@@ -22,11 +22,11 @@ const problem = (make: () => unknown): string => {
 }
 
 test('hours of a day are in quarters: a peak between two of them is refused and not rounded away, and so is a rate without end', () => {
-  expect(peakOf(tableDemand('0-8.25:10, 8.25-8.5:9000, 8.5-24:10'))).toBe(9000)
-  expect(problem(() => tableDemand('0-8:10, 8-8.1:9000, 8.1-24:10'))).toMatch(
+  expect(findPeakRps(parseDayTable('0-8.25:10, 8.25-8.5:9000, 8.5-24:10'))).toBe(9000)
+  expect(problem(() => parseDayTable('0-8:10, 8-8.1:9000, 8.1-24:10'))).toMatch(
     /hour 8.1 is not a multiple of a quarter of an hour/,
   )
-  expect(problem(() => tableDemand(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(
+  expect(problem(() => parseDayTable(`0-12:10, 12-24:${'9'.repeat(400)}`))).toMatch(
     /has no usable rate/,
   )
 })
@@ -168,7 +168,7 @@ test('times without a zone are what clocks show, whichever zone this machine is 
       const naive = read('2026-03-08 01:30:00,1\n2026-03-08 02:30:00,2\n2026-03-08 03:30,3\n')
       expect(naive).toMatchObject({
         beginsAtS: Date.parse('2026-03-08T01:30:00Z') / 1000,
-        asClocksShow: true,
+        isLocalTime: true,
       })
       expect(naive.spans.map(({ seconds }) => seconds)).toEqual([3600, 3600, 3600])
     }
@@ -180,7 +180,7 @@ test('times without a zone are what clocks show, whichever zone this machine is 
     '2026-10-25T02:00:00+02:00,1\n2026-10-25 02:00:00+0100,2\n2026-10-25T02:00:00Z,3\n',
   )
   expect(zoned.spans.map(({ seconds }) => seconds)).toEqual([3600, 3600, 3600])
-  expect(zoned).not.toHaveProperty('asClocksShow')
+  expect(zoned).not.toHaveProperty('isLocalTime')
   expect(problem(() => read('2026-10-25T02:00:00,1\n2026-10-25T02:00:00,2\n'))).toMatch(
     /t.csv:2: the time does not increase.*add the offset/,
   )
@@ -189,9 +189,12 @@ test('times without a zone are what clocks show, whichever zone this machine is 
 
 test('a period is taken as often as it needs to last some time, its peak and mean as they are', () => {
   const short = read('0,10\n20,100\n')
-  const long = repeated(short, 7200)
+  const long = repeatPeriod(short, 7200)
   expect(periodSeconds(long)).toBe(7200)
-  expect([peakOf(long), meanOf(long)]).toEqual([peakOf(short), meanOf(short)])
-  const day = steadyDemand(5)
-  expect(repeated(day, 7200)).toBe(day)
+  expect([findPeakRps(long), computeMeanRps(long)]).toEqual([
+    findPeakRps(short),
+    computeMeanRps(short),
+  ])
+  const day = createSteadyDemand(5)
+  expect(repeatPeriod(day, 7200)).toBe(day)
 })

@@ -1,11 +1,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReplicas } from '../../search/objective.ts'
-import { type Demand, patternDemand, tableDemand } from './demand.ts'
-import { autoscaledFleet, replicasThatKeep, staticFleet } from './fleet.ts'
+import { createPatternDemand, type Demand, parseDayTable } from './demand.ts'
+import { findMinReplicas, simulateAutoscaledFleet, simulateStaticFleet } from './fleet.ts'
 import { defaultBehaviour, type HpaSettings } from './hpa.ts'
-import { losslessSettings } from './lossless.ts'
-import { type FleetUnit, shareOver } from './replica.ts'
+import { findLosslessSettings } from './lossless.ts'
+import { computeOverLimitShare, type FleetUnit } from './replica.ts'
 
 const hundred: FleetUnit = {
   label: 'x',
@@ -14,7 +14,7 @@ const hundred: FleetUnit = {
   limitMs: 50,
   startupSeconds: 60,
   nodeSeconds: 0,
-  perNode: 1,
+  replicasPerNode: 1,
 }
 const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
 const settings: HpaSettings = {
@@ -22,7 +22,7 @@ const settings: HpaSettings = {
   minReplicas: 1,
   maxReplicas: Number.POSITIVE_INFINITY,
   behaviour: defaultBehaviour,
-  counts: 'came',
+  countedRequests: 'arrived',
 }
 const spans = (...list: readonly (readonly [rps: number, seconds: number])[]): Demand => ({
   what: '',
@@ -43,31 +43,33 @@ const curved: FleetUnit = {
 
 describe('one replica', () => {
   test('misses what the percentile allows at its capacity, less below, more above, everything at saturation', () => {
-    const shares = [0, 50, 99, 100, 101, 110, 119, 120, 500].map((rps) => shareOver(curved, rps))
+    const shares = [0, 50, 99, 100, 101, 110, 119, 120, 500].map((rps) =>
+      computeOverLimitShare(curved, rps),
+    )
     expect(shares.toSorted((a, b) => a - b)).toEqual(shares)
     expect(shares[1]).toBeCloseTo(0.01 ** 4, 12)
     expect(shares[3]).toBeCloseTo(0.01, 9)
     expect(shares[4]).toBeGreaterThan(0.01)
     expect(shares.slice(-2)).toEqual([1, 1])
     // 30 of the 50 ms are waited for.
-    expect(shareOver(curved, 50, 30)).toBeCloseTo(0.01, 9)
-    expect(shareOver(curved, 50, 45)).toBe(1)
+    expect(computeOverLimitShare(curved, 50, 30)).toBeCloseTo(0.01, 9)
+    expect(computeOverLimitShare(curved, 50, 45)).toBe(1)
   })
 
   test('a curve of fewer requests does not raise the capacity', () => {
     const generous = { ...curved, curve: [knot(0, 10), knot(120, 40)] }
-    expect(shareOver(generous, 101)).toBeGreaterThan(0.01)
+    expect(computeOverLimitShare(generous, 101)).toBeGreaterThan(0.01)
   })
 })
 
 describe('a static fleet', () => {
   test('loses exactly the minutes beyond its capacity', () => {
-    const day = tableDemand('0-8:50, 8-10:400, 10-24:200')
-    expect(staticFleet(hundred, day, 4, surroundings)).toMatchObject({
+    const day = parseDayTable('0-8:50, 8-10:400, 10-24:200')
+    expect(simulateStaticFleet(hundred, day, 4, surroundings)).toMatchObject({
       lostMinutes: 0,
       lostHours: [],
     })
-    const small = staticFleet({ ...hundred, saturationRps: 250 }, day, 2, surroundings)
+    const small = simulateStaticFleet({ ...hundred, saturationRps: 250 }, day, 2, surroundings)
     expect(small).toMatchObject({ lostMinutes: 120, lostHours: [8, 9] })
     expect(small.minutes).toBe(24 * 60)
   })
@@ -78,7 +80,7 @@ describe('a static fleet', () => {
       beginsAtS: Date.parse('2026-10-01T22:00:00Z') / 1000,
     }
     expect(
-      staticFleet({ ...hundred, saturationRps: 250 }, night, 2, surroundings).lostHours,
+      simulateStaticFleet({ ...hundred, saturationRps: 250 }, night, 2, surroundings).lostHours,
     ).toEqual([23])
   })
 
@@ -87,23 +89,25 @@ describe('a static fleet', () => {
     // lost, and the queue of the last span carries over to the next period.
     const demand = spans([100, 600], [150, 60], [100, 600])
     const patient = { ...surroundings, timeoutSeconds: 60 }
-    expect(staticFleet(curved, demand, 1, patient).lostMinutes).toBe(3)
+    expect(simulateStaticFleet(curved, demand, 1, patient).lostMinutes).toBe(3)
     // Clients that give up after a second leave 120 to drain in six.
-    expect(staticFleet(curved, demand, 1, { ...surroundings, timeoutSeconds: 1 }).lostMinutes).toBe(
-      2,
+    expect(
+      simulateStaticFleet(curved, demand, 1, { ...surroundings, timeoutSeconds: 1 }).lostMinutes,
+    ).toBe(2)
+    expect(simulateStaticFleet(curved, spans([100, 600], [150, 60]), 1, patient).lostMinutes).toBe(
+      3,
     )
-    expect(staticFleet(curved, spans([100, 600], [150, 60]), 1, patient).lostMinutes).toBe(3)
   })
 
   test('the percentile over the whole period forgives what minutes do not', () => {
     // Ten seconds in a day at twice the capacity: no minute's hundredth part, and far less than a
     // hundredth of the day.
     const blip = spans([50, 43_200], [200, 10], [50, 43_190])
-    expect(replicasThatKeep(curved, blip, 0, surroundings)).toEqual({
+    expect(findMinReplicas(curved, blip, 0, surroundings)).toEqual({
       everyMinute: 2,
       wholePeriod: 1,
     })
-    expect(replicasThatKeep(curved, spans([200, 86_400]), 0.2, surroundings)).toEqual({
+    expect(findMinReplicas(curved, spans([200, 86_400]), 0.2, surroundings)).toEqual({
       everyMinute: 3,
       wholePeriod: 3,
     })
@@ -115,7 +119,7 @@ describe('a static fleet', () => {
         fc.array(fc.integer({ min: 1, max: 900 }), { minLength: 1, maxLength: 12 }),
         (rates) => {
           const demand = spans(...rates.map((rps) => [rps, 300] as const))
-          const { everyMinute, wholePeriod } = replicasThatKeep(curved, demand, 0, surroundings)
+          const { everyMinute, wholePeriod } = findMinReplicas(curved, demand, 0, surroundings)
           expect(everyMinute).toBe(
             countReplicas({ demandRps: Math.max(...rates), headroom: 0 }, 100),
           )
@@ -132,29 +136,34 @@ describe('a static fleet', () => {
 
 describe('an autoscaled fleet', () => {
   test('loses the time from a rise to what it ordered, and pays until the window has passed', () => {
-    const day = tableDemand('0-12:75, 12-13:225, 13-24:75')
-    const outcome = autoscaledFleet(hundred, day, settings, surroundings)
+    const day = parseDayTable('0-12:75, 12-13:225, 13-24:75')
+    const outcome = simulateAutoscaledFleet(hundred, day, settings, surroundings)
     // The rate is 30 s old and a mean of a minute: at 45 s the first look sees more than its
     // tolerance, at 90 s all; a replica takes 60 s, then waiting ones leave.
     expect(outcome.lostHours).toEqual([12])
     expect(outcome.lostMinutes).toBeGreaterThanOrEqual(2)
     expect(outcome.lostMinutes).toBeLessThanOrEqual(4)
-    expect(outcome).toMatchObject({ leastReplicas: 1, mostReplicas: 3 })
+    expect(outcome).toMatchObject({ minReplicas: 1, maxReplicas: 3 })
     // Two more for an hour and the five minutes of the window.
     expect(outcome.meanReplicas).toBeGreaterThan(1 + (2 * 3800) / 86_400)
     expect(outcome.meanReplicas).toBeLessThan(1 + (2 * 4000) / 86_400)
   })
 
   test('a node that has to come loses its time, too, and is paid for ten minutes longer', () => {
-    const day = tableDemand('0-12:75, 12-13:225, 13-24:75')
-    const there = autoscaledFleet(hundred, day, settings, surroundings)
-    const ordered = autoscaledFleet({ ...hundred, nodeSeconds: 240 }, day, settings, surroundings)
+    const day = parseDayTable('0-12:75, 12-13:225, 13-24:75')
+    const there = simulateAutoscaledFleet(hundred, day, settings, surroundings)
+    const ordered = simulateAutoscaledFleet(
+      { ...hundred, nodeSeconds: 240 },
+      day,
+      settings,
+      surroundings,
+    )
     expect(ordered.lostMinutes - there.lostMinutes).toBe(4)
     expect((ordered.meanReplicas - there.meanReplicas) * 86_400).toBeCloseTo(2 * 600, 6)
     // The second half of a node is free: it is paid for from the first on, and a replica finds it
     // without waiting.
-    const shared = autoscaledFleet(
-      { ...hundred, nodeSeconds: 240, perNode: 4 },
+    const shared = simulateAutoscaledFleet(
+      { ...hundred, nodeSeconds: 240, replicasPerNode: 4 },
       day,
       settings,
       surroundings,
@@ -165,28 +174,29 @@ describe('an autoscaled fleet', () => {
   test('of what waits the answered requests say nothing: a target near the capacity is never left, which counting before the replicas does', () => {
     const rise = spans([75, 3600], [300, 3600])
     // 100 answered are within the tolerance of a target of 95.
-    const near = { ...settings, targetRps: 95, counts: 'answered' } as const
-    expect(autoscaledFleet(hundred, rise, near, surroundings).mostReplicas).toBe(1)
+    const near = { ...settings, targetRps: 95, countedRequests: 'answered' } as const
+    expect(simulateAutoscaledFleet(hundred, rise, near, surroundings).maxReplicas).toBe(1)
     expect(
-      autoscaledFleet(hundred, rise, { ...near, counts: 'came' }, surroundings).mostReplicas,
+      simulateAutoscaledFleet(hundred, rise, { ...near, countedRequests: 'arrived' }, surroundings)
+        .maxReplicas,
     ).toBe(3)
   })
 
   test('goes to none and wakes up, losing what comes before the first serves', () => {
     const seldom = spans([50, 1800], [0, 5400])
-    const outcome = autoscaledFleet(
+    const outcome = simulateAutoscaledFleet(
       { ...hundred, nodeSeconds: 240 },
       seldom,
       { ...settings, minReplicas: 0 },
       surroundings,
     )
-    expect(outcome).toMatchObject({ leastReplicas: 0, mostReplicas: 1 })
+    expect(outcome).toMatchObject({ minReplicas: 0, maxReplicas: 1 })
     // Seen at the first poll after 30 s; then a node and a start: within six minutes.
     expect(outcome.lostMinutes).toBeGreaterThanOrEqual(5)
     expect(outcome.lostMinutes).toBeLessThanOrEqual(6)
-    expect(autoscaledFleet(hundred, seldom, settings, surroundings)).toMatchObject({
+    expect(simulateAutoscaledFleet(hundred, seldom, settings, surroundings)).toMatchObject({
       lostMinutes: 0,
-      leastReplicas: 1,
+      minReplicas: 1,
       meanReplicas: 1,
     })
   })
@@ -200,7 +210,7 @@ describe('an autoscaled fleet', () => {
       ),
     }
     const [a, b] = [long, cut].map((demand) =>
-      autoscaledFleet(hundred, demand, settings, surroundings),
+      simulateAutoscaledFleet(hundred, demand, settings, surroundings),
     )
     expect(a!.lostMinutes).toBe(b!.lostMinutes)
     expect(a!.meanReplicas).toBeCloseTo(b!.meanReplicas, 9)
@@ -211,20 +221,20 @@ describe('an autoscaled fleet', () => {
 describe('settings that lose no minute', () => {
   test('are found where they cost less than a fleet that never changes, and lose none when played', () => {
     const unit = { ...curved, nodeSeconds: 240 }
-    const day = patternDemand('daily', 2000)
-    const most = replicasThatKeep(unit, day, 0, surroundings).everyMinute
-    const given = { ...settings, targetRps: 100, counts: 'answered' } as const
-    expect(autoscaledFleet(unit, day, given, surroundings).lostMinutes).toBeGreaterThan(0)
-    const found = losslessSettings(unit, day, given, most, surroundings)!
+    const day = createPatternDemand('daily', 2000)
+    const most = findMinReplicas(unit, day, 0, surroundings).everyMinute
+    const given = { ...settings, targetRps: 100, countedRequests: 'answered' } as const
+    expect(simulateAutoscaledFleet(unit, day, given, surroundings).lostMinutes).toBeGreaterThan(0)
+    const found = findLosslessSettings(unit, day, given, most, surroundings)!
     expect(found.outcome.lostMinutes).toBe(0)
     expect(found.outcome.meanReplicas).toBeLessThan(0.9 * most)
-    expect(autoscaledFleet(unit, day, found.settings, surroundings)).toEqual(found.outcome)
-    expect(found.settings.maxReplicas).toBeGreaterThan(found.outcome.mostReplicas)
+    expect(simulateAutoscaledFleet(unit, day, found.settings, surroundings)).toEqual(found.outcome)
+    expect(found.settings.maxReplicas).toBeGreaterThan(found.outcome.maxReplicas)
   })
 
   test('are none where the demand never changes', () => {
     expect(
-      losslessSettings(curved, spans([500, 86_400]), settings, 5, surroundings),
+      findLosslessSettings(curved, spans([500, 86_400]), settings, 5, surroundings),
     ).toBeUndefined()
   })
 })

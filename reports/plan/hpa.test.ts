@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest'
-import { behaviourOf, defaultBehaviour, Hpa, type HpaSettings } from './hpa.ts'
+import { buildBehaviour, defaultBehaviour, Hpa, type HpaSettings } from './hpa.ts'
 
 const settings = (change: Partial<HpaSettings> = {}): HpaSettings => ({
   targetRps: 100,
   minReplicas: 1,
   maxReplicas: 50,
   behaviour: defaultBehaviour,
-  counts: 'came',
+  countedRequests: 'arrived',
   ...change,
 })
 /** Replicas look by look, from the rates seen at each. */
@@ -18,7 +18,7 @@ function looks(
   const hpa = new Hpa(settings(change))
   let current = from
   return rates.map((seen, i) => {
-    current = hpa.replicas(15 * i, seen, current)
+    current = hpa.decideReplicas(15 * i, seen, current)
     return current
   })
 }
@@ -41,11 +41,11 @@ test('it goes down when the highest wish of five minutes is lower', () => {
 })
 
 test("by the replicas' start it doubles once in a start, and gives up one, or a tenth, in as long", () => {
-  const behaviour = behaviourOf(60)!
+  const behaviour = buildBehaviour(60)!
   expect(looks(steady(5000, 9), 4, { behaviour })).toEqual([8, 8, 8, 8, 16, 16, 16, 16, 32])
   const down = looks([2000, ...steady(100, 60)], 20, { behaviour })
   expect(down.slice(39, 46)).toEqual([20, 18, 18, 18, 18, 16, 16])
-  expect(behaviourOf(0)).toBeUndefined()
+  expect(buildBehaviour(0)).toBeUndefined()
 })
 
 test('a policy counts from the replicas at the start of its period, what was taken away in it among them', () => {

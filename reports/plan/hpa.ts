@@ -1,8 +1,8 @@
 /**
- * How many replicas Kubernetes' HorizontalPodAutoscaler (autoscaling/v2) asks for, tick by tick:
+ * How many replicas Kubernetes' HorizontalPodAutoscaler (autoscaling/v2) requests at each sync:
  * its tolerance, its stabilisation windows and its policies (kubernetes/kubernetes,
- * pkg/controller/podautoscaler/horizontal.go and replica_calculator.go). KEDA makes such an
- * autoscaler and adds the way to zero.
+ * pkg/controller/podautoscaler/horizontal.go and replica_calculator.go). KEDA creates such an
+ * autoscaler and adds scaling to zero.
  */
 interface ScalingPolicy {
   readonly type: 'Percent' | 'Pods'
@@ -12,18 +12,18 @@ interface ScalingPolicy {
 
 interface ScalingRules {
   readonly stabilizationWindowSeconds: number
-  /** Max: the policy that changes most decides. */
+  /** Max: the policy with the largest change decides. */
   readonly selectPolicy?: 'Max'
   readonly policies: readonly ScalingPolicy[]
 }
 
-/** As `behavior` of its manifest. */
+/** `behavior` of the manifest. */
 export interface ScalingBehaviour {
   readonly scaleUp: ScalingRules
   readonly scaleDown: ScalingRules
 }
 
-/** Of an autoscaler that says nothing of its own. */
+/** Kubernetes' own defaults. */
 export const defaultBehaviour: ScalingBehaviour = {
   scaleUp: {
     stabilizationWindowSeconds: 0,
@@ -39,21 +39,21 @@ export const defaultBehaviour: ScalingBehaviour = {
 }
 
 /**
- * Doubles at most once in the time that a replica takes to start, so that what was ordered serves
- * before more is ordered; gives one up, or a tenth, in as long, and only after ten times that (at
- * least five minutes) without need. Undefined, for the autoscaler's defaults, where the start was
- * not measured.
+ * Scaling behaviour by the start-up time. The fleet at most doubles within one start-up, so that new
+ * replicas serve before more are requested. It loses one replica, or a tenth, in the same time, and
+ * only after ten start-ups (at least five minutes) without need.
+ * @returns undefined, for the autoscaler's defaults, where the start-up was not measured
  */
-export function behaviourOf(launchSeconds: number | undefined): ScalingBehaviour | undefined {
+export function buildBehaviour(launchSeconds: number | undefined): ScalingBehaviour | undefined {
   if (launchSeconds === undefined || !(launchSeconds > 0)) return undefined
-  const periodSeconds = within(15, launchSeconds, 1800)
+  const periodSeconds = clampSeconds(15, launchSeconds, 1800)
   return {
     scaleUp: {
       stabilizationWindowSeconds: 0,
       policies: [{ type: 'Percent', value: 100, periodSeconds }],
     },
     scaleDown: {
-      stabilizationWindowSeconds: within(300, 10 * launchSeconds, 3600),
+      stabilizationWindowSeconds: clampSeconds(300, 10 * launchSeconds, 3600),
       selectPolicy: 'Max',
       policies: [
         { type: 'Pods', value: 1, periodSeconds },
@@ -63,31 +63,28 @@ export function behaviourOf(launchSeconds: number | undefined): ScalingBehaviour
   }
 }
 
-/** The bounds are the API's own. */
-const within = (least: number, seconds: number, most: number): number =>
-  Math.min(most, Math.max(least, Math.ceil(seconds)))
+/** Whole seconds within the bounds of the API. */
+const clampSeconds = (min: number, seconds: number, max: number): number =>
+  Math.min(max, Math.max(min, Math.ceil(seconds)))
 
 export interface HpaSettings {
-  /** Requests per second that it means each replica to have. */
+  /** Target rate of each replica, requests per second. */
   readonly targetRps: number
   readonly minReplicas: number
   readonly maxReplicas: number
   readonly behaviour: ScalingBehaviour
   /**
-   * Requests that replicas answered, as the specs count them, which are never more than they can
-   * do; or those that came, counted before them.
+   * Which requests the observed rate counts. `answered`: by the replicas, as the specs count them;
+   * never above their saturation. `arrived`: by a gateway in front of them.
    */
-  readonly counts: 'answered' | 'came'
+  readonly countedRequests: 'answered' | 'arrived'
 }
 
-/** Seconds between two looks. */
+/** Seconds between two syncs. */
 export const syncSeconds = 15
-/** It leaves the number alone where the rate is this near to its target. */
+/** Relative difference from the target that changes nothing. */
 export const tolerance = 0.1
-/**
- * KEDA: how often it looks whether there is anything to do for none, and how long none must be
- * asked for before the last one goes.
- */
+/** KEDA: how often it polls at zero replicas, and how long without requests before it scales to zero. */
 const pollingSeconds = 30
 const cooldownSeconds = 300
 
@@ -99,7 +96,7 @@ interface Change {
 /** One autoscaler over time. */
 export class Hpa {
   readonly #settings: HpaSettings
-  readonly #recommended: { at: number; replicas: number }[] = []
+  readonly #recommendations: { at: number; replicas: number }[] = []
   #changes: Change[] = []
   #busyAt = 0
 
@@ -107,7 +104,7 @@ export class Hpa {
     this.#settings = settings
   }
 
-  /** The longest that anything it saw still counts, seconds. */
+  /** For how long an observation can influence a decision, seconds. */
   get memorySeconds(): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const periods = [...scaleUp.policies, ...scaleDown.policies].map((p) => p.periodSeconds)
@@ -119,46 +116,58 @@ export class Hpa {
     )
   }
 
-  /** @param seen requests per second, of all replicas together. @param current replicas, those that start among them. */
-  replicas(at: number, seen: number, current: number): number {
+  /**
+   * @param observedRps of all replicas together; NaN: not known
+   * @param current replicas, including those that start
+   * @returns the requested number of replicas
+   */
+  decideReplicas(at: number, observedRps: number, current: number): number {
     const { minReplicas, maxReplicas } = this.#settings
-    if (Number.isNaN(seen)) return current
-    if (seen > 1e-9) this.#busyAt = at
-    if (current === 0) return this.#awake(at, seen)
+    if (Number.isNaN(observedRps)) return current
+    if (observedRps > 1e-9) this.#busyAt = at
+    if (current === 0) return this.#scaleFromZero(at, observedRps)
     if (minReplicas === 0 && at - this.#busyAt >= cooldownSeconds)
-      return this.#changed(at, current, 0)
-    const wished = Math.min(maxReplicas, Math.max(minReplicas, 1, this.#wish(seen, current)))
-    const stable = this.#stabilised(at, wished, current)
-    return this.#changed(at, current, this.#allowed(at, stable, current))
+      return this.#recordChange(at, current, 0)
+    const desired = Math.min(
+      maxReplicas,
+      Math.max(minReplicas, 1, this.#computeDesired(observedRps, current)),
+    )
+    const stable = this.#applyStabilisation(at, desired, current)
+    return this.#recordChange(at, current, this.#applyPolicies(at, stable, current))
   }
 
-  #awake(at: number, seen: number): number {
+  #scaleFromZero(at: number, observedRps: number): number {
     const { minReplicas } = this.#settings
-    if (minReplicas > 0) return this.#changed(at, 0, minReplicas)
-    return seen > 1e-9 && at % pollingSeconds < syncSeconds ? this.#changed(at, 0, 1) : 0
+    if (minReplicas > 0) return this.#recordChange(at, 0, minReplicas)
+    return observedRps > 1e-9 && at % pollingSeconds < syncSeconds
+      ? this.#recordChange(at, 0, 1)
+      : 0
   }
 
-  #wish(seen: number, current: number): number {
+  #computeDesired(observedRps: number, current: number): number {
     const { targetRps } = this.#settings
-    if (Math.abs(seen / (targetRps * current) - 1) <= tolerance) return current
-    return Math.ceil(seen / targetRps - 1e-9)
+    if (Math.abs(observedRps / (targetRps * current) - 1) <= tolerance) return current
+    return Math.ceil(observedRps / targetRps - 1e-9)
   }
 
-  #stabilised(at: number, wished: number, current: number): number {
+  #applyStabilisation(at: number, desired: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
-    const kept = Math.max(scaleUp.stabilizationWindowSeconds, scaleDown.stabilizationWindowSeconds)
-    this.#recommended.push({ at, replicas: wished })
-    while (this.#recommended[0]!.at <= at - kept && this.#recommended.length > 1)
-      this.#recommended.shift()
-    let [up, down] = [wished, wished]
-    for (const { at: then, replicas } of this.#recommended) {
+    const windowSeconds = Math.max(
+      scaleUp.stabilizationWindowSeconds,
+      scaleDown.stabilizationWindowSeconds,
+    )
+    this.#recommendations.push({ at, replicas: desired })
+    while (this.#recommendations[0]!.at <= at - windowSeconds && this.#recommendations.length > 1)
+      this.#recommendations.shift()
+    let [up, down] = [desired, desired]
+    for (const { at: then, replicas } of this.#recommendations) {
       if (then > at - scaleUp.stabilizationWindowSeconds) up = Math.min(up, replicas)
       if (then > at - scaleDown.stabilizationWindowSeconds) down = Math.max(down, replicas)
     }
     return Math.min(down, Math.max(up, current))
   }
 
-  #allowed(at: number, wanted: number, current: number): number {
+  #applyPolicies(at: number, wanted: number, current: number): number {
     const { scaleUp, scaleDown } = this.#settings.behaviour
     const before = (seconds: number) =>
       current - this.#changes.reduce((sum, c) => (c.at > at - seconds ? sum + c.by : sum), 0)
@@ -176,7 +185,7 @@ export class Hpa {
     return Math.min(current, Math.max(wanted, Math.min(...limits)))
   }
 
-  #changed(at: number, from: number, to: number): number {
+  #recordChange(at: number, from: number, to: number): number {
     if (to !== from) {
       this.#changes = this.#changes.filter((c) => c.at > at - this.memorySeconds)
       this.#changes.push({ at, by: to - from })

@@ -1,6 +1,6 @@
-/** Which settings of the autoscaler lose no minute of the SLO, and which of those cost least. */
+/** The cheapest autoscaler settings without SLO violations. */
 import type { Demand } from './demand.ts'
-import { autoscaledFleet, type FleetOutcome, type Surroundings } from './fleet.ts'
+import { type FleetOutcome, type Surroundings, simulateAutoscaledFleet } from './fleet.ts'
 import { defaultBehaviour, type HpaSettings } from './hpa.ts'
 import type { FleetUnit } from './replica.ts'
 
@@ -10,78 +10,83 @@ export interface ScaledFleet {
 }
 
 /**
- * Shares of the target that is asked for: a lower one orders earlier, and leaves room while what
- * was ordered starts.
+ * Shares of the configured target to try: a lower one scales up earlier, and leaves room while new
+ * replicas start.
  */
 const targetShares = [1, 0.85, 0.7, 0.55, 0.4]
 
 /**
- * The cheapest settings under which the played demand loses no minute: with a target up to the one
- * given, as many replicas kept as it then takes, and the given pace or Kubernetes' own.
- * @param most replicas that keep the SLO without an autoscaler. @returns undefined where none cost
- * less than those: then nothing is to be scaled.
+ * Searches the settings under which the simulated demand loses no minute: a target up to the
+ * configured one, the minimum number of replicas that it then needs, and the configured pace or that
+ * of Kubernetes.
+ * @param maxReplicas replicas that meet the SLO without an autoscaler
+ * @returns undefined where no settings cost less than those replicas
  */
-export function losslessSettings(
+export function findLosslessSettings(
   unit: FleetUnit,
   demand: Demand,
-  given: HpaSettings,
-  most: number,
+  configured: HpaSettings,
+  maxReplicas: number,
   surroundings: Surroundings,
 ): ScaledFleet | undefined {
   let best: ScaledFleet | undefined
   const paces =
-    given.behaviour === defaultBehaviour ? [defaultBehaviour] : [given.behaviour, defaultBehaviour]
+    configured.behaviour === defaultBehaviour
+      ? [defaultBehaviour]
+      : [configured.behaviour, defaultBehaviour]
   for (const behaviour of paces)
     for (const share of targetShares) {
-      const targetRps = given.targetRps * share
-      const play = (minReplicas: number): ScaledFleet => {
-        const settings = { ...given, targetRps, minReplicas, behaviour }
-        return { settings, outcome: autoscaledFleet(unit, demand, settings, surroundings) }
+      const targetRps = configured.targetRps * share
+      const simulate = (minReplicas: number): ScaledFleet => {
+        const settings = { ...configured, targetRps, minReplicas, behaviour }
+        return { settings, outcome: simulateAutoscaledFleet(unit, demand, settings, surroundings) }
       }
-      best = cheaper(
+      best = selectCheaper(
         best,
-        fewestKept(play, given.minReplicas, most, best?.outcome.meanReplicas ?? most),
+        findLowestMinimum(
+          simulate,
+          configured.minReplicas,
+          maxReplicas,
+          best?.outcome.meanReplicas ?? maxReplicas,
+        ),
       )
     }
-  return best && best.outcome.meanReplicas < most - 1e-9 ? withMost(best) : undefined
+  return best && best.outcome.meanReplicas < maxReplicas - 1e-9 ? capReplicas(best) : undefined
 }
 
 /**
- * By halves: more replicas kept lose fewer minutes. Those that cost no less than `price` replicas
- * all the time are not looked at.
+ * Bisection for the lowest minimum number of replicas without lost minutes; a higher one loses fewer.
+ * @param price mean replicas of the best settings so far: no minimum above it can be cheaper
  */
-function fewestKept(
-  play: (min: number) => ScaledFleet,
-  least: number,
-  most: number,
+function findLowestMinimum(
+  simulate: (min: number) => ScaledFleet,
+  minReplicas: number,
+  maxReplicas: number,
   price: number,
 ): ScaledFleet | undefined {
-  let [low, high] = [least, Math.min(most, Math.ceil(price)) - 1]
+  let [low, high] = [minReplicas, Math.min(maxReplicas, Math.ceil(price)) - 1]
   let found: ScaledFleet | undefined
   while (low <= high) {
     const middle = Math.floor((low + high) / 2)
-    const played = play(middle)
-    if (played.outcome.lostMinutes === 0) {
-      found = played
+    const simulated = simulate(middle)
+    if (simulated.outcome.lostMinutes === 0) {
+      found = simulated
       high = middle - 1
     } else low = middle + 1
   }
   return found
 }
 
-const cheaper = (a: ScaledFleet | undefined, b: ScaledFleet | undefined) =>
+const selectCheaper = (a: ScaledFleet | undefined, b: ScaledFleet | undefined) =>
   a === undefined || (b !== undefined && b.outcome.meanReplicas < a.outcome.meanReplicas - 1e-9)
     ? b
     : a
 
-/**
- * A quarter more than it ever asked for: the demand may be higher than the one played, and a
- * mistake has an end.
- */
-const withMost = ({ settings, outcome }: ScaledFleet): ScaledFleet => ({
+/** Limits the replicas to a quarter more than the simulation needed: the demand may be higher. */
+const capReplicas = ({ settings, outcome }: ScaledFleet): ScaledFleet => ({
   settings: {
     ...settings,
-    maxReplicas: Math.max(outcome.mostReplicas + 1, Math.ceil(1.25 * outcome.mostReplicas)),
+    maxReplicas: Math.max(outcome.maxReplicas + 1, Math.ceil(1.25 * outcome.maxReplicas)),
   },
   outcome,
 })

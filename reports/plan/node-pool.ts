@@ -1,6 +1,6 @@
 /**
- * Nodes as a cluster autoscaler brings and takes them: one when pods find no place, gone when it
- * was not needed for ten minutes (its defaults).
+ * Nodes under a cluster autoscaler with its defaults: it adds a node when pods have no room, and
+ * removes one that was not needed for ten minutes.
  */
 import type { FleetUnit } from './replica.ts'
 
@@ -8,44 +8,48 @@ const unneededSeconds = 600
 
 export class NodePool {
   readonly #unit: FleetUnit
-  /** The most nodes needed since each time, falling: the first says how many are held. */
+  /** Highest number of nodes needed since each time, falling; the first is the number of nodes now. */
   readonly #needed: { at: number; nodes: number }[] = []
 
   constructor(unit: FleetUnit) {
     this.#unit = unit
   }
 
-  /** For how long it remembers what was needed, seconds. */
+  /** For how long a need is remembered, seconds. */
   get memorySeconds(): number {
     return this.#unit.nodeSeconds > 0 ? unneededSeconds : 0
   }
 
-  /** In how many seconds the pods serve that are ordered beyond those there are. */
-  places(at: number, pods: number, wanted: number): { inSeconds: number; count: number }[] {
-    const { startupSeconds, nodeSeconds, perNode } = this.#unit
+  /** After how many seconds new pods serve: on free room, and on new nodes. */
+  orderPods(at: number, pods: number, wanted: number): { inSeconds: number; count: number }[] {
+    const { startupSeconds, nodeSeconds, replicasPerNode } = this.#unit
     const ordered = Math.max(0, wanted - pods)
-    const free = nodeSeconds > 0 ? Math.max(0, this.#held(at) * perNode - pods) : ordered
+    const free =
+      nodeSeconds > 0 ? Math.max(0, this.#countNodes(at) * replicasPerNode - pods) : ordered
     return [
       { inSeconds: startupSeconds, count: Math.min(ordered, free) },
       { inSeconds: nodeSeconds + startupSeconds, count: Math.max(0, ordered - free) },
     ].filter(({ count }) => count > 0)
   }
 
-  needs(at: number, pods: number): void {
-    const nodes = Math.ceil(pods / this.#unit.perNode - 1e-9)
+  /** Records how many pods are needed from a time on. */
+  requirePods(at: number, pods: number): void {
+    const nodes = Math.ceil(pods / this.#unit.replicasPerNode - 1e-9)
     let since = at
     while (this.#needed.length > 0 && this.#needed.at(-1)!.nodes <= nodes)
       since = this.#needed.pop()!.at
     this.#needed.push({ at: since, nodes })
-    this.#held(at)
+    this.#countNodes(at)
   }
 
-  /** Replicas' places that are paid for. */
-  paid(pods: number): number {
-    return this.#unit.nodeSeconds > 0 ? (this.#needed[0]?.nodes ?? 0) * this.#unit.perNode : pods
+  /** Replicas paid for, free room on nodes included. */
+  countPaidReplicas(pods: number): number {
+    return this.#unit.nodeSeconds > 0
+      ? (this.#needed[0]?.nodes ?? 0) * this.#unit.replicasPerNode
+      : pods
   }
 
-  #held(at: number): number {
+  #countNodes(at: number): number {
     while (this.#needed.length > 1 && this.#needed[1]!.at <= at - unneededSeconds)
       this.#needed.shift()
     return this.#needed[0]?.nodes ?? 0

@@ -1,26 +1,26 @@
-/** A demand played from one end to the other, and what each minute of it did to the SLO. */
+/** One period of a demand over time, and the SLO in each of its minutes. */
 import { type Demand, periodSeconds } from './demand.ts'
 import type { Flow } from './queues.ts'
 
-export interface SloKept {
+export interface SloOutcome {
   /**
    * Minutes of the period in which more requests than the SLO's percentile allows were over its
    * limit.
    */
   readonly lostMinutes: number
-  /** Of the whole period. */
+  /** Minutes of the period. */
   readonly minutes: number
   /**
-   * Share of all requests of the period over the limit: the SLO's percentile over the whole period
-   * holds where it is at most 1 - percentile.
+   * Share of all requests of the period over the limit. Up to 1 - percentile, the SLO is met over the
+   * whole period.
    */
-  readonly over: number
-  /** Hours of the day that have such minutes, by the clock of the demand. */
+  readonly overLimitShare: number
+  /** Hours of the day with lost minutes, by the clock of the demand. */
   readonly lostHours: readonly number[]
 }
 
-/** The rate over time, asked for by ascending times; the period repeats. */
-export class Course {
+/** Reads the rate of a repeating demand, at ascending times. */
+export class DemandCursor {
   readonly periodSeconds: number
   #span = 0
   #from = 0
@@ -29,7 +29,7 @@ export class Course {
     this.periodSeconds = periodSeconds(demand)
   }
 
-  /** The rate at a time, seconds from the first start, and until when it stays. */
+  /** The rate at a time, and until when it lasts; seconds since the first period began. */
   at(seconds: number): { rps: number; until: number } {
     const { spans } = this.demand
     while (seconds >= this.#from + spans[this.#span]!.seconds - 1e-9) {
@@ -42,10 +42,11 @@ export class Course {
 
 const minute = 60
 
-export class SloMinutes {
-  readonly #came: Float64Array
-  readonly #over: Float64Array
-  readonly #miss: number
+/** Counts requests over the limit minute by minute. */
+export class SloMinuteCounter {
+  readonly #arrived: Float64Array
+  readonly #overLimit: Float64Array
+  readonly #allowedShare: number
 
   /** @param beginsS the second of the day at which the period begins */
   constructor(
@@ -54,35 +55,35 @@ export class SloMinutes {
     readonly beginsS = 0,
   ) {
     const minutes = Math.max(1, Math.ceil(periodSeconds / minute - 1e-9))
-    this.#came = new Float64Array(minutes)
-    this.#over = new Float64Array(minutes)
-    this.#miss = 1 - percentile
+    this.#arrived = new Float64Array(minutes)
+    this.#overLimit = new Float64Array(minutes)
+    this.#allowedShare = 1 - percentile
   }
 
-  /** Until when a flow may last that begins at a time within the period. */
-  end = (seconds: number): number => (Math.floor(seconds / minute + 1e-9) + 1) * minute
+  /** The end of the minute of a time within the period, seconds. */
+  endOfMinute = (seconds: number): number => (Math.floor(seconds / minute + 1e-9) + 1) * minute
 
-  add(seconds: number, { came, over }: Flow): void {
-    const i = Math.min(this.#came.length - 1, Math.floor(seconds / minute + 1e-9))
-    this.#came[i]! += came
-    this.#over[i]! += over
+  add(seconds: number, { arrived, overLimit }: Flow): void {
+    const i = Math.min(this.#arrived.length - 1, Math.floor(seconds / minute + 1e-9))
+    this.#arrived[i]! += arrived
+    this.#overLimit[i]! += overLimit
   }
 
-  outcome(): SloKept {
+  outcome(): SloOutcome {
     const hours = new Set<number>()
     let lost = 0
-    let [came, over] = [0, 0]
-    for (let i = 0; i < this.#came.length; i++) {
-      came += this.#came[i]!
-      over += this.#over[i]!
-      if (this.#over[i]! <= this.#came[i]! * this.#miss * (1 + 1e-6)) continue
+    let [arrived, overLimit] = [0, 0]
+    for (let i = 0; i < this.#arrived.length; i++) {
+      arrived += this.#arrived[i]!
+      overLimit += this.#overLimit[i]!
+      if (this.#overLimit[i]! <= this.#arrived[i]! * this.#allowedShare * (1 + 1e-6)) continue
       lost++
       hours.add(Math.floor((this.beginsS + i * minute) / 3600) % 24)
     }
     return {
       lostMinutes: lost,
-      minutes: this.#came.length,
-      over: came > 0 ? over / came : 0,
+      minutes: this.#arrived.length,
+      overLimitShare: arrived > 0 ? overLimit / arrived : 0,
       lostHours: [...hours].sort((a, b) => a - b),
     }
   }

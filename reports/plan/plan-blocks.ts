@@ -3,10 +3,10 @@ import type { EChartsOption } from 'echarts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import { money, percent, rate, significant, sloValue } from '../format.ts'
 import { describeStatus } from '../recommendation/describe-status.ts'
-import { latencyRows, rateRows, windowText } from '../recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../recommendation/token-text.ts'
 import { demandOption } from '../report/charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from '../report/document/blocks.ts'
-import { leastOf, peakOf } from './demand.ts'
+import { findMinRps, findPeakRps } from './demand.ts'
 import type { FleetOutcome } from './fleet.ts'
 import { defaultBehaviour, syncSeconds, tolerance } from './hpa.ts'
 import type { ScaledFleet } from './lossless.ts'
@@ -14,10 +14,10 @@ import type { Plan, PlanInput, UnitPlan } from './plan-capacity.ts'
 import { hoursPerMonth } from './plan-costs.ts'
 
 /** Most rows of a table that lists changes. */
-const shown = 8
+const maxRowsShown = 8
 
 /** `chart`: renders chart options to SVG; absent: no charts. */
-export async function planBlocks(
+export async function renderPlan(
   plan: Plan,
   about: readonly string[],
   chart?: (option: EChartsOption) => Promise<string>,
@@ -27,7 +27,7 @@ export async function planBlocks(
   const carries = first.replicas * best.unit.capacityRps
   return [
     heading(1, 'Capacity plan'),
-    { kind: 'paragraph', strong: true, text: verdict(plan) },
+    { kind: 'paragraph', strong: true, text: formatVerdict(plan) },
     ...list(about),
     ...(chart
       ? [
@@ -36,7 +36,7 @@ export async function planBlocks(
             svg: await chart(
               demandOption(plan.demand, carries, `${first.replicas} replicas carry`),
             ),
-            alt: `Demand over one period: from ${rate(leastOf(plan.demand))} to ${rate(peakOf(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
+            alt: `Demand over one period: from ${rate(findMinRps(plan.demand))} to ${rate(findPeakRps(plan.demand))}; ${first.replicas} replicas carry ${rate(carries)}.`,
           },
         ]
       : []),
@@ -65,11 +65,11 @@ export async function planBlocks(
     ...commitmentBlocks(plan),
     ...breakEvenBlocks(plan),
     heading(2, 'Assumptions'),
-    ...list(assumptions(plan)),
+    ...list(listAssumptions(plan)),
   ]
 }
 
-function verdict({ units, input, demand, scaling, commitment }: Plan): string {
+function formatVerdict({ units, input, demand, scaling, commitment }: Plan): string {
   const [best] = units
   const month = best!.months[0]!
   const total = input.months > 1 ? ` (${money(best!.staticTotal)} over ${input.months} months)` : ''
@@ -129,18 +129,23 @@ function fleetRow({ unit, months }: UnitPlan, { slo, provenance }: PlanInput): s
     money(m.staticPerMonth),
     money(m.withSparePerMonth),
     money(m.autoscaledPerMonth),
-    `${m.autoscaled.leastReplicas} to ${m.autoscaled.mostReplicas}`,
-    lostText(m.autoscaled),
+    `${m.autoscaled.minReplicas} to ${m.autoscaled.maxReplicas}`,
+    formatLostMinutes(m.autoscaled),
   ]
 }
 
-function lostText({ lostMinutes, minutes, lostHours, over }: FleetOutcome): string {
+function formatLostMinutes({
+  lostMinutes,
+  minutes,
+  lostHours,
+  overLimitShare,
+}: FleetOutcome): string {
   if (lostMinutes === 0) return 'none'
   const when =
     lostHours.length > 8
       ? `in ${lostHours.length} hours of the day`
       : `in hour${lostHours.length === 1 ? '' : 's'} ${lostHours.join(', ')}`
-  return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(over)} of requests over the limit, ${when}`
+  return `${lostMinutes} of ${minutes} minutes (${percent(lostMinutes / minutes)}), ${percent(overLimitShare)} of requests over the limit, ${when}`
 }
 
 /** What the autoscaler does with the settings of the spec, and with those that lose no minute. */
@@ -157,8 +162,8 @@ function scalingBlocks({
     rate(settings.targetRps),
     String(settings.minReplicas),
     settings.behaviour === defaultBehaviour ? "Kubernetes' own" : 'by the start-up time',
-    `${outcome.leastReplicas} to ${outcome.mostReplicas}`,
-    lostText(outcome),
+    `${outcome.minReplicas} to ${outcome.maxReplicas}`,
+    formatLostMinutes(outcome),
     money(perMonth),
   ]
   const headings = [
@@ -187,7 +192,7 @@ function scalingBlocks({
       ...(given.outcome.lostMinutes === countedBefore.outcome.lostMinutes
         ? []
         : [
-            `the replicas' own counters do not include waiting requests; if a gateway counted all requests, the configured settings would violate the SLO in ${lostText(countedBefore.outcome)}`,
+            `the replicas' own counters do not include waiting requests; if a gateway counted all requests, the configured settings would violate the SLO in ${formatLostMinutes(countedBefore.outcome)}`,
           ]),
       ...(replicas === 1
         ? []
@@ -251,7 +256,7 @@ function existingBlocks({ existing, input }: Plan): Block[] {
       `carries ${rate(existing.carriesRps)} with ${percent(input.headroom)} headroom, ${rate(existing.atMostRps)} at most, ${rate(existing.withOneLostRps)} with one replica lost`,
       `costs ${money(existing.perMonth)} per month`,
       fails
-        ? `violates the SLO from month ${fails.month}: ${lostText(fails.outcome)}`
+        ? `violates the SLO from month ${fails.month}: ${formatLostMinutes(fails.outcome)}`
         : `meets the SLO in all ${input.months} month${input.months === 1 ? '' : 's'}`,
     ]),
   ]
@@ -296,13 +301,13 @@ function priceBlocks({ units, input }: Plan): Block[] {
 function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
   if (units.length < 2) return []
   const rows = breakEven
-    .slice(0, shown)
+    .slice(0, maxRowsShown)
     .map((b) => [b.fromRps === 0 ? 'any' : rate(b.fromRps), b.label, money(b.pricePerHour)])
   const last = breakEven.at(-1)!
   return [
     heading(2, 'Which is cheapest as demand grows'),
     ...table(['from', 'configuration', 'per hour there'], rows, [0, 2]),
-    ...(breakEven.length > shown
+    ...(breakEven.length > maxRowsShown
       ? [
           paragraph(
             `${breakEven.length} changes in total, because replicas are whole numbers; from ${rate(last.fromRps)}, ${last.label} stays the cheapest.`,
@@ -312,20 +317,20 @@ function breakEvenBlocks({ breakEven, units }: Plan): Block[] {
   ]
 }
 
-function assumptions({ input, units, demand }: Plan): string[] {
+function listAssumptions({ input, units, demand }: Plan): string[] {
   const { timeoutSeconds, reactionSeconds } = input.surroundings
-  const [{ startupSeconds, nodeSeconds, perNode }] = [units[0]!.unit]
+  const [{ startupSeconds, nodeSeconds, replicasPerNode }] = [units[0]!.unit]
   return [
-    `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.asClocksShow ? 'those of the trace' : 'in UTC'}.`}`,
+    `A month has 30 days (${hoursPerMonth} hours); the period repeats; ${percent(input.growthPerMonth)} growth per month.${demand.beginsAtS === undefined ? '' : ` Hours of the day are ${demand.isLocalTime ? 'those of the trace' : 'in UTC'}.`}`,
     `Replicas are the minimum that meets the SLO in every minute of the period, for the demand divided by (1 - headroom ${percent(input.headroom)}). A minute counts as an SLO violation when more of its requests than the percentile allows exceed the limit. Each replica carries its safe capacity.`,
     `Demand follows the given rates, without noise. Replicas share it evenly. Below saturation, latency follows the measured load curve with an exponential tail; above it, requests queue at the replica until clients time out after ${significant(timeoutSeconds)} s. Pooling effects are ignored.`,
-    `Autoscaling follows Kubernetes: every ${syncSeconds} s, it compares the target with the one-minute mean of ${input.minReplicas === 0 ? 'incoming requests (counted at a gateway)' : 'answered requests'}, ${reactionSeconds} s old; it ignores deviations within ${percent(tolerance)} and applies stabilisation windows and policies. If a node has room, a replica serves ${significant(startupSeconds)} s after it is requested${nodeSeconds > 0 ? `; otherwise a new node takes ${significant(nodeSeconds)} s more. A node has room for ${perNode}, costs its full price, and is removed after 10 idle minutes` : ''}.`,
+    `Autoscaling follows Kubernetes: every ${syncSeconds} s, it compares the target with the one-minute mean of ${input.minReplicas === 0 ? 'incoming requests (counted at a gateway)' : 'answered requests'}, ${reactionSeconds} s old; it ignores deviations within ${percent(tolerance)} and applies stabilisation windows and policies. If a node has room, a replica serves ${significant(startupSeconds)} s after it is requested${nodeSeconds > 0 ? `; otherwise a new node takes ${significant(nodeSeconds)} s more. A node has room for ${replicasPerNode}, costs its full price, and is removed after 10 idle minutes` : ''}.`,
     'Cloud instances have list prices. Replicas fill them by GPU share, cores and memory; nothing is reserved for the system. Pass other commitment prices with --committed.',
   ]
 }
 
 /** One row per configuration and month. */
-export function planCsv({ units }: Plan): string {
+export function formatPlanCsv({ units }: Plan): string {
   const head = [
     'trial',
     'configuration',
@@ -364,7 +369,7 @@ export function planCsv({ units }: Plan): string {
       m.autoscaledPerMonth,
       m.autoscaled.meanReplicas,
       m.autoscaled.lostMinutes,
-      m.autoscaled.over,
+      m.autoscaled.overLimitShare,
       m.outputTokensPerSecond,
       m.inputTokensPerSecond,
       m.staticPerMillionOutputTokens,
@@ -374,7 +379,7 @@ export function planCsv({ units }: Plan): string {
 }
 
 /** 'tune.plan/v1': every figure of the plan, without the load curves. */
-export function planJson(plan: Plan): string {
+export function formatPlanJson(plan: Plan): string {
   const units = plan.units.map(({ unit: { curve: _, ...unit }, ...rest }) => ({ ...unit, ...rest }))
   const { units: __, demand: ___, ...settings } = plan.input
   return `${JSON.stringify({ schema: 'tune.plan/v1', demand: plan.demand, settings, units, scaling: plan.scaling, commitment: plan.commitment, breakEven: plan.breakEven, existing: plan.existing }, null, 2)}\n`

@@ -5,20 +5,25 @@ import { countReplicas } from '../../search/objective.ts'
 import { instances } from '../../trials/prices/instances.ts'
 import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import {
+  computeMeanRps,
+  createPatternDemand,
+  createSteadyDemand,
   DemandError,
   demandPatterns,
-  leastOf,
-  meanOf,
-  patternDemand,
-  peakOf,
+  findMinRps,
+  findPeakRps,
+  parseDayTable,
   periodSeconds,
-  steadyDemand,
-  tableDemand,
-  traceDemand,
 } from './demand.ts'
-import { replicasThatKeep } from './fleet.ts'
+import { findMinReplicas } from './fleet.ts'
 import { type PlanInput, type PlanUnit, planCapacity } from './plan-capacity.ts'
-import { breakEven, cloudCosts, hoursPerMonth, replicasForZones } from './plan-costs.ts'
+import {
+  countReplicasForZones,
+  findBreakEvens,
+  hoursPerMonth,
+  listCloudCosts,
+} from './plan-costs.ts'
+import { parseTraceDemand } from './trace-demand.ts'
 
 const surroundings = { timeoutSeconds: 10, reactionSeconds: 30 }
 const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = {}): PlanUnit => ({
@@ -30,7 +35,7 @@ const unit = (capacityRps: number, perHour: number, change: Partial<PlanUnit> = 
   limitMs: 50,
   startupSeconds: 60,
   nodeSeconds: 0,
-  perNode: 1,
+  replicasPerNode: 1,
   resources: { cpuCores: 4, memoryMiB: 16_384, gpu: 'V100', gpus: 1, gpuShare: 1 },
   prices: [{ name: 'on-demand', currency: 'USD', perHour }],
   ...change,
@@ -39,7 +44,7 @@ const input = (change: Partial<PlanInput>): PlanInput => ({
   provenance: 'measured',
   units: [unit(100, 1)],
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 },
-  demand: steadyDemand(100),
+  demand: createSteadyDemand(100),
   headroom: 0,
   growthPerMonth: 0,
   months: 1,
@@ -103,7 +108,7 @@ describe('demands that are out of the ordinary', () => {
   })
 
   test('more replicas than can be planned for are refused with what they are for', () => {
-    expect(() => planCapacity(input({ demand: steadyDemand(1e12) }))).toThrow(
+    expect(() => planCapacity(input({ demand: createSteadyDemand(1e12) }))).toThrow(
       /100 req\/s at \$1 would need 10000000000 replicas/,
     )
     expect(() => planCapacity(input({ existing: { trial: 1, replicas: 1e9 } }))).toThrow(
@@ -115,16 +120,16 @@ describe('demands that are out of the ordinary', () => {
 
 describe('demand', () => {
   test('a table covers the day, each hour once', () => {
-    const day = tableDemand('0-8:20, 8-20.5:200, 20.5-24:60')
+    const day = parseDayTable('0-8:20, 8-20.5:200, 20.5-24:60')
     expect(day.spans).toHaveLength(96)
     expect([31, 32, 81, 82].map((i) => day.spans[i]!.rps)).toEqual([20, 200, 200, 60])
     for (const bad of ['0-8:20', '0-25:1', '0-12:1,6-24:1', '8-8:1', 'x', '0-24:0', ''])
-      expect(() => tableDemand(bad), bad).toThrow(DemandError)
+      expect(() => parseDayTable(bad), bad).toThrow(DemandError)
   })
 
   test('a trace is read with any timestamps, header or not, and gaps held', () => {
     const read = (text: string) =>
-      traceDemand(text, 't.csv').spans.map(({ rps, seconds }) => [rps, seconds])
+      parseTraceDemand(text, 't.csv').spans.map(({ rps, seconds }) => [rps, seconds])
     expect(read('timestamp,rate\n0,10\n60,20\n240,30\n300,5\n')).toEqual([
       [10, 60],
       [20, 180],
@@ -137,35 +142,35 @@ describe('demand', () => {
     ])
     expect(read('1767225600000,1\n1767225660000,2')[0]).toEqual([1, 60])
     for (const bad of ['', 'a,b\n1,2', '1,2\n2,x', '1,2\n2,-1', '2,1\n1,1', '1,2\n2,', '1,0\n2,0'])
-      expect(() => traceDemand(bad, 't.csv'), bad).toThrow(DemandError)
+      expect(() => parseTraceDemand(bad, 't.csv'), bad).toThrow(DemandError)
   })
 
   test('a trace keeps its peaks and its mean, whatever its gaps: half an hour at 9,000 in hours at 100 takes eleven of 830', () => {
-    const spike = traceDemand(
+    const spike = parseTraceDemand(
       '0,100\n3600,100\n7200,100\n11700,9000\n13500,100\n18000,100\n21600,100',
       't.csv',
     )
-    expect(peakOf(spike)).toBe(9000)
-    expect(meanOf(spike)).toBeCloseTo((9000 * 1800 + 100 * (25_200 - 1800)) / 25_200, 9)
-    expect(replicasThatKeep(unit(830, 1), spike, 0, surroundings)).toEqual({
+    expect(findPeakRps(spike)).toBe(9000)
+    expect(computeMeanRps(spike)).toBeCloseTo((9000 * 1800 + 100 * (25_200 - 1800)) / 25_200, 9)
+    expect(findMinReplicas(unit(830, 1), spike, 0, surroundings)).toEqual({
       everyMinute: 11,
       wholePeriod: 11,
     })
     // Its last row stands where the day begins anew.
-    const day = traceDemand(readFileSync('docs/files/last-month.csv', 'utf8'), 't.csv')
-    expect([meanOf(day), periodSeconds(day)]).toEqual([106, 86_400])
-    expect(peakOf(traceDemand('0,1\n43200,2\n86400,9', 't.csv'))).toBe(9)
+    const day = parseTraceDemand(readFileSync('docs/files/last-month.csv', 'utf8'), 't.csv')
+    expect([computeMeanRps(day), periodSeconds(day)]).toEqual([106, 86_400])
+    expect(findPeakRps(parseTraceDemand('0,1\n43200,2\n86400,9', 't.csv'))).toBe(9)
   })
 
   test('patterns peak where they should and are low on the mean', () => {
     for (const pattern of demandPatterns) {
-      const day = patternDemand(pattern, 500)
-      expect(peakOf(day)).toBeCloseTo(500, 6)
-      expect(meanOf(day)).toBeLessThan(320)
-      expect(leastOf(day)).toBeGreaterThan(0)
+      const day = createPatternDemand(pattern, 500)
+      expect(findPeakRps(day)).toBeCloseTo(500, 6)
+      expect(computeMeanRps(day)).toBeLessThan(320)
+      expect(findMinRps(day)).toBeGreaterThan(0)
     }
-    expect(() => patternDemand('daily', 0)).toThrow(DemandError)
-    expect(() => steadyDemand(Number.NaN)).toThrow(DemandError)
+    expect(() => createPatternDemand('daily', 0)).toThrow(DemandError)
+    expect(() => createSteadyDemand(Number.NaN)).toThrow(DemandError)
   })
 })
 
@@ -173,7 +178,7 @@ describe('a plan', () => {
   test('grows with the demand, and names spare, zones, sharing and existing fleet', () => {
     const plan = planCapacity(
       input({
-        demand: steadyDemand(1000),
+        demand: createSteadyDemand(1000),
         headroom: 0.2,
         growthPerMonth: 0.1,
         months: 3,
@@ -205,7 +210,7 @@ describe('a plan', () => {
     expect(plan.existing!.underDemand.map((m) => m.outcome.lostMinutes)).toEqual([0, 0, 0])
     const tight = planCapacity(
       input({
-        demand: steadyDemand(1000),
+        demand: createSteadyDemand(1000),
         growthPerMonth: 0.5,
         months: 2,
         units: [unit(60, 1)],
@@ -216,10 +221,10 @@ describe('a plan', () => {
   })
 
   test('settings that are to be written keep one replica and count its answers, though the plan goes to none', () => {
-    const demand = tableDemand('0-8:10, 8-20:900, 20-24:10')
+    const demand = parseDayTable('0-8:10, 8-20:900, 20-24:10')
     const { scaling } = planCapacity(input({ demand, headroom: 0.2, minReplicas: 0 }))
-    expect(scaling.given.settings).toMatchObject({ minReplicas: 0, counts: 'came' })
-    expect(scaling.lossless!.settings).toMatchObject({ counts: 'answered' })
+    expect(scaling.given.settings).toMatchObject({ minReplicas: 0, countedRequests: 'arrived' })
+    expect(scaling.lossless!.settings).toMatchObject({ countedRequests: 'answered' })
     expect(scaling.lossless!.settings.minReplicas).toBeGreaterThanOrEqual(1)
     expect(scaling.lossless!.outcome.lostMinutes).toBe(0)
   })
@@ -241,7 +246,7 @@ describe('a plan', () => {
 
 describe('costs', () => {
   test('break-even: the small and cheap first, then what is cheaper per request', () => {
-    const segments = breakEven(
+    const segments = findBreakEvens(
       [
         { label: 'small', capacityRps: 10, pricePerHour: 1 },
         { label: 'big', capacityRps: 100, pricePerHour: 5 },
@@ -274,7 +279,7 @@ describe('costs', () => {
             capacityRps,
             pricePerHour,
           }))
-          const segments = breakEven(rivals, 1000, 0.1)
+          const segments = findBreakEvens(rivals, 1000, 0.1)
           const named = segments.filter((s) => s.fromRps < demand).at(-1)!
           const price = (label: string) =>
             countReplicas(
@@ -304,11 +309,11 @@ describe('costs', () => {
     expect(replicasPerInstance(quarter, g4dn)).toBe(4)
     expect(replicasPerInstance({ ...quarter, cpuCores: 2 }, g4dn)).toBe(2)
     expect(replicasPerInstance({ ...quarter, memoryMiB: 9000 }, g4dn)).toBe(1)
-    const [cheapest] = cloudCosts(quarter, 5).filter(
+    const [cheapest] = listCloudCosts(quarter, 5).filter(
       (c) => c.cloud === 'aws' && c.purchase === 'on-demand',
     )
     expect(cheapest!.perMonth).toBeLessThanOrEqual(2 * 0.526 * hoursPerMonth)
-    expect(cloudCosts({ cpuCores: 4, memoryMiB: 1024, gpus: 0, gpuShare: 0 }, 3)).toEqual([])
+    expect(listCloudCosts({ cpuCores: 4, memoryMiB: 1024, gpus: 0, gpuShare: 0 }, 3)).toEqual([])
   })
 
   test('a replica of several GPUs takes whole ones, and a share of several has no place', () => {
@@ -358,7 +363,7 @@ describe('costs', () => {
       offer('gcp', 'single', 1, 0.5),
     ]
     // Five replicas: five ones at 5, or two fours at 7; reserved ones at 3.75.
-    expect(cloudCosts(resources, 5, list)).toEqual([
+    expect(listCloudCosts(resources, 5, list)).toEqual([
       {
         cloud: 'gcp',
         instance: 'single',
@@ -386,7 +391,9 @@ describe('costs', () => {
     ])
     // Eight: two fours at 7 against eight ones at 8.
     expect(
-      cloudCosts(resources, 8, list).find((c) => c.cloud === 'aws' && c.purchase === 'on-demand'),
+      listCloudCosts(resources, 8, list).find(
+        (c) => c.cloud === 'aws' && c.purchase === 'on-demand',
+      ),
     ).toMatchObject({
       instance: 'four',
       replicasEach: 4,
@@ -402,36 +409,36 @@ describe('costs', () => {
       { label: 'dead', capacityRps: 0, pricePerHour: 0 },
     ]
     // b costs as much as a wherever a needs two of every pair.
-    expect(breakEven(rivals, 1000, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
-    expect(breakEven(rivals.toReversed(), 100, 0)).toEqual([
+    expect(findBreakEvens(rivals, 1000, 0)).toEqual([{ fromRps: 0, label: 'a', pricePerHour: 1 }])
+    expect(findBreakEvens(rivals.toReversed(), 100, 0)).toEqual([
       { fromRps: 0, label: 'a', pricePerHour: 1 },
     ])
-    expect(breakEven([], 1000, 0)).toEqual([])
+    expect(findBreakEvens([], 1000, 0)).toEqual([])
     // A language model may serve less than one request per second.
-    expect(breakEven([{ label: 'slow', capacityRps: 0.5, pricePerHour: 1 }], 1, 0)).toEqual([
+    expect(findBreakEvens([{ label: 'slow', capacityRps: 0.5, pricePerHour: 1 }], 1, 0)).toEqual([
       { fromRps: 0, label: 'slow', pricePerHour: 1 },
     ])
     const late = [
       { label: 'small', capacityRps: 10, pricePerHour: 1 },
       { label: 'big', capacityRps: 100, pricePerHour: 5 },
     ]
-    expect(breakEven(late, 50, 0).map(({ label }) => label)).toEqual(['small'])
+    expect(findBreakEvens(late, 50, 0).map(({ label }) => label)).toEqual(['small'])
     // A fifth is kept free: five small ones carry 40 and no more.
-    expect(breakEven(late, 60, 0.2).map(({ fromRps, label }) => [fromRps, label])).toEqual([
+    expect(findBreakEvens(late, 60, 0.2).map(({ fromRps, label }) => [fromRps, label])).toEqual([
       [0, 'small'],
       [40, 'big'],
     ])
   })
 
   test('zones: what is left when the fullest is lost carries the load, and one replica less would not', () => {
-    expect([1, 4, 5, 6].map((n) => replicasForZones(n, 3))).toEqual([2, 6, 8, 9])
-    expect([1, 2, 3].map((zones) => replicasForZones(4, zones))).toEqual([4, 8, 6])
+    expect([1, 4, 5, 6].map((n) => countReplicasForZones(n, 3))).toEqual([2, 6, 8, 9])
+    expect([1, 2, 3].map((zones) => countReplicasForZones(4, zones))).toEqual([4, 8, 6])
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 500 }),
         fc.integer({ min: 2, max: 6 }),
         (replicas, zones) => {
-          const all = replicasForZones(replicas, zones)
+          const all = countReplicasForZones(replicas, zones)
           const left = (n: number) => n - Math.ceil(n / zones)
           expect(left(all)).toBeGreaterThanOrEqual(replicas)
           expect(left(all - 1)).toBeLessThan(replicas)

@@ -1,4 +1,4 @@
-/** The capacity plan: how many replicas of what, when, at which price, and what breaks. Pure. */
+/** The capacity plan: replicas, prices and SLO violations of each configuration, by month. Pure. */
 import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
@@ -12,33 +12,40 @@ import type { Provenance } from '../../trials/types.ts'
 import type { Status } from '../recommendation/status.ts'
 import type { TokenFigures } from '../recommendation/token-figures.ts'
 import { type Commitment, planCommitment } from './commitment.ts'
-import { type Demand, meanOf, peakOf, periodSeconds, repeated, scaled } from './demand.ts'
 import {
-  autoscaledFleet,
+  computeMeanRps,
+  type Demand,
+  findPeakRps,
+  periodSeconds,
+  repeatPeriod,
+  scaleDemand,
+} from './demand.ts'
+import {
   type FleetOutcome,
-  replicasThatKeep,
+  findMinReplicas,
   type Surroundings,
-  staticFleet,
+  simulateAutoscaledFleet,
+  simulateStaticFleet,
 } from './fleet.ts'
-import { behaviourOf, defaultBehaviour, type HpaSettings } from './hpa.ts'
-import { losslessSettings, type ScaledFleet } from './lossless.ts'
+import { buildBehaviour, defaultBehaviour, type HpaSettings } from './hpa.ts'
+import { findLosslessSettings, type ScaledFleet } from './lossless.ts'
 import {
   type BreakEven,
-  breakEven,
   type CloudCost,
-  cloudCosts,
+  countReplicasForZones,
+  findBreakEvens,
   hoursPerMonth,
-  replicasForZones,
+  listCloudCosts,
 } from './plan-costs.ts'
-import { type FleetUnit, shareOver } from './replica.ts'
+import { computeOverLimitShare, type FleetUnit } from './replica.ts'
 
-/** One price list: on-demand or reserved, of one cloud or another. */
+/** The price of a replica in one price list. */
 interface PriceList {
   readonly name: string
   readonly currency: string
-  /** One replica, or its part of the instance that it is on. */
+  /** Of one replica, or its part of an instance. */
   readonly perHour: number
-  /** Of a list that sells whole instances alone. */
+  /** Instances, where the list has whole instances only. */
   readonly bundles?: readonly Bundle[]
 }
 
@@ -47,7 +54,7 @@ export interface PlanUnit extends FleetUnit {
   /** How far its capacity can be relied on. */
   readonly status: Status
   readonly resources: Resources
-  /** One replica; the first list is the one that decides. */
+  /** Of one replica; the first list decides. */
   readonly prices: readonly PriceList[]
   /**
    * From start to ready as trials measured it, by which a spec sets the autoscaler's pace; absent:
@@ -56,24 +63,21 @@ export interface PlanUnit extends FleetUnit {
   readonly measuredLaunchSeconds?: number
   /** Of streamed answers. */
   readonly tokens?: TokenFigures
-  /** Ways to buy what it runs on. Absent: by the price list alone. */
+  /** Offers for what it runs on. Absent: the price list only. */
   readonly offers?: readonly Offer[]
-  /** Price per hour of the same with the GPU whole, where it holds a share. */
+  /** For a share of a GPU: price per hour with the whole GPU. */
   readonly wholeGpuPerHour?: number
-  /** Of a list that sells whole instances alone. */
+  /** Instances, where the list has whole instances only. */
   readonly wholeGpuBundles?: readonly Bundle[]
 }
 
 export interface PlanInput {
-  /**
-   * Trial of the recommended configuration: the plan is made with it, the others stand beside it.
-   * Absent: with the cheapest for the demand.
-   */
+  /** Trial of the recommended configuration, which is planned in detail. Absent: the cheapest. */
   readonly recommended?: number
   readonly units: readonly PlanUnit[]
   /** Where the capacities come from. */
   readonly provenance: Provenance
-  /** That the capacities keep. */
+  /** Met at the capacities. */
   readonly slo: Slo
   readonly demand: Demand
   readonly headroom: number
@@ -81,11 +85,11 @@ export interface PlanInput {
   readonly growthPerMonth: number
   readonly months: number
   readonly zones: number
-  /** Between requests and replicas, and how old an autoscaler's rates are. */
+  /** Client timeout, and age of the autoscaler's rates. */
   readonly surroundings: Surroundings
-  /** 0: the last one goes, too. */
+  /** 0: scales to zero. */
   readonly minReplicas: number
-  /** A fleet there is already: the trial and how many of it. */
+  /** The current fleet: its trial and number of replicas. */
   readonly existing?: { readonly trial: number; readonly replicas: number }
 }
 
@@ -94,9 +98,9 @@ interface MonthPlan {
   readonly month: number
   readonly peakRps: number
   readonly meanRps: number
-  /** That lose no minute. */
+  /** Fixed replicas that lose no minute. */
   readonly replicas: number
-  /** That keep the SLO's percentile over all requests of the period, minutes may be lost. */
+  /** Fixed replicas that meet the SLO over all requests of the period, with lost minutes. */
   readonly replicasOverPeriod: number
   /** Mean demand over what the replicas could carry, 0-1. */
   readonly utilisation: number
@@ -107,8 +111,8 @@ interface MonthPlan {
   readonly autoscaled: FleetOutcome
   readonly autoscaledPerMonth: number
   /**
-   * Of streamed answers: the mean demand in tokens, and what a million of the output cost on the
-   * static fleet, which is paid for when it is idle too.
+   * For streamed answers: the mean demand in tokens, and the price of a million output tokens on the
+   * static fleet, idle hours included.
    */
   readonly outputTokensPerSecond?: number
   readonly inputTokensPerSecond?: number
@@ -129,7 +133,7 @@ export interface UnitPlan {
   }[]
   /** Month 1 on rented instances. */
   readonly clouds: readonly CloudCost[]
-  /** Replicas that stand the loss of one zone, month 1. */
+  /** Replicas that survive the loss of one zone, month 1. */
   readonly zoneReplicas: number
   readonly zonePerMonth: number
   /** Month 1: what sharing the GPU saves against whole ones. */
@@ -138,20 +142,18 @@ export interface UnitPlan {
 
 /** The autoscaler's settings for the configuration that the plan is made with, month 1. */
 interface Scaling {
-  /** Target, least replicas and windows as given, at the pace that a spec sets. */
+  /** As configured, at the pace that a spec sets. */
   readonly given: ScaledFleet
-  /**
-   * The same, the requests counted before the replicas, by a gateway: those that wait count, too.
-   */
+  /** The same with all requests counted by a gateway, waiting ones included. */
   readonly countedBefore: ScaledFleet
-  /** The cheapest that lose no minute; absent: none is cheaper than a fleet that never changes. */
+  /** The cheapest without lost minutes; absent: none is cheaper than fixed replicas. */
   readonly lossless?: ScaledFleet & { readonly perMonth: number }
 }
 
 interface ExistingFleet {
   readonly label: string
   readonly replicas: number
-  /** With the headroom kept, at the full capacity, and with one replica lost. */
+  /** With headroom, at full capacity, and with one replica lost. */
   readonly carriesRps: number
   readonly atMostRps: number
   readonly withOneLostRps: number
@@ -165,51 +167,45 @@ export interface Plan {
   /** Cheapest static fleet in month 1 first. */
   readonly units: readonly UnitPlan[]
   readonly scaling: Scaling
-  /**
-   * For the configuration that the plan is made with, month 1; absent: on demand is all that has a
-   * price.
-   */
+  /** For the configuration planned in detail, month 1; absent without committed prices. */
   readonly commitment?: Commitment
   readonly breakEven: readonly BreakEven[]
   readonly existing?: ExistingFleet
 }
 
-/**
- * Longer than an autoscaler and its nodes remember anything: a period that is shorter is played so
- * often that it takes as long.
- */
-const leastPlayedSeconds = 7200
-/** Each of them is looked at, as one that may be committed to. */
-const mostReplicas = 100_000
+/** Longer than autoscaler and nodes remember anything. A shorter period is repeated up to this. */
+const minSimulatedSeconds = 7200
+/** Bounds the work: each replica is considered for a commitment. */
+const maxReplicas = 100_000
 
-/** Throws RangeError for shares, counts and capacities that cannot be. */
+/** @throws RangeError for impossible shares, counts and capacities */
 export function planCapacity(given: PlanInput): Plan {
-  check(given)
-  const input = { ...given, demand: repeated(given.demand, leastPlayedSeconds) }
+  validateInput(given)
+  const input = { ...given, demand: repeatPeriod(given.demand, minSimulatedSeconds) }
   // What is recommended comes first; the others by what they cost for the demand.
   const rank = ({ unit, months }: UnitPlan) =>
     unit.trial === input.recommended ? 0 : months[0]!.staticPerMonth
-  const units = input.units.map((unit) => unitPlan(unit, input)).sort((a, b) => rank(a) - rank(b))
-  const lastPeak = peakOf(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
+  const units = input.units.map((unit) => planUnit(unit, input)).sort((a, b) => rank(a) - rank(b))
+  const lastPeak = findPeakRps(input.demand) * (1 + input.growthPerMonth) ** (input.months - 1)
   const rivals = input.units.map(({ label, capacityRps, prices: [first] }) => ({
     label,
     capacityRps,
-    ...priceIn(first!),
+    ...toReplicaPrice(first!),
   }))
-  const scaling = scalingOf(units[0]!, input)
-  const commitment = commitmentOf(units[0]!, scaling, input)
+  const scaling = planScaling(units[0]!, input)
+  const commitment = planUnitCommitment(units[0]!, scaling, input)
   return {
     demand: given.demand,
     input,
     units,
     scaling,
     ...(commitment && { commitment }),
-    breakEven: breakEven(rivals, 4 * lastPeak, input.headroom),
-    ...(input.existing ? { existing: existingFleet(input, input.existing) } : {}),
+    breakEven: findBreakEvens(rivals, 4 * lastPeak, input.headroom),
+    ...(input.existing ? { existing: assessExistingFleet(input, input.existing) } : {}),
   }
 }
 
-function check({
+function validateInput({
   units,
   demand,
   headroom,
@@ -233,63 +229,74 @@ function check({
   if (!(Number.isInteger(minReplicas) && minReplicas >= 0))
     throw new RangeError(`min replicas is ${minReplicas}: use 0 or more`)
   const highestRps =
-    (peakOf(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
-  const large = units.find(({ capacityRps }) => !(highestRps / capacityRps <= mostReplicas))
+    (findPeakRps(demand) * Math.max(1, (1 + growthPerMonth) ** (months - 1))) / (1 - headroom)
+  const large = units.find(({ capacityRps }) => !(highestRps / capacityRps <= maxReplicas))
   if (large)
     throw new RangeError(
-      `${large.label} would need ${Math.ceil(highestRps / large.capacityRps)} replicas, but a plan has at most ${mostReplicas}`,
+      `${large.label} would need ${Math.ceil(highestRps / large.capacityRps)} replicas, but a plan has at most ${maxReplicas}`,
     )
-  if (minReplicas > mostReplicas || (existing && existing.replicas > mostReplicas))
-    throw new RangeError(`a plan has at most ${mostReplicas} replicas`)
+  if (minReplicas > maxReplicas || (existing && existing.replicas > maxReplicas))
+    throw new RangeError(`a plan has at most ${maxReplicas} replicas`)
   if (existing && !(Number.isInteger(existing.replicas) && existing.replicas >= 1))
     throw new RangeError(
       `a fleet cannot have ${existing.replicas} replicas: use a whole number of 1 or more`,
     )
 }
 
-/** Rounding errors of products such as 50 × 3.06 × 720 are no money. */
-const cents = (dollars: number): number => Math.round(dollars * 1e6) / 1e6
+/** Removes rounding errors of products like 50 × 3.06 × 720. */
+const roundMoney = (dollars: number): number => Math.round(dollars * 1e6) / 1e6
 
-const priceIn = ({ perHour, bundles }: Pick<PriceList, 'perHour' | 'bundles'>): ReplicaPrice => ({
+const toReplicaPrice = ({
+  perHour,
+  bundles,
+}: Pick<PriceList, 'perHour' | 'bundles'>): ReplicaPrice => ({
   pricePerHour: perHour,
   ...(bundles && { bundles }),
 })
 
-const fleetPerMonth = (list: Pick<PriceList, 'perHour' | 'bundles'>, replicas: number): number =>
-  cents(computeFleetPricePerHour(priceIn(list), replicas) * hoursPerMonth)
+const computePricePerMonth = (
+  list: Pick<PriceList, 'perHour' | 'bundles'>,
+  replicas: number,
+): number => roundMoney(computeFleetPricePerHour(toReplicaPrice(list), replicas) * hoursPerMonth)
 
-const monthDemand = (input: PlanInput, month: number): Demand =>
-  scaled(input.demand, (1 + input.growthPerMonth) ** (month - 1))
+const scaleToMonth = (input: PlanInput, month: number): Demand =>
+  scaleDemand(input.demand, (1 + input.growthPerMonth) ** (month - 1))
 
-function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
+function planUnit(unit: PlanUnit, input: PlanInput): UnitPlan {
   const perMonth = unit.prices[0]!.perHour * hoursPerMonth
-  const fleet = (replicas: number) => fleetPerMonth(unit.prices[0]!, replicas)
+  const fleet = (replicas: number) => computePricePerMonth(unit.prices[0]!, replicas)
   const months = Array.from({ length: input.months }, (_, i): MonthPlan => {
-    const demand = monthDemand(input, i + 1)
-    const kept = replicasThatKeep(unit, demand, input.headroom, input.surroundings)
+    const demand = scaleToMonth(input, i + 1)
+    const kept = findMinReplicas(unit, demand, input.headroom, input.surroundings)
     const replicas = Math.max(input.minReplicas, kept.everyMinute)
-    const autoscaled = autoscaledFleet(unit, demand, settingsOf(unit, input), input.surroundings)
+    const autoscaled = simulateAutoscaledFleet(
+      unit,
+      demand,
+      buildHpaSettings(unit, input),
+      input.surroundings,
+    )
     return {
       month: i + 1,
-      peakRps: peakOf(demand),
-      meanRps: meanOf(demand),
+      peakRps: findPeakRps(demand),
+      meanRps: computeMeanRps(demand),
       replicas,
       replicasOverPeriod: Math.max(input.minReplicas, kept.wholePeriod),
-      utilisation: meanOf(demand) / (replicas * unit.capacityRps),
-      // A peak that is short enough to wait has no latency of its own.
-      ...(unit.curve && shareOver(unit, peakOf(demand) / replicas) < 1
-        ? { sloMsAtPeak: interpolateLatency(unit.curve, peakOf(demand) / replicas) }
+      utilisation: computeMeanRps(demand) / (replicas * unit.capacityRps),
+      // A peak above saturation waits in the queue and has no steady latency.
+      ...(unit.curve && computeOverLimitShare(unit, findPeakRps(demand) / replicas) < 1
+        ? { sloMsAtPeak: interpolateLatency(unit.curve, findPeakRps(demand) / replicas) }
         : {}),
       staticPerMonth: fleet(replicas),
       withSparePerMonth: fleet(replicas + 1),
       autoscaled,
-      autoscaledPerMonth: cents(autoscaled.meanReplicas * perMonth),
-      ...(unit.tokens && tokensOf(unit.tokens, meanOf(demand), fleet(replicas))),
+      autoscaledPerMonth: roundMoney(autoscaled.meanReplicas * perMonth),
+      ...(unit.tokens && computeTokenDemand(unit.tokens, computeMeanRps(demand), fleet(replicas))),
     }
   })
   const { replicas } = months[0]!
-  const zoneReplicas = replicasForZones(replicas, input.zones)
-  const total = (of: (m: MonthPlan) => number) => cents(months.reduce((sum, m) => sum + of(m), 0))
+  const zoneReplicas = countReplicasForZones(replicas, input.zones)
+  const total = (of: (m: MonthPlan) => number) =>
+    roundMoney(months.reduce((sum, m) => sum + of(m), 0))
   const { wholeGpuPerHour: whole, wholeGpuBundles } = unit
   return {
     unit,
@@ -299,40 +306,41 @@ function unitPlan(unit: PlanUnit, input: PlanInput): UnitPlan {
     byPriceList: unit.prices.map((list) => ({
       name: list.name,
       currency: list.currency,
-      perMonth: fleetPerMonth(list, replicas),
+      perMonth: computePricePerMonth(list, replicas),
     })),
-    clouds: cloudCosts(unit.resources, replicas),
+    clouds: listCloudCosts(unit.resources, replicas),
     zoneReplicas,
     zonePerMonth: fleet(zoneReplicas),
     ...(whole !== undefined && {
-      sharingSavesPerMonth: cents(
-        fleetPerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) - fleet(replicas),
+      sharingSavesPerMonth: roundMoney(
+        computePricePerMonth({ perHour: whole, bundles: wholeGpuBundles }, replicas) -
+          fleet(replicas),
       ),
     }),
   }
 }
 
-/** As given, at the pace that a spec sets. */
-function settingsOf(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
+/** As configured, at the pace that a spec sets. */
+function buildHpaSettings(unit: PlanUnit, { headroom, minReplicas }: PlanInput): HpaSettings {
   return {
     targetRps: unit.capacityRps * (1 - headroom),
     minReplicas,
     maxReplicas: Number.POSITIVE_INFINITY,
-    behaviour: behaviourOf(unit.measuredLaunchSeconds) ?? defaultBehaviour,
-    counts: minReplicas === 0 ? 'came' : 'answered',
+    behaviour: buildBehaviour(unit.measuredLaunchSeconds) ?? defaultBehaviour,
+    countedRequests: minReplicas === 0 ? 'arrived' : 'answered',
   }
 }
 
-function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
-  const settings = settingsOf(unit, input)
-  const before = { ...settings, counts: 'came' } as const
-  // As a manifest has them: without KEDA there is no way to zero, and the replicas count.
+function planScaling({ unit, months: [first] }: UnitPlan, input: PlanInput): Scaling {
+  const settings = buildHpaSettings(unit, input)
+  const before = { ...settings, countedRequests: 'arrived' } as const
+  // As in a manifest without KEDA: no scaling to zero, and the replicas count.
   const writable = {
     ...settings,
     minReplicas: Math.max(1, settings.minReplicas),
-    counts: 'answered',
+    countedRequests: 'answered',
   } as const
-  const lossless = losslessSettings(
+  const lossless = findLosslessSettings(
     unit,
     input.demand,
     writable,
@@ -343,27 +351,34 @@ function scalingOf({ unit, months: [first] }: UnitPlan, input: PlanInput): Scali
     given: { settings, outcome: first!.autoscaled },
     countedBefore: {
       settings: before,
-      outcome: autoscaledFleet(unit, input.demand, before, input.surroundings),
+      outcome: simulateAutoscaledFleet(unit, input.demand, before, input.surroundings),
     },
     ...(lossless && {
       lossless: {
         ...lossless,
-        perMonth: cents(lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth),
+        perMonth: roundMoney(
+          lossless.outcome.meanReplicas * unit.prices[0]!.perHour * hoursPerMonth,
+        ),
       },
     }),
   }
 }
 
-function commitmentOf(
+function planUnitCommitment(
   { unit, months: [first] }: UnitPlan,
   { lossless }: Scaling,
   { demand, surroundings }: PlanInput,
 ) {
-  const { paid } = lossless?.outcome ?? staticFleet(unit, demand, first!.replicas, surroundings)
+  const { paid } =
+    lossless?.outcome ?? simulateStaticFleet(unit, demand, first!.replicas, surroundings)
   return planCommitment(unit.offers ?? [], paid, periodSeconds(demand))
 }
 
-function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, perMonth: number) {
+function computeTokenDemand(
+  { outputTokens, inputTokens }: TokenFigures,
+  meanRps: number,
+  perMonth: number,
+) {
   const outputTokensPerSecond = meanRps * outputTokens
   return {
     outputTokensPerSecond,
@@ -375,7 +390,7 @@ function tokensOf({ outputTokens, inputTokens }: TokenFigures, meanRps: number, 
   }
 }
 
-function existingFleet(
+function assessExistingFleet(
   input: PlanInput,
   { trial, replicas }: { trial: number; replicas: number },
 ): ExistingFleet {
@@ -388,10 +403,10 @@ function existingFleet(
     carriesRps: all * (1 - input.headroom),
     atMostRps: all,
     withOneLostRps: (replicas - 1) * unit.capacityRps,
-    perMonth: fleetPerMonth(unit.prices[0]!, replicas),
+    perMonth: computePricePerMonth(unit.prices[0]!, replicas),
     underDemand: Array.from({ length: input.months }, (_, i) => ({
       month: i + 1,
-      outcome: staticFleet(unit, monthDemand(input, i + 1), replicas, input.surroundings),
+      outcome: simulateStaticFleet(unit, scaleToMonth(input, i + 1), replicas, input.surroundings),
     })),
   }
 }

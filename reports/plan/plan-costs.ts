@@ -25,7 +25,7 @@ export interface CloudCost {
  * The cheapest instance type of each cloud and way to buy for a fleet of one size, running all
  * month. Empty where no listed instance has the GPU.
  */
-export function cloudCosts(
+export function listCloudCosts(
   resources: Resources,
   replicas: number,
   list: readonly Instance[] = instances,
@@ -79,7 +79,7 @@ export interface BreakEven {
  * each is a staircase, so it is compared on every stair. Ties go to the one that was cheapest
  * before.
  */
-export function breakEven(
+export function findBreakEvens(
   rivals: readonly Rival[],
   upToRps: number,
   headroom: number,
@@ -115,6 +115,6 @@ export function breakEven(
  * The fewest that still carry the load of `replicas` when one of `zones` zones is lost, spread as
  * evenly as they go: the fullest zone has ceil(n / (zones − 1)).
  */
-export function replicasForZones(replicas: number, zones: number): number {
+export function countReplicasForZones(replicas: number, zones: number): number {
   return zones < 2 ? replicas : replicas + Math.ceil(replicas / (zones - 1))
 }

@@ -9,9 +9,14 @@ import { seeded } from '../../profiler/seeded-random.ts'
 import { architectureOf } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { type Demand, periodSeconds } from './demand.ts'
-import { autoscaledFleet, type FleetOutcome, replicasThatKeep, staticFleet } from './fleet.ts'
+import {
+  type FleetOutcome,
+  findMinReplicas,
+  simulateAutoscaledFleet,
+  simulateStaticFleet,
+} from './fleet.ts'
 import { defaultBehaviour } from './hpa.ts'
-import { type FleetUnit, mostOf } from './replica.ts'
+import { type FleetUnit, getMaxRps } from './replica.ts'
 
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const signal = new AbortController().signal
@@ -40,9 +45,9 @@ const unit: FleetUnit = {
   limitMs: slo.limitMs,
   startupSeconds: 90,
   nodeSeconds: 240,
-  perNode: 1,
+  replicasPerNode: 1,
 }
-const surroundings = { timeoutSeconds: queueLimit / mostOf(unit), reactionSeconds: 30 }
+const surroundings = { timeoutSeconds: queueLimit / getMaxRps(unit), reactionSeconds: 30 }
 
 /**
  * What requests found, drawn as a Poisson process and sent to a random one of the replicas that the
@@ -105,9 +110,9 @@ const misjudged = (factor: number): FleetUnit => ({
 
 test('so many replicas lose no minute and one fewer does, as requests find it; a capacity that is wrong by 10 % is found out', async () => {
   const found = async (demand: Demand, of: FleetUnit) => {
-    const { everyMinute } = replicasThatKeep(of, demand, 0, surroundings)
+    const { everyMinute } = findMinReplicas(of, demand, 0, surroundings)
     const lost = async (n: number) =>
-      (await played(demand, staticFleet(unit, demand, n, surroundings), n)).lostMinutes
+      (await played(demand, simulateStaticFleet(unit, demand, n, surroundings), n)).lostMinutes
     return (await lost(everyMinute)) === 0 && (await lost(everyMinute - 1)) > 0
   }
   const demands = [times([0.7, 600], [4.7, 300], [1, 300]), times([0.7, 600], [4.3, 300], [1, 300])]
@@ -126,13 +131,13 @@ test('an autoscaled fleet loses the minutes that the plan says, and the share of
       minReplicas: 1,
       maxReplicas: 99,
       behaviour: defaultBehaviour,
-      counts: 'answered',
+      countedRequests: 'answered',
     } as const
-    const plan = autoscaledFleet(of, wave, settings, surroundings)
+    const plan = simulateAutoscaledFleet(of, wave, settings, surroundings)
     const requests = await played(wave, plan, 1)
     return {
       minutes: Math.abs(plan.lostMinutes - requests.lostMinutes),
-      share: Math.abs(plan.over - requests.over),
+      share: Math.abs(plan.overLimitShare - requests.over),
     }
   }
   const right = await off(unit)

@@ -1,35 +1,35 @@
 /**
- * Replicas and what waits at each, as a fluid: requests come evenly to every ready replica, are
- * answered at its saturation rate at most, and what is more waits, up to what clients wait for. A
- * replica that joins has no share of what waits at the others.
+ * Fluid model of the queues at the replicas. Requests spread evenly over the ready replicas, and each
+ * answers up to its saturation rate. The rest waits there until clients time out. A new replica takes
+ * over no waiting requests.
  */
-import { type FleetUnit, mostOf, shareOver } from './replica.ts'
+import { computeOverLimitShare, type FleetUnit, getMaxRps } from './replica.ts'
 
 /** Replicas that became ready together. */
 interface Cohort {
   count: number
-  /** Requests that wait at each. */
+  /** Waiting requests at each. */
   waiting: number
 }
 
-/** Requests over a time. */
+/** Numbers of requests in a stretch of time. */
 export interface Flow {
-  readonly came: number
-  /** Answered at all; what autoscalers count. */
+  readonly arrived: number
+  /** Answered, in time or late: replicas count these for their autoscaler. */
   readonly answered: number
   /** Failed, or answered later than the SLO's limit. */
-  readonly over: number
+  readonly overLimit: number
 }
 
 export class Queues {
   readonly #unit: FleetUnit
-  readonly #mostWaiting: number
+  readonly #maxWaiting: number
   #cohorts: Cohort[] = []
 
-  /** @param timeoutSeconds after which a client gives up, and its request waits no more. */
+  /** @param timeoutSeconds after which a client gives up and its request leaves the queue */
   constructor(unit: FleetUnit, timeoutSeconds: number) {
     this.#unit = unit
-    this.#mostWaiting = mostOf(unit) * timeoutSeconds
+    this.#maxWaiting = getMaxRps(unit) * timeoutSeconds
   }
 
   get ready(): number {
@@ -46,7 +46,10 @@ export class Queues {
     else this.#cohorts.push({ count, waiting: 0 })
   }
 
-  /** The youngest go first, as a ReplicaSet chooses. What waits at them they still answer. */
+  /**
+   * Removes the youngest replicas first, as a ReplicaSet does. They still answer what waits at them:
+   * it does not count as failed.
+   */
   remove(count: number): void {
     for (
       let left = count, last = this.#cohorts.at(-1);
@@ -60,19 +63,19 @@ export class Queues {
     }
   }
 
-  /** Lets a rate come for a while. */
+  /** Simulates a constant rate of arrivals for a time. */
   advance(rps: number, seconds: number): Flow {
     const { ready } = this
-    const came = rps * seconds
-    if (ready === 0) return { came, answered: 0, over: came }
+    const arrived = rps * seconds
+    if (ready === 0) return { arrived, answered: 0, overLimit: arrived }
     let answered = 0
-    let over = 0
+    let overLimit = 0
     for (const cohort of this.#cohorts) {
       const flow = this.#serve(cohort, rps / ready, seconds)
       answered += flow.answered * cohort.count
-      over += flow.over * cohort.count
+      overLimit += flow.overLimit * cohort.count
     }
-    // Replicas without a queue are alike.
+    // Cohorts without a queue are equal: they become one.
     const first = this.#cohorts.find((c) => c.waiting === 0)
     if (first && this.#cohorts.length > 1) {
       for (const c of this.#cohorts)
@@ -82,46 +85,53 @@ export class Queues {
         }
       this.#cohorts = this.#cohorts.filter((c) => c.count > 0)
     }
-    return { came, answered, over }
+    return { arrived, answered, overLimit }
   }
 
-  /** One replica of a cohort; its queue changes at one pace until it is empty or full. */
-  #serve(cohort: Cohort, rps: number, seconds: number): { answered: number; over: number } {
-    const most = mostOf(this.#unit)
-    const pace = rps - most
+  /** One replica of a cohort; its queue grows or shrinks at one rate until it is full or empty. */
+  #serve(cohort: Cohort, rps: number, seconds: number): { answered: number; overLimit: number } {
+    const maxRps = getMaxRps(this.#unit)
+    const growthRps = rps - maxRps
     let answered = 0
-    let over = 0
+    let overLimit = 0
     for (let left = seconds; left > 1e-9; ) {
       const { waiting } = cohort
-      const grows = pace > 1e-9 * most && waiting < this.#mostWaiting
-      const falls = pace < 0 && waiting > 0
-      const until = grows
-        ? (this.#mostWaiting - waiting) / pace
+      const grows = growthRps > 1e-9 * maxRps && waiting < this.#maxWaiting
+      const falls = growthRps < 0 && waiting > 0
+      const changeSeconds = grows
+        ? (this.#maxWaiting - waiting) / growthRps
         : falls
-          ? waiting / -pace
+          ? waiting / -growthRps
           : Number.POSITIVE_INFINITY
-      // Within a piece the wait is taken at its middle: pieces are no longer than it takes the wait
+      // Within a step the wait is taken at its middle: steps are no longer than it takes the wait
       // to change by a tenth of the limit.
-      const fine = grows || falls ? this.#fine(waiting, pace) : left
-      const piece = Math.min(left, until, fine)
+      const maxStep = grows || falls ? this.#findMaxStepSeconds(waiting, growthRps) : left
+      const step = Math.min(left, changeSeconds, maxStep)
       const after =
-        grows || falls ? Math.min(this.#mostWaiting, Math.max(0, waiting + pace * piece)) : waiting
-      const waitMs = (1000 * (waiting + after)) / 2 / most
-      over +=
+        grows || falls
+          ? Math.min(this.#maxWaiting, Math.max(0, waiting + growthRps * step))
+          : waiting
+      const waitMs = (1000 * (waiting + after)) / 2 / maxRps
+      overLimit +=
         rps *
-        piece *
-        shareOver(this.#unit, waitMs > 0 ? Math.min(rps, this.#unit.capacityRps) : rps, waitMs)
-      answered += piece * (waiting > 0 || grows ? most : Math.min(rps, most))
-      cohort.waiting = after < 1e-9 * most ? 0 : after
-      left -= piece
+        step *
+        computeOverLimitShare(
+          this.#unit,
+          waitMs > 0 ? Math.min(rps, this.#unit.capacityRps) : rps,
+          waitMs,
+        )
+      answered += step * (waiting > 0 || grows ? maxRps : Math.min(rps, maxRps))
+      cohort.waiting = after < 1e-9 * maxRps ? 0 : after
+      left -= step
     }
-    return { answered, over }
+    return { answered, overLimit }
   }
 
-  #fine(waiting: number, pace: number): number {
-    const limit = (this.#unit.limitMs / 1000) * mostOf(this.#unit)
-    const tenth = limit / 10 / Math.abs(pace)
+  /** Steps are short where the wait is near the limit, else they end where it comes near. */
+  #findMaxStepSeconds(waiting: number, growthRps: number): number {
+    const limit = (this.#unit.limitMs / 1000) * getMaxRps(this.#unit)
+    const tenth = limit / 10 / Math.abs(growthRps)
     if (waiting <= 1.5 * limit) return tenth
-    return pace > 0 ? Number.POSITIVE_INFINITY : (waiting - limit) / -pace
+    return growthRps > 0 ? Number.POSITIVE_INFINITY : (waiting - limit) / -growthRps
   }
 }

@@ -1,6 +1,6 @@
 /**
- * How long a replica takes to come where nothing measured it: assumptions by kind, to be replaced
- * by what a cluster is known to take.
+ * Assumed start-up times of replicas and nodes, for configurations whose start was not measured.
+ * Users replace them by those of their cluster.
  */
 import type { Resources } from '../../trials/resources.ts'
 
@@ -9,20 +9,17 @@ interface Startup {
   readonly nodeSeconds: number
 }
 
-/**
- * On a node that is there, and until a node is there with its images: with a language model's
- * weights, on a GPU, on cores alone.
- */
-const assumed = {
+/** For language models (large weights), other models on a GPU, and models on cores only. */
+const assumedSeconds = {
   language: { startupSeconds: 180, nodeSeconds: 300 },
   gpu: { startupSeconds: 90, nodeSeconds: 240 },
   cores: { startupSeconds: 30, nodeSeconds: 120 },
 }
 
-/** @param streams whether it is a language model. */
-export const assumedStartup = ({ gpu }: Resources, streams: boolean): Startup =>
-  streams ? assumed.language : gpu === undefined ? assumed.cores : assumed.gpu
+/** @param streams whether it is a language model */
+export const assumeStartup = ({ gpu }: Resources, streams: boolean): Startup =>
+  streams ? assumedSeconds.language : gpu === undefined ? assumedSeconds.cores : assumedSeconds.gpu
 
-/** Shares of one GPU live on one node; what else a node holds is not known here: one. */
-export const perNodeOf = ({ gpu, gpus, gpuShare }: Resources): number =>
+/** As many as share one GPU; for whole GPUs one, because the size of a node is not known here. */
+export const countReplicasPerNode = ({ gpu, gpus, gpuShare }: Resources): number =>
   gpu !== undefined && gpus === 1 && gpuShare < 1 ? Math.floor(1 / gpuShare + 1e-9) : 1

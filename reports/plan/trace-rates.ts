@@ -4,7 +4,7 @@ import { readNumber } from '../../trials/table-text.ts'
 const spanSeconds = { s: 1, m: 60, h: 3600, d: 86_400 } as const
 
 /** Seconds that a unit counts requests over: 'req/s' 1, 'rpm' 60. Undefined: it is no rate's. */
-function secondsOf(unit: string): number | undefined {
+function parseUnitSeconds(unit: string): number | undefined {
   const words = unit.toLowerCase().replaceAll(/[\s_]+/g, ' ')
   const [, short] = /\b[rq]p([smhd])\b/.exec(words) ?? []
   const [, long] = /(?:\/|\bper) ?(s|sec|second|m|min|minute|h|hour|d|day)s?\b/.exec(words) ?? []
@@ -20,7 +20,7 @@ function secondsOf(unit: string): number | undefined {
 export function readRateHeading(heading: string): number | 'unknown span' {
   const words = heading.replaceAll(/([a-z])([A-Z])/g, '$1 $2').replaceAll('_', ' ')
   return (
-    secondsOf(words) ??
+    parseUnitSeconds(words) ??
     (/^ *(http )?(requests?|reqs?|hits|calls|invocations|queries)? *(count|total|sum)?s? *$/i.test(
       words,
     ) && words.trim() !== ''
@@ -42,7 +42,7 @@ export function readRate(cell: string, perSeconds = 1): number {
     unit === ''
       ? perSeconds
       : /^(req|reqs|requests?)?\s*(\/|per)|^[rq]p[smhd]$/i.test(unit)
-        ? secondsOf(unit)
+        ? parseUnitSeconds(unit)
         : undefined
   if (seconds === undefined) return Number.NaN
   return (

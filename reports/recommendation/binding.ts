@@ -1,31 +1,41 @@
-/** What keeps a configuration from doing better, with the evidence. */
+/** What limits the capacity of a configuration, with the evidence. */
+import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
+import type { Usage } from '../../trials/types.ts'
 import { latency, percent, rate, significant, sloLimit, sloName, sloValue } from '../format.ts'
-import { engineBinding, poolWords } from './engine-binding.ts'
-import type { Judged } from './judged.ts'
-import { answersNothing } from './status.ts'
-import type { Recommendation } from './types.ts'
+import { describePools, findEngineBinding } from './engine-binding.ts'
+import type { RankedCandidate } from './ranked-candidate.ts'
+import { failsAllRequests } from './status.ts'
+import type { Candidate, Recommendation } from './types.ts'
 
 /**
- * A device this busy (in its busiest seconds, else on the mean of the trial, its pauses included)
- * is taken to be the limit.
+ * Busy share from which a device is taken to be the limit: of its busiest seconds, else the mean of
+ * the trial, pauses included.
  */
-const busy = 0.8
+const minBusyShare = 0.8
 
-/** Cores' worth of computing that one thread does, with what the others do beside it. */
-const oneThread = [0.9, 1.2] as const
+/** A capacity from this share of the saturation on counts as saturated. */
+const minSaturatedShare = 0.8
+
+/** An unloaded latency above this share of the limit is named as what binds. */
+const maxUnloadedShare = 0.5
+
+/** Cores that a process with one busy thread uses, its other threads included. */
+const oneThreadCores = { min: 0.9, max: 1.2 } as const
+
+type BindingEvidence = Recommendation['binding']
 
 /**
- * Names the scarcest resource of a candidate by its usage, its neighbours out of memory, and where
- * its capacity stands between idle and saturation.
+ * Finds what limits a candidate: its scarcest resource, memory by its neighbours, or the SLO, by
+ * where its capacity lies between unloaded and saturated.
  */
-export function bindingOf(
-  judged: Judged,
-  all: readonly Judged[],
+export function findBinding(
+  ranked: RankedCandidate,
+  all: readonly RankedCandidate[],
   slo: Slo,
-): Recommendation['binding'] {
-  const { trial, second, measurement, candidate } = judged
-  if (!measurement) return unservedBinding(judged)
+): BindingEvidence {
+  const { measurement, candidate } = ranked
+  if (!measurement) return findUnservedBinding(ranked)
   if (measurement.outcome === 'generator-limit') {
     return {
       what: 'generator',
@@ -35,93 +45,150 @@ export function bindingOf(
   }
   if (
     candidate.status === 'inconclusive' ||
-    answersNothing({ ...measurement, capacityRps: candidate.capacityRps })
+    failsAllRequests({ ...measurement, capacityRps: candidate.capacityRps })
   )
     return { what: 'unknown', evidence: candidate.reason ?? '' }
-  const { limitMs } = slo
-  const allowed = sloLimit(slo)
-  if (!(candidate.capacityRps > 0)) {
-    if (!(candidate.sloMsAtCapacity > limitMs))
-      return { what: 'slo', evidence: candidate.reason ?? '' }
-    return {
-      what: 'slo',
-      evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}${slo.limits ? '; the SLO is' : ', over'} ${allowed}`,
-    }
-  }
-  const usage = second?.trial.usage ?? trial.usage ?? {}
-  const cores = Number(trial.configuration.cpuCores)
-  const gpuUtilization = usage.busiestGpuUtilization ?? usage.gpuUtilization
-  const coresBusy = usage.busiestCpuCores ?? usage.cpuCores
-  const gpuShare = gpuUtilization ?? 0
-  const cpuShare = coresBusy !== undefined && cores > 0 ? coresBusy / cores : 0
-  const gpu = `GPU busy ${percent(gpuShare)} of the time`
-  const cpu = `${significant(cores)} ${cores === 1 ? 'core' : 'cores'} ${percent(cpuShare)} busy`
-  const used = [...(gpuUtilization === undefined ? [] : [gpu]), ...(cpuShare > 0 ? [cpu] : [])]
-  const ofSaturation =
+  if (!(candidate.capacityRps > 0)) return describeUnattainable(candidate, slo)
+  const utilisation = readUtilisation(ranked)
+  const saturatedShare =
     measurement.saturationRps > 0
       ? (candidate.estimateRps ?? candidate.capacityRps) / measurement.saturationRps
       : 1
-  const engine = engineBinding(usage, trial.configuration)
-  // The first measurement also overloads it: what was full then binds only where the capacity is
-  // near.
-  const near = second !== undefined || ofSaturation >= busy
-  if (engine?.full && near)
-    return { what: engine.what, evidence: [engine.evidence, ...used].join(', ') }
-  if (Math.max(gpuShare, cpuShare) >= busy) {
-    return gpuShare >= cpuShare
-      ? engine !== undefined && !engine.full
-        ? { what: engine.what, evidence: [...used, engine.evidence].join(', ') }
-        : { what: 'gpu', evidence: used.join(', ') }
-      : { what: 'cpu', evidence: [cpu, ...used.slice(0, -1)].join(', ') }
-  }
-  const neighbour = outOfMemoryNeighbour(judged, all)
-  if (neighbour)
-    return { what: 'memory', evidence: [`${neighbour} is out of memory`, ...used].join(', ') }
-  const ofLimit = (candidate.unloadedMs ?? 0) / limitMs
-  if (ofSaturation < busy || ofLimit > 0.5) {
-    const saturated =
-      ofSaturation < busy
-        ? [
-            `saturates at ${rate(measurement.saturationRps)}, of which ${percent(ofSaturation)} meet the SLO`,
-          ]
-        : []
-    const idle =
-      ofLimit > 0.5
-        ? [
-            slo.limits
-              ? `one request at a time takes ${sloValue(slo, candidate.unloadedMs ?? 0)} at ${sloName(slo)}`
-              : `one request at a time takes ${latency(candidate.unloadedMs ?? 0)} of the ${allowed} allowed at ${sloName(slo)}`,
-          ]
-        : []
-    return {
-      what: 'slo',
-      evidence: [...saturated, ...idle, ...used, ...poolWords(usage)].join(', '),
+  return (
+    findBusyResource(ranked, utilisation, saturatedShare) ??
+    findMemoryBinding(ranked, all, utilisation) ??
+    findLatencyBinding(candidate, measurement, slo, utilisation, saturatedShare) ?? {
+      what: 'unknown',
+      evidence: describeIdle(utilisation),
     }
-  }
-  const [least, most] = oneThread
-  const alone = cores > 1 && coresBusy !== undefined && coresBusy >= least && coresBusy <= most
-  const thread = alone
-    ? "; about one core's worth of computing: if a single thread does it, that thread is the limit"
-    : ''
+  )
+}
+
+/** One request at a time violates the SLO, or it was violated at every rate tried. */
+function describeUnattainable(candidate: Candidate, slo: Slo): BindingEvidence {
+  if (!(candidate.sloMsAtCapacity > slo.limitMs))
+    return { what: 'slo', evidence: candidate.reason ?? '' }
   return {
-    what: 'unknown',
-    evidence:
-      used.length > 0
-        ? `nothing measured is near its limit: ${used.join(', ')}${thread}`
-        : 'usage was not measured',
+    what: 'slo',
+    evidence: `one request at a time takes ${sloValue(slo, candidate.sloMsAtCapacity)} at ${sloName(slo)}${slo.limits ? '; the SLO is' : ', over'} ${sloLimit(slo)}`,
   }
 }
 
-function unservedBinding({ trial, candidate }: Judged): Recommendation['binding'] {
+interface Utilisation {
+  readonly usage: Usage
+  /** Of the trial's configuration. */
+  readonly cores: number
+  /** Absent where it was not measured. */
+  readonly busyCores?: number
+  /** Busy shares, 0-1; 0 where they were not measured. */
+  readonly gpuShare: number
+  readonly cpuShare: number
+  readonly cpuText: string
+  /** What was measured: 'GPU busy 93 % of the time', '2 cores 41 % busy'. */
+  readonly texts: readonly string[]
+}
+
+/** By the confirmation, where there is one: the first measurement also overloads the server. */
+function readUtilisation({ trial, confirmation }: RankedCandidate): Utilisation {
+  const usage = confirmation?.trial.usage ?? trial.usage ?? {}
+  const cores = Number(trial.configuration.cpuCores)
+  const gpuUtilisation = usage.busiestGpuUtilization ?? usage.gpuUtilization
+  const busyCores = usage.busiestCpuCores ?? usage.cpuCores
+  const cpuShare = busyCores !== undefined && cores > 0 ? busyCores / cores : 0
+  const cpuText = `${significant(cores)} ${cores === 1 ? 'core' : 'cores'} ${percent(cpuShare)} busy`
+  return {
+    usage,
+    cores,
+    ...(busyCores !== undefined && { busyCores }),
+    gpuShare: gpuUtilisation ?? 0,
+    cpuShare,
+    cpuText,
+    texts: [
+      ...(gpuUtilisation === undefined ? [] : [`GPU busy ${percent(gpuUtilisation)} of the time`]),
+      ...(cpuShare > 0 ? [cpuText] : []),
+    ],
+  }
+}
+
+/** The engine's own limit, the GPU or the CPU cores; undefined where none is busy enough. */
+function findBusyResource(
+  { trial, confirmation }: RankedCandidate,
+  { usage, gpuShare, cpuShare, cpuText, texts }: Utilisation,
+  saturatedShare: number,
+): BindingEvidence | undefined {
+  const engine = findEngineBinding(usage, trial.configuration)
+  // The first measurement overloads the server: a limit reached there binds only near saturation.
+  const isNearSaturation = confirmation !== undefined || saturatedShare >= minSaturatedShare
+  if (engine?.isLimitReached && isNearSaturation)
+    return { what: engine.what, evidence: [engine.evidence, ...texts].join(', ') }
+  if (Math.max(gpuShare, cpuShare) < minBusyShare) return undefined
+  if (gpuShare < cpuShare)
+    return { what: 'cpu', evidence: [cpuText, ...texts.slice(0, -1)].join(', ') }
+  return engine !== undefined && !engine.isLimitReached
+    ? { what: engine.what, evidence: [...texts, engine.evidence].join(', ') }
+    : { what: 'gpu', evidence: texts.join(', ') }
+}
+
+function findMemoryBinding(
+  ranked: RankedCandidate,
+  all: readonly RankedCandidate[],
+  { texts }: Utilisation,
+): BindingEvidence | undefined {
+  const neighbour = findNeighbourOutOfMemory(ranked, all)
+  return neighbour === undefined
+    ? undefined
+    : { what: 'memory', evidence: [`${neighbour} is out of memory`, ...texts].join(', ') }
+}
+
+/** The SLO itself: far below saturation, or with an unloaded latency near the limit. */
+function findLatencyBinding(
+  { unloadedMs = 0 }: Candidate,
+  { saturationRps }: Measurement,
+  slo: Slo,
+  { usage, texts }: Utilisation,
+  saturatedShare: number,
+): BindingEvidence | undefined {
+  const isFarBelowSaturation = saturatedShare < minSaturatedShare
+  const isSlowUnloaded = unloadedMs / slo.limitMs > maxUnloadedShare
+  if (!isFarBelowSaturation && !isSlowUnloaded) return undefined
+  const unloaded = slo.limits
+    ? `one request at a time takes ${sloValue(slo, unloadedMs)} at ${sloName(slo)}`
+    : `one request at a time takes ${latency(unloadedMs)} of the ${sloLimit(slo)} allowed at ${sloName(slo)}`
+  const evidence = [
+    ...(isFarBelowSaturation
+      ? [`saturates at ${rate(saturationRps)}, of which ${percent(saturatedShare)} meet the SLO`]
+      : []),
+    ...(isSlowUnloaded ? [unloaded] : []),
+    ...texts,
+    ...describePools(usage),
+  ]
+  return { what: 'slo', evidence: evidence.join(', ') }
+}
+
+/** Nothing is busy; one core of several is a hint at a single thread. */
+function describeIdle({ cores, busyCores, texts }: Utilisation): string {
+  if (texts.length === 0) return 'usage was not measured'
+  const isOneThread =
+    cores > 1 &&
+    busyCores !== undefined &&
+    busyCores >= oneThreadCores.min &&
+    busyCores <= oneThreadCores.max
+  const thread = isOneThread
+    ? "; about one core's worth of computing: if a single thread does it, that thread is the limit"
+    : ''
+  return `nothing measured is near its limit: ${texts.join(', ')}${thread}`
+}
+
+function findUnservedBinding({ trial, candidate }: RankedCandidate): Recommendation['binding'] {
   const memory = trial.state === 'infeasible' && trial.reason === 'out-of-memory'
   return { what: memory ? 'memory' : 'unknown', evidence: candidate.reason ?? '' }
 }
 
-/**
- * A configuration that differs in one parameter only and is out of memory: 'batchSize 16 (trial
- * 7)'.
- */
-function outOfMemoryNeighbour({ trial }: Judged, all: readonly Judged[]): string | undefined {
+/** A configuration out of memory that differs in one parameter only: 'batchSize 16 (trial 7)'. */
+function findNeighbourOutOfMemory(
+  { trial }: RankedCandidate,
+  all: readonly RankedCandidate[],
+): string | undefined {
   const own = trial.configuration
   for (const other of all) {
     if (other.trial.state !== 'infeasible' || other.trial.reason !== 'out-of-memory') continue

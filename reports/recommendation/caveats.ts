@@ -2,21 +2,25 @@
 import { configurationKey } from '../../search/space/space.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
 import { rate, rateInterval } from '../format.ts'
-import type { Judged, View } from './judged.ts'
+import { findOpenRivals } from './open-rivals.ts'
+import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
 import type { Candidate } from './types.ts'
-import { openRivals } from './unsettled.ts'
-import { missedText } from './words.ts'
+import { refutationText } from './words.ts'
 
-interface Told extends View {
+interface CaveatInput extends RankingCriteria {
   readonly provenance: Provenance
   readonly trials: readonly FinishedTrial[]
   readonly notices?: readonly string[]
 }
 
-/** Rivals named one by one. */
-const named = 3
+/** Further rivals are only counted. */
+const maxNamed = 3
 
-export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | undefined): string[] {
+export function listCaveats(
+  input: CaveatInput,
+  all: readonly RankedCandidate[],
+  best: RankedCandidate | undefined,
+): string[] {
   const caveats = [...(input.notices ?? [])]
   if (
     input.provenance !== 'measured' &&
@@ -26,21 +30,26 @@ export function caveatsOf(input: Told, all: readonly Judged[], best: Judged | un
   }
   if (best)
     caveats.push(
-      ...ofTheBest(input, best),
-      ...ofRivals(input, all, best.candidate),
+      ...describeBest(input, best),
+      ...describeRivals(input, all, best.candidate),
       ...(best.measurement?.caveats ?? []),
     )
-  const spoilt = all.map((j) => j.candidate).filter(({ status }) => status === 'inconclusive')
-  caveats.push(...naming('no result, other work on this machine disturbed every trial', spoilt))
+  const inconclusive = all.map((j) => j.candidate).filter(({ status }) => status === 'inconclusive')
+  caveats.push(
+    ...nameCandidates('no result, other work on this machine disturbed every trial', inconclusive),
+  )
   const failed = all.filter((j) => j.trial.state === 'failed').length
   if (failed > 0)
     caveats.push(`${failed} configuration${failed === 1 ? '' : 's'} could not be measured`)
   return [...new Set(caveats)]
 }
 
-function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged): string[] {
+function describeBest(
+  { slo, trials }: CaveatInput,
+  { candidate, confirmation, trial }: RankedCandidate,
+): string[] {
   const [low, high] = candidate.capacityCi90Rps
-  const missed = missedText(slo, candidate)
+  const refutation = refutationText(slo, candidate)
   return [
     ...(candidate.derived
       ? ['derived from load curves measured under another SLO: confirm it before you rely on it']
@@ -55,34 +64,40 @@ function ofTheBest({ slo, trials }: Told, { candidate, second, trial }: Judged):
           `the capacity is uncertain: ${rateInterval(candidate.capacityCi90Rps)} req/s (90 % interval)`,
         ]
       : []),
-    ...(missed ? [`not confirmed: it ${missed}; ${rate(candidate.capacityRps)} met it`] : []),
-    ...(!second && trials.some((t) => isSecondOf(t, trial))
+    ...(refutation
+      ? [`not confirmed: it ${refutation}; ${rate(candidate.capacityRps)} met it`]
+      : []),
+    ...(!confirmation && trials.some((t) => isConfirmationOf(t, trial))
       ? ['its second load test is inconclusive: the machine or the load generator was too busy']
       : []),
   ]
 }
 
-const isSecondOf = (t: FinishedTrial, of: FinishedTrial): boolean =>
+const isConfirmationOf = (t: FinishedTrial, of: FinishedTrial): boolean =>
   t.purpose === 'confirmation' &&
   t.state === 'complete' &&
   configurationKey(t.configuration) === configurationKey(of.configuration)
 
-function ofRivals({ objective }: Told, all: readonly Judged[], best: Candidate): string[] {
-  const { better, close } = openRivals(
+function describeRivals(
+  { objective }: CaveatInput,
+  all: readonly RankedCandidate[],
+  best: Candidate,
+): string[] {
+  const { better, close } = findOpenRivals(
     all.map((j) => j.candidate),
     best,
     objective,
   )
   return [
-    ...naming('could beat the best if confirmed', better),
-    ...naming('statistically tied with the best', close),
+    ...nameCandidates('could beat the best if confirmed', better),
+    ...nameCandidates('statistically tied with the best', close),
   ]
 }
 
-function naming(what: string, candidates: readonly Candidate[]): string[] {
+function nameCandidates(what: string, candidates: readonly Candidate[]): string[] {
   if (candidates.length === 0) return []
-  const first = candidates.slice(0, named).map((c) => `${c.label} (trial ${c.trial})`)
+  const first = candidates.slice(0, maxNamed).map((c) => `${c.label} (trial ${c.trial})`)
   return [
-    `${what}: ${first.join('; ')}${candidates.length > named ? ` and ${candidates.length - named} more` : ''}`,
+    `${what}: ${first.join('; ')}${candidates.length > maxNamed ? ` and ${candidates.length - maxNamed} more` : ''}`,
   ]
 }

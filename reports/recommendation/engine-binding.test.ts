@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../trials/types.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
-import { engineBinding, engineWords } from './engine-binding.ts'
+import { describeEngine, findEngineBinding } from './engine-binding.ts'
 import { recommend } from './recommend.ts'
 
 const own: Configuration = { cpuCores: 2, gpu: 'H100', maxNumSeqs: 64 }
@@ -35,26 +35,26 @@ test.each<[string, Usage, string, string]>([
     'KV cache 40 % full, 40 of 64 concurrent sequences, 2 waiting, and above 295 sequences per step, arithmetic takes longer than reading the weights',
   ],
 ])('%s', (_, usage, what, evidence) => {
-  expect(engineBinding(usage, own)).toMatchObject({ what, evidence })
+  expect(findEngineBinding(usage, own)).toMatchObject({ what, evidence })
 })
 
 test('places of llama-server', () => {
   const { maxNumSeqs, ...rest } = own
-  expect(engineBinding({ sequences: 4, waiting: 1 }, { ...rest, parallel: 4 })).toMatchObject({
+  expect(findEngineBinding({ sequences: 4, waiting: 1 }, { ...rest, parallel: 4 })).toMatchObject({
     what: 'scheduler',
     evidence: '4 of 4 concurrent sequences, 1 waiting',
   })
 })
 
 test('many sequences compute; fewer do with weights of 4 bits, which are read sooner', () => {
-  expect(engineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
+  expect(findEngineBinding({ ...busy, sequences: 300 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
     'compute',
   )
-  expect(engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
+  expect(findEngineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512 })?.what).toBe(
     'bandwidth',
   )
   expect(
-    engineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })
+    findEngineBinding({ ...busy, sequences: 100 }, { ...own, maxNumSeqs: 512, quantization: 'awq' })
       ?.what,
   ).toBe('compute')
 })
@@ -62,16 +62,16 @@ test('many sequences compute; fewer do with weights of 4 bits, which are read so
 test('drafts: how many were accepted, the probability that it comes to, and that each is computed', () => {
   const drafting = { ...own, maxNumSeqs: 512, speculativeTokens: 4 }
   // 0.7 + 0.7² + 0.7³ + 0.7⁴
-  expect(engineWords({ ...busy, acceptedTokens: 1.773 }, drafting)).toBe(
+  expect(describeEngine({ ...busy, acceptedTokens: 1.773 }, drafting)).toBe(
     'KV cache 40 % full, 40 of 512 concurrent sequences, 1.8 of 4 draft tokens accepted (acceptance 0.70)',
   )
-  expect(engineWords({ ...busy, acceptedTokens: 1.773 }, own)).not.toContain('draft')
-  expect(engineBinding({ ...busy, sequences: 100 }, drafting)?.what).toBe('compute')
+  expect(describeEngine({ ...busy, acceptedTokens: 1.773 }, own)).not.toContain('draft')
+  expect(findEngineBinding({ ...busy, sequences: 100 }, drafting)?.what).toBe('compute')
 })
 
 test('of pools the busier one binds: prompts compute, answers read', () => {
   const pooled = (prefillUtilization: number, decodeUtilization: number) =>
-    engineBinding({ ...busy, prefillUtilization, decodeUtilization }, own)
+    findEngineBinding({ ...busy, prefillUtilization, decodeUtilization }, own)
   expect(pooled(0.9, 0.4)).toMatchObject({
     what: 'compute',
     evidence:
@@ -81,10 +81,12 @@ test('of pools the busier one binds: prompts compute, answers read', () => {
 })
 
 test('nothing is said of servers that tell nothing, nor of a GPU that nobody knows', () => {
-  expect(engineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
-  expect(engineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()
-  expect(engineBinding(busy, { ...own, gpu: 'X9000' })).toBeUndefined()
-  expect(engineWords({ sequences: 12, waiting: 3 }, {})).toBe('12 concurrent sequences, 3 waiting')
+  expect(findEngineBinding({ gpuUtilization: 1 }, own)).toBeUndefined()
+  expect(findEngineBinding(busy, { ...own, gpu: 'none' })).toBeUndefined()
+  expect(findEngineBinding(busy, { ...own, gpu: 'X9000' })).toBeUndefined()
+  expect(describeEngine({ sequences: 12, waiting: 3 }, {})).toBe(
+    '12 concurrent sequences, 3 waiting',
+  )
 })
 
 const bindingOf = (usage: Usage, saturationRps = 200) => {

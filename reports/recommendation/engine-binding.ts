@@ -1,4 +1,4 @@
-/** What binds of a server of language models, by its own count of sequences and cache. */
+/** What limits a language model server, by its own counts of sequences and its KV cache. */
 import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
@@ -9,67 +9,69 @@ import type { Usage } from '../../trials/types.ts'
 import { percent } from '../format.ts'
 import type { Binding } from './types.ts'
 
-/** A cache this full has no block left for a sequence that comes, a few aside. */
-const fullCache = 0.95
+/** A KV cache is full from this share on: it has no blocks for another sequence. */
+const minFullCacheShare = 0.95
 
 interface EngineBinding {
   readonly what: Extract<Binding, 'kv-memory' | 'scheduler' | 'compute' | 'bandwidth'>
   readonly evidence: string
-  /** A limit was reached; else what the GPU does most while it is busy. */
-  readonly full: boolean
+  /** True for a limit that was reached; false for what the GPU does most while it is busy. */
+  readonly isLimitReached: boolean
 }
 
-/** Undefined of servers that tell nothing of it, and of GPUs whose figures are not known. */
-export function engineBinding(
+/** Undefined for servers without these counts, and for GPUs without known figures. */
+export function findEngineBinding(
   usage: Usage,
   configuration: Configuration,
 ): EngineBinding | undefined {
   const { sequences, waiting = 0, cacheUse = 0, preemptions = 0 } = usage
   if (sequences === undefined) return undefined
-  const evidence = engineWords(usage, configuration)
-  if (cacheUse >= fullCache || preemptions > 0) return { what: 'kv-memory', evidence, full: true }
-  const most = mostSequences(configuration)
-  if (most !== undefined && sequences >= most && waiting > 0)
-    return { what: 'scheduler', evidence, full: true }
-  const turns = turningPoint(configuration)
-  if (turns === undefined) return undefined
-  // Prompts compute; where they have servers of their own, those that are busier bind.
+  const evidence = describeEngine(usage, configuration)
+  if (cacheUse >= minFullCacheShare || preemptions > 0)
+    return { what: 'kv-memory', evidence, isLimitReached: true }
+  const maxSequences = readMaxSequences(configuration)
+  if (maxSequences !== undefined && sequences >= maxSequences && waiting > 0)
+    return { what: 'scheduler', evidence, isLimitReached: true }
+  const minComputeBound = computeMinComputeBoundSequences(configuration)
+  if (minComputeBound === undefined) return undefined
+  // Prefill is limited by arithmetic. With separate prefill servers the busier kind is the limit.
   if ((usage.prefillUtilization ?? 0) > (usage.decodeUtilization ?? 0))
-    return { what: 'compute', evidence, full: false }
-  const computes = sequences >= turns
-  const why = `above ${Math.round(turns)} sequences per step, arithmetic takes longer than reading the weights`
+    return { what: 'compute', evidence, isLimitReached: false }
+  const isComputeBound = sequences >= minComputeBound
+  const why = `above ${Math.round(minComputeBound)} sequences per step, arithmetic takes longer than reading the weights`
   return {
-    what: computes ? 'compute' : 'bandwidth',
+    what: isComputeBound ? 'compute' : 'bandwidth',
     evidence: `${evidence}, and ${why}`,
-    full: false,
+    isLimitReached: false,
   }
 }
 
 /**
  * 'KV cache 97 % full, 14 preemptions, 64 of 64 sequences at once, 20 waiting, 1.8 of 4 draft
- * tokens accepted'; '' where the server tells nothing.
+ * tokens accepted'; '' where the server reports no sequences.
  */
-export function engineWords(usage: Usage, configuration: Configuration): string {
+export function describeEngine(usage: Usage, configuration: Configuration): string {
   const { sequences, waiting = 0, cacheUse, preemptions = 0 } = usage
   if (sequences === undefined) return ''
-  const most = mostSequences(configuration)
+  const maxSequences = readMaxSequences(configuration)
   return [
     ...(cacheUse === undefined ? [] : [`KV cache ${percent(cacheUse)} full`]),
     ...(preemptions > 0
       ? [`${preemptions} ${preemptions === 1 ? 'preemption' : 'preemptions'}`]
       : []),
-    `${sequences}${most === undefined ? '' : ` of ${most}`} concurrent sequences`,
+    `${sequences}${maxSequences === undefined ? '' : ` of ${maxSequences}`} concurrent sequences`,
     ...(waiting > 0 ? [`${waiting} waiting`] : []),
-    ...draftWords(usage, configuration),
-    ...poolWords(usage),
+    ...describeDrafts(usage, configuration),
+    ...describePools(usage),
   ].join(', ')
 }
 
 /**
- * What became of drafts, and the probability that it comes to: what `predictor.acceptance` takes.
+ * Accepted draft tokens, and the acceptance probability that follows: the value that
+ * `predictor.acceptance` takes.
  */
-function draftWords({ acceptedTokens }: Usage, configuration: Configuration): string[] {
-  const drafted = draftedTokens(configuration)
+function describeDrafts({ acceptedTokens }: Usage, configuration: Configuration): string[] {
+  const drafted = readDraftTokens(configuration)
   if (acceptedTokens === undefined || !(drafted > 0)) return []
   return [
     `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${acceptanceOf(acceptedTokens, drafted).toFixed(2)})`,
@@ -77,10 +79,10 @@ function draftWords({ acceptedTokens }: Usage, configuration: Configuration): st
 }
 
 /**
- * How busy either pool was, where prompts and answers have servers of their own: by it one sees
- * whether there are too few of one kind.
+ * How busy the prefill and the decode servers were, where they are separate. It shows whether there
+ * are too few of one kind.
  */
-export const poolWords = ({
+export const describePools = ({
   prefillUtilization: prefill,
   decodeUtilization: decode,
 }: Usage): string[] =>
@@ -88,34 +90,34 @@ export const poolWords = ({
     ? []
     : [`prefill servers busy ${percent(prefill)}, decode servers ${percent(decode)} of the time`]
 
-const mostSequences = (configuration: Configuration): number | undefined =>
+const readMaxSequences = (configuration: Configuration): number | undefined =>
   new Knobs(configuration).number('maxNumSeqs', 'maxRunningRequests', 'maxBatchSize', 'parallel')
 
-const draftedTokens = (configuration: Configuration): number =>
+const readDraftTokens = (configuration: Configuration): number =>
   new Knobs(configuration).number('speculativeTokens') ?? 0
 
 /**
- * Sequences of a step that are computed in the time that its weights are read, by the GPU's own
- * figures; what they do to caches is left out.
+ * Sequences per step above which arithmetic takes longer than reading the weights (a roofline of the
+ * GPU's data sheet figures, KV cache reads left out). Undefined where the GPU is not known.
  */
-function turningPoint(configuration: Configuration): number | undefined {
+function computeMinComputeBoundSequences(configuration: Configuration): number | undefined {
   const { gpu: name, precision, quantization } = configuration
   if (name === undefined || name === 'none') return undefined
   try {
     const gpu = findGpu(String(name))
-    const four =
+    const modelledQuantization =
       quantization === 'awq' || quantization === 'gptq' || quantization === 'fp8'
         ? quantization
         : 'none'
     const { tflops, weightBytes } = arithmeticOf({
       gpu,
       precision: precision === 'bf16' ? 'bf16' : 'fp16',
-      quantization: four,
+      quantization: modelledQuantization,
     })
     return (
       (tflops * 1e12 * weightBytes) /
       (2 * gpu.bandwidthGBs * 1e9) /
-      (1 + draftedTokens(configuration))
+      (1 + readDraftTokens(configuration))
     )
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined

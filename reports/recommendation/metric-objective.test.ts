@@ -4,9 +4,9 @@ import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { candidatesOf } from './candidates.ts'
+import { chooseConfirmationRound } from './confirmation-round.ts'
 import { A, again, B, C, slow, tried } from './invented-trials.contract.ts'
 import { recommend } from './recommend.ts'
-import { nextHeat } from './unsettled.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const depth = { kind: 'min-metric', metric: 'depth{m="a"}' } as const
@@ -127,10 +127,16 @@ test('one that was refuted is measured at a lower rate, by what is known of it, 
     feasible: false,
     missed: { metrics: { 'depth{m="a"}': 1 } },
   })
-  expect(nextHeat(r, () => false)).toMatchObject({ candidate: { trial: 1 }, rateRps: 0.95 * 93 })
+  expect(chooseConfirmationRound(r, () => false)).toMatchObject({
+    candidate: { trial: 1 },
+    rateRps: 0.95 * 93,
+  })
   // Not before one that is better by what was read of both.
   expect(
-    nextHeat(given([tried(1, A, 100, { metrics: of(9) }), ...trials.slice(1)]), () => false),
+    chooseConfirmationRound(
+      given([tried(1, A, 100, { metrics: of(9) }), ...trials.slice(1)]),
+      () => false,
+    ),
   ).toMatchObject({
     candidate: { trial: 2 },
   })

@@ -3,8 +3,9 @@ import { describe, expect, test } from 'vitest'
 import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { complete, measured, sampleInput } from '../samples.contract.ts'
-import { judge, type View } from './judged.ts'
-import { paretoFront, qualityFronts } from './pareto-front.ts'
+import { computeParetoFront, computeQualityFronts } from './pareto-front.ts'
+import type { RankingCriteria } from './ranked-candidate.ts'
+import { rankCandidates } from './ranking.ts'
 import type { Candidate } from './types.ts'
 
 /** One core, batch `batchSize`, p99 of a queue; `dollars` an hour. */
@@ -15,9 +16,9 @@ const tried = (
   dollars: number,
 ): FinishedTrial =>
   complete(number, { batchSize: number, dollars }, measured(saturationRps, unloadedMs))
-const view: View = { ...sampleInput, pricePerHour: ({ dollars }) => Number(dollars) }
-const frontOf = (trials: readonly FinishedTrial[], change: Partial<View> = {}) =>
-  paretoFront(judge(trials, { ...view, ...change }), { ...view, ...change })
+const view: RankingCriteria = { ...sampleInput, pricePerHour: ({ dollars }) => Number(dollars) }
+const frontOf = (trials: readonly FinishedTrial[], change: Partial<RankingCriteria> = {}) =>
+  computeParetoFront(rankCandidates(trials, { ...view, ...change }), { ...view, ...change })
 
 /** Quick and dear, slow and cheap: each wins under its limits. */
 const quick = tried(1, 100, 2, 1)
@@ -41,7 +42,7 @@ describe('the front', () => {
 
   test('its points are read off the load curve, its end is the candidate at the SLO itself', () => {
     const front = frontOf([quick, cheap])
-    const last = judge([quick, cheap], view)[0]!.candidate
+    const last = rankCandidates([quick, cheap], view)[0]!.candidate
     expect(front.at(-1)).toEqual(last)
     for (const point of front.slice(0, -1))
       expect(point).toMatchObject({
@@ -58,7 +59,7 @@ describe('the front', () => {
 
   test('24 limits, evenly apart in ln from the least unloaded latency to the SLO, reached at the estimates', () => {
     const front = frontOf([quick])
-    const [{ curve } = {}] = judge([quick], view)
+    const [{ curve } = {}] = rankCandidates([quick], view)
     expect(front).toHaveLength(24)
     const step = Math.log(50 / 2) / 24
     for (const [i, { estimateRps, capacityRps, sloMsAtCapacity }] of front.slice(0, -1).entries()) {
@@ -112,11 +113,11 @@ describe('the front', () => {
     )
     fc.assert(
       fc.property(fc.array(trial, { minLength: 1, maxLength: 6 }), (drawn) => {
-        const all = judge(
+        const all = rankCandidates(
           drawn.map(([saturation, idle, dollars], i) => tried(i + 1, saturation, idle, dollars)),
           view,
         )
-        const front = paretoFront(all, view)
+        const front = computeParetoFront(all, view)
         const perDollar = (c: Candidate) => c.capacityRps / c.pricePerHour
         for (const [i, point] of front.entries()) {
           const { curve, candidate } = all.find((j) => j.candidate.trial === point.trial)!
@@ -145,7 +146,7 @@ describe('fronts by quality', () => {
     [undefined, 0.8, 0.9, 0.9][Number(batchSize)]
   const trials = [cheap, { ...tried(1, 900, 2, 1) }, tried(3, 50, 5, 1), tried(4, 9000, 1, 1)]
   const given = { ...view, quality }
-  const frontsOf = () => qualityFronts(judge(trials, given), given)
+  const frontsOf = () => computeQualityFronts(rankCandidates(trials, given), given)
 
   test('one for each quality, best first, of those that are at least as good; what has none is left out', () => {
     expect(frontsOf()?.map(({ minQuality }) => minQuality)).toEqual([0.9, 0.8])
@@ -155,8 +156,12 @@ describe('fronts by quality', () => {
   })
 
   test('none where there are not two qualities of what serves', () => {
-    expect(qualityFronts(judge([cheap, tried(3, 50, 5, 1)], given), given)).toBeUndefined()
-    expect(qualityFronts(judge([cheap, tried(1, 900, 60, 1)], given), given)).toBeUndefined()
-    expect(qualityFronts(judge(trials, view), view)).toBeUndefined()
+    expect(
+      computeQualityFronts(rankCandidates([cheap, tried(3, 50, 5, 1)], given), given),
+    ).toBeUndefined()
+    expect(
+      computeQualityFronts(rankCandidates([cheap, tried(1, 900, 60, 1)], given), given),
+    ).toBeUndefined()
+    expect(computeQualityFronts(rankCandidates(trials, view), view)).toBeUndefined()
   })
 })

@@ -1,30 +1,29 @@
-/** A server's own metrics as trials read them, each at the one rate that it was read at. */
+/** A server's own metrics. A trial reads them at one rate, that of its capacity. */
 import { metricValues } from '../../profiler/prometheus.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { sameRate } from './windows.ts'
+import { rateTolerance } from './windows.ts'
 
 export type MetricValues = Readonly<Record<string, number>>
 
 /**
- * By name, of the last of the trials that read them at a rate. Undefined at any other rate: a queue
- * at half the load is another queue, so that what a load curve says of another SLO says nothing of
- * them.
+ * Metrics by name at a rate, from the last trial that read them there. Undefined at other rates: a
+ * queue at half the load has another length, so a load curve says nothing about it.
  */
-export const metricsAt = (
+export const findMetricsAt = (
   trials: readonly FinishedTrial[],
   rateRps: number,
 ): MetricValues | undefined =>
-  metricsRead(
+  findLastMetrics(
     trials.filter(
       (t) =>
         t.state === 'complete' &&
         rateRps > 0 &&
-        Math.abs(t.measurement.capacityRps / rateRps - 1) <= sameRate,
+        Math.abs(t.measurement.capacityRps / rateRps - 1) <= rateTolerance,
     ),
   )
 
-/** The same at whichever rate they were read last. */
-export function metricsRead(trials: readonly FinishedTrial[]): MetricValues | undefined {
+/** Metrics by name from the last trial that read them, at whatever rate. */
+export function findLastMetrics(trials: readonly FinishedTrial[]): MetricValues | undefined {
   const last = trials
     .flatMap((t) =>
       (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).length > 0 ? [t] : [],

@@ -1,4 +1,4 @@
-/** Why a configuration is no candidate. */
+/** Why a configuration is infeasible or was not measured. */
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
   getMetric,
@@ -9,13 +9,17 @@ import {
 import type { Configuration, Objective } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { money, rate, sloFigure, sloLimit, sloName, sloValue } from '../format.ts'
-import { answersNothing, type Known } from './status.ts'
+import type { CapacityAssessment } from './capacity-assessment.ts'
+import { failsAllRequests } from './status.ts'
 import type { Candidate } from './types.ts'
-import { lowestViolation } from './windows.ts'
-import { violatedText } from './words.ts'
+import { findLowestViolation } from './windows.ts'
+import { lowestViolationText } from './words.ts'
 
-/** Whether nothing is known of a configuration; of imported results some percentiles are not. */
-export const tellsNothing = ({
+/**
+ * Whether no trial gave a result for the SLO. Imported results may lack its percentile: their latency
+ * is NaN.
+ */
+export const hasNoResult = ({
   status,
   sloMsAtCapacity,
 }: Pick<Candidate, 'status' | 'sloMsAtCapacity'>): boolean =>
@@ -23,66 +27,66 @@ export const tellsNothing = ({
   status === 'inconclusive' ||
   (status === 'imported' && Number.isNaN(sloMsAtCapacity))
 
-interface Asked {
+interface FeasibilityCriteria {
   readonly slo: Slo
   readonly objective: Objective
   readonly quality?: (configuration: Configuration) => number | undefined
   readonly minQuality?: number
 }
 
-/** Of one that was measured; undefined where it is one. */
-export function whyNotFeasible(
-  known: Known,
-  of: {
+/** Why a measured configuration is infeasible; undefined where it is feasible. */
+export function explainInfeasible(
+  assessment: CapacityAssessment,
+  figures: {
     readonly configuration: Configuration
     readonly pricePerHour: number
     readonly costs: number
   },
-  asked: Asked,
+  criteria: FeasibilityCriteria,
 ): string | undefined {
-  const { objective } = asked
+  const { objective } = criteria
   return (
-    tooPoor(of.configuration, asked) ??
-    whyNotHeld(known, asked.slo) ??
-    (isAbovePriceBound(objective, of.pricePerHour)
-      ? `costs ${money(of.pricePerHour)} per hour, more than ${money(getPriceBound(objective)!)}`
+    explainLowQuality(figures.configuration, criteria) ??
+    explainViolation(assessment, criteria.slo) ??
+    (isAbovePriceBound(objective, figures.pricePerHour)
+      ? `costs ${money(figures.pricePerHour)} per hour, more than ${money(getPriceBound(objective)!)}`
       : undefined) ??
-    (Number.isFinite(of.costs) || !Number.isFinite(of.pricePerHour)
+    (Number.isFinite(figures.costs) || !Number.isFinite(figures.pricePerHour)
       ? undefined
-      : notRanked(objective, known.capacityRps))
+      : explainUnranked(objective, assessment.capacityRps))
   )
 }
 
-/** A metric is read at one rate, that of a trial's capacity under its own SLO. */
-function notRanked(objective: Objective, capacityRps: number): string {
+/** A metric has a value at one rate only: the capacity of a trial under its own SLO. */
+function explainUnranked(objective: Objective, capacityRps: number): string {
   const metric = getMetric(objective)
   return metric === undefined
     ? `what the objective ranks by (${getObjectiveUnit(objective)}) was not measured`
     : `${metric}, which the objective ranks by, was not read at ${rate(capacityRps)}`
 }
 
-/** Why no rate is known at which it keeps the SLO. */
-function whyNotHeld(known: Known, slo: Slo): string | undefined {
-  const { status, capacityRps, capacityCi90Rps, measurement, windows, sloMs } = known
-  if (answersNothing({ ...measurement, capacityRps }))
+/** Why no rate is known at which it meets the SLO; undefined where one is. */
+function explainViolation(assessment: CapacityAssessment, slo: Slo): string | undefined {
+  const { status, capacityRps, capacityCi90Rps, measurement, windows, sloMs } = assessment
+  if (failsAllRequests({ ...measurement, capacityRps }))
     return (
       measurement.detail ??
       (measurement.outcome === 'errors' ? 'fails requests at any load' : 'died under load')
     )
-  if (status === 'inconclusive') return because('inconclusive', measurement.detail)
+  if (status === 'inconclusive') return appendDetail('inconclusive', measurement.detail)
   if (status === 'imported' && !(capacityRps > 0))
-    return known.bounds === 'none'
+    return assessment.bounds === 'none'
       ? `the imported results do not have its ${sloName(slo)}; import them again with that SLO`
       : `no imported load meets the SLO: at least ${sloFigure(slo, sloMs)}`
   if (capacityRps > 0) {
-    return known.bounds === 'upper'
-      ? because(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
+    return assessment.bounds === 'upper'
+      ? appendDetail(`serves at most ${rate(capacityCi90Rps[1])}`, measurement.detail)
       : undefined
   }
-  const violation = lowestViolation(windows)
+  const violation = findLowestViolation(windows)
   if (violation !== undefined && status !== 'measured') {
     const which = status === 'refuted' ? 'its second load test ' : ''
-    return `${which}${violatedText(slo, violation)}`
+    return `${which}${lowestViolationText(slo, violation)}`
   }
   if (sloMs <= slo.limitMs)
     return `violated the SLO at every rate tried, though one request at a time takes ${sloValue(slo, sloMs)}`
@@ -92,17 +96,20 @@ function whyNotHeld(known: Known, slo: Slo): string | undefined {
   return `violates the SLO at any rate: ${idle} at ${sloName(slo)} against ${sloLimit(slo)}`
 }
 
-const because = (what: string, detail: string | undefined): string =>
+const appendDetail = (what: string, detail: string | undefined): string =>
   detail === undefined ? what : `${what}: ${detail}`
 
-function tooPoor(configuration: Configuration, { quality, minQuality }: Asked): string | undefined {
-  const known = quality?.(configuration)
-  return known !== undefined && minQuality !== undefined && known < minQuality
-    ? `its quality is ${known}, less than ${minQuality}`
+function explainLowQuality(
+  configuration: Configuration,
+  { quality, minQuality }: FeasibilityCriteria,
+): string | undefined {
+  const value = quality?.(configuration)
+  return value !== undefined && minQuality !== undefined && value < minQuality
+    ? `its quality is ${value}, less than ${minQuality}`
     : undefined
 }
 
-const words = {
+const reasonTexts = {
   'out-of-memory': 'out of memory',
   'never-ready': 'never got ready',
   'no-such-gpu': 'no such GPU',
@@ -113,10 +120,12 @@ const words = {
   'slo-unattainable': 'violates the SLO at any rate',
 } as const
 
-/** Of a trial that did not serve. */
-export function whyNotServed(trial: FinishedTrial): string {
+/** Why a trial did not serve; '' where it did. */
+export function explainUnserved(trial: FinishedTrial): string {
   if (trial.state === 'failed') return `not measured: ${trial.error}`
   if (trial.state === 'infeasible')
-    return trial.detail ? `${words[trial.reason]}: ${trial.detail}` : words[trial.reason]
+    return trial.detail
+      ? `${reasonTexts[trial.reason]}: ${trial.detail}`
+      : reasonTexts[trial.reason]
   return ''
 }

@@ -8,16 +8,23 @@ import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { FinishedTrial, Provenance } from '../../trials/types.ts'
-import { bindingOf } from './binding.ts'
-import { caveatsOf } from './caveats.ts'
-import { type Judged, judge, type View } from './judged.ts'
-import { paretoFront, qualityFronts } from './pareto-front.ts'
-import { tellsNothing } from './reasons.ts'
+import { findBinding } from './binding.ts'
+import { listCaveats } from './caveats.ts'
+import { computeParetoFront, computeQualityFronts } from './pareto-front.ts'
+import type { RankedCandidate, RankingCriteria } from './ranked-candidate.ts'
+import { rankCandidates } from './ranking.ts'
+import { hasNoResult } from './reasons.ts'
 import { confirmationMargin, isConfirmed } from './status.ts'
 import type { Conclusion, Recommendation, StopBelief } from './types.ts'
-import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
+import {
+  composeVerdict,
+  composeVerdictWithoutBest,
+  composeVerdictWithoutResult,
+  describeConfidence,
+  explainWhyNot,
+} from './verdict.ts'
 
-export interface RecommendInput extends View {
+export interface RecommendInput extends RankingCriteria {
   readonly experimentId: string
   readonly provenance: Provenance
   readonly seed: number
@@ -28,41 +35,44 @@ export interface RecommendInput extends View {
   readonly trials: readonly FinishedTrial[]
   /** Whether a second measurement of the winner was asked for; default true. */
   readonly confirm?: boolean
-  /** Limit of the run; absent: none is known. */
+  /** Limit of the run; absent: not known. */
   readonly maxTrials?: number
   /** The stop rule's last assessment, where there is one. */
   readonly stop?: StopBelief
-  /** What a trial of a configuration measured. Absent: it is not said. */
+  /** How trials of a configuration were measured; absent: the result leaves it out. */
   readonly measuredWith?: (configuration: Configuration) => MeasuredWith
   /** Things every reader must know, such as what is emulated and with which error. */
   readonly notices?: readonly string[]
 }
 
 /**
- * Ranks what was measured and says what to take. The same trials can be asked under another SLO,
- * objective or price list.
+ * Ranks the measured configurations and recommends one. The same trials can be ranked again under
+ * another SLO, objective or price list.
  */
 export const recommend = (input: RecommendInput): Recommendation =>
-  recommendAmong(judge(input.trials, input), input)
+  recommendFrom(rankCandidates(input.trials, input), input)
 
-/** The same of what is judged already, best first. */
-export function recommendAmong(all: readonly Judged[], input: RecommendInput): Recommendation {
+/** Recommends one of ranked candidates, best first. */
+export function recommendFrom(
+  all: readonly RankedCandidate[],
+  input: RecommendInput,
+): Recommendation {
   const { slo, objective } = input
-  const best = bestOf(all)
-  const conclusion = conclusionOf(input, best, all)
-  const nearest = best ? undefined : nearestOf(all)
+  const best = selectBest(all)
+  const conclusion = resolveConclusion(input, best, all)
+  const nearest = best ? undefined : selectNearest(all)
   const subject = best ?? nearest
-  // Of none that ever served, one that cannot says more than one that could not be measured.
-  const bound = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
-  const yardstick = input.trials.find((t) => t.purpose === 'default')
-  const key = yardstick && configurationKey(yardstick.configuration)
-  const fallback = yardstick && all.find((j) => configurationKey(j.trial.configuration) === key)
+  // If none ever served, an infeasible one explains more than one that could not be measured.
+  const limited = subject ?? all.find(({ trial }) => trial.state === 'infeasible') ?? all[0]
+  const defaultTrial = input.trials.find((t) => t.purpose === 'default')
+  const key = defaultTrial && configurationKey(defaultTrial.configuration)
+  const baseline = defaultTrial && all.find((j) => configurationKey(j.trial.configuration) === key)
   const gain =
-    best && fallback?.candidate.feasible
-      ? computeGainRatio(objective, best.candidate.cost, fallback.candidate.cost)
+    best && baseline?.candidate.feasible
+      ? computeGainRatio(objective, best.candidate.cost, baseline.candidate.cost)
       : undefined
-  const confirmation = best?.second
-  const fronts = qualityFronts(all, input)
+  const confirmation = best?.confirmation
+  const fronts = computeQualityFronts(all, input)
   return {
     schema: 'tune.recommendation/v1',
     experimentId: input.experimentId,
@@ -71,14 +81,14 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
     objective,
     conclusion,
     verdict: best
-      ? verdictOf(best.candidate, conclusion, slo, objective, {
-          candidate: fallback?.candidate,
+      ? composeVerdict(best.candidate, conclusion, slo, objective, {
+          candidate: baseline?.candidate,
           gain,
           variation: confirmation?.variation,
         })
       : conclusion === 'unknown'
-        ? verdictOfNothing(all.map((j) => j.candidate))
-        : verdictOfNone(
+        ? composeVerdictWithoutResult(all.map((j) => j.candidate))
+        : composeVerdictWithoutBest(
             nearest?.candidate,
             all.map((j) => j.candidate),
             slo,
@@ -89,29 +99,30 @@ export function recommendAmong(all: readonly Judged[], input: RecommendInput): R
     ...(subject && input.measuredWith
       ? { measuredWith: input.measuredWith(subject.candidate.configuration) }
       : {}),
-    binding: bound
-      ? bindingOf(bound, all, slo)
+    binding: limited
+      ? findBinding(limited, all, slo)
       : { what: 'unknown', evidence: 'no trial has finished' },
-    front: paretoFront(all, input),
+    front: computeParetoFront(all, input),
     ...(fronts ? { qualityFronts: fronts } : {}),
     alternatives: all
       .filter((j) => j !== subject)
       .map(({ candidate }) => ({
         ...candidate,
-        whyNot: whyNot(candidate, best?.candidate, objective),
+        whyNot: explainWhyNot(candidate, best?.candidate, objective),
       })),
-    ...(fallback ? { defaultCandidate: fallback.candidate } : {}),
+    ...(baseline ? { defaultCandidate: baseline.candidate } : {}),
     ...(gain === undefined ? {} : { gainOverDefault: gain }),
-    ...(confirmation ? { confirmation: figuresOf(confirmation) } : {}),
-    confidence: input.provenance === 'imported' ? noSearch : confidenceOf(objective, input.stop),
-    caveats: caveatsOf(input, all, best),
+    ...(confirmation ? { confirmation: selectConfirmationFigures(confirmation) } : {}),
+    confidence:
+      input.provenance === 'imported' ? noSearch : describeConfidence(objective, input.stop),
+    caveats: listCaveats(input, all, best),
     seed: input.seed,
     trials: input.trials.length,
     ...(input.maxTrials !== undefined && { maxTrials: input.maxTrials }),
   }
 }
 
-const figuresOf = ({
+const selectConfirmationFigures = ({
   trial,
   met,
   proven,
@@ -122,7 +133,7 @@ const figuresOf = ({
   seconds,
   violatedRps,
   variation,
-}: NonNullable<Judged['second']>) => ({
+}: NonNullable<RankedCandidate['confirmation']>) => ({
   trial,
   met,
   proven,
@@ -134,12 +145,12 @@ const figuresOf = ({
   ...(variation && { variation }),
 })
 
-function conclusionOf(
+function resolveConclusion(
   { provenance, confirm }: RecommendInput,
-  best: Judged | undefined,
-  all: readonly Judged[],
+  best: RankedCandidate | undefined,
+  all: readonly RankedCandidate[],
 ): Conclusion {
-  if (!best) return all.every(({ candidate }) => tellsNothing(candidate)) ? 'unknown' : 'none'
+  if (!best) return all.every(({ candidate }) => hasNoResult(candidate)) ? 'unknown' : 'none'
   const { status } = best.candidate
   if (provenance === 'simulated' || provenance === 'imported') return provenance
   if (isConfirmed(status)) return 'confirmed'
@@ -152,10 +163,10 @@ const noSearch = {
 }
 
 /**
- * The cheapest at its safe capacity. A confirmed configuration gives way only to one that is cheaper
- * by more than the margin, and never to one that failed its confirmation.
+ * The cheapest at its safe capacity. A confirmed configuration is replaced only by one that is
+ * cheaper by more than the margin, and never by one that failed its confirmation.
  */
-function bestOf(all: readonly Judged[]): Judged | undefined {
+function selectBest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
   const feasible = all.filter((j) => j.candidate.feasible)
   const confirmed = feasible.find((j) => isConfirmed(j.candidate.status))
   if (!confirmed) return feasible[0]
@@ -165,11 +176,11 @@ function bestOf(all: readonly Judged[]): Judged | undefined {
 }
 
 /**
- * Of those that serve: the one that is over the price by least, else the fastest when idle. Those
- * that cannot serve come last.
+ * The candidate that comes nearest to the SLO: the cheapest of those that meet it at some rate,
+ * else the one with the lowest unloaded latency. Only candidates that served count.
  */
-function nearestOf(all: readonly Judged[]): Judged | undefined {
-  const distance = ({ candidate: c }: Judged) =>
+function selectNearest(all: readonly RankedCandidate[]): RankedCandidate | undefined {
+  const distance = ({ candidate: c }: RankedCandidate) =>
     c.capacityRps > 0 ? c.pricePerHour - 1e12 : c.sloMsAtCapacity
   const served = all.filter((j) => j.measurement && Number.isFinite(distance(j)))
   return served.sort((a, b) => distance(a) - distance(b))[0]

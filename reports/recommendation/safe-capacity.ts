@@ -1,19 +1,21 @@
 /**
- * The figure by which configurations are compared: the rate that is relied on. Of a confirmed
- * configuration that is the confirmed rate, of others what a confirmation would be tried at.
+ * The safe capacity, by which configurations are compared: the confirmed rate, or the rate at which
+ * a confirmation would be tried.
  */
-import type { Known, Status } from './status.ts'
+import type { CapacityAssessment } from './capacity-assessment.ts'
+import type { Status } from './status.ts'
 
 /**
- * Part of an estimate that still holds in a second measurement. At 93 % the rate first tried held
- * in three of seven runs of the main job, at 90 % in four of five (`npm run bench:main-job`).
+ * Share of an estimate that a second measurement is likely to confirm. At 93 % the first rate tried
+ * met the SLO in three of seven runs of the main job, at 90 % in four of five
+ * (`npm run bench:main-job`).
  */
-const confirmablePart = 0.9
-/** Part of a rate met by one short window, where the interval reaches far below it. */
-const windowPart = 0.8
+const confirmableShare = 0.9
+/** Share of a rate proven by one short window, where the interval reaches far below it. */
+const provenWindowShare = 0.8
 
 interface CapacityEstimate {
-  /** Requests per second at which one measurement sees the SLO reached. */
+  /** Requests per second at which the SLO's limit is reached, by one measurement. */
   readonly capacityRps: number
   readonly capacityCi90Rps: readonly [number, number]
   /** What the search predicted before the measurement, 90 % interval. */
@@ -26,7 +28,7 @@ interface CapacityEstimate {
 export const isEstimate = ({
   status,
   bounds,
-}: Pick<Known, 'bounds'> & { status: Status }): boolean =>
+}: Pick<CapacityAssessment, 'bounds'> & { status: Status }): boolean =>
   (status === 'measured' || status === 'bound') && bounds !== 'upper'
 
 /**
@@ -37,13 +39,13 @@ export const isEstimate = ({
 export function discountEstimate(estimate: CapacityEstimate): number {
   const { capacityRps, capacityCi90Rps, provenRps = 0 } = estimate
   const [low] = capacityCi90Rps
-  const likely = confirmablePart * shrinkToPrediction(estimate)
+  const likely = confirmableShare * shrinkToPrediction(estimate)
   if (!(low > 0 && low < capacityRps)) return likely
-  return Math.min(likely, Math.max(Math.sqrt(low * capacityRps), windowPart * provenRps))
+  return Math.min(likely, Math.max(Math.sqrt(low * capacityRps), provenWindowShare * provenRps))
 }
 
 /**
- * Posterior mean of two normal readings of ln(capacity): the estimate and the prediction, weighted
+ * Posterior mean of two normal estimates of ln(capacity): the measured one and the prediction, weighted
  * by their precisions. Never beyond the estimate. An interval without ends has no weight.
  */
 function shrinkToPrediction({

@@ -3,7 +3,8 @@ import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Configuration } from '../../search/types.ts'
 import { tight, tried } from './invented-trials.contract.ts'
-import { latencyRows, rateRows, tokenFigures, tokenFiguresOf, windowText } from './token-figures.ts'
+import { computeTokenFigures } from './token-figures.ts'
+import { latencyRows, rateRows, tokenFigures, windowText } from './token-text.ts'
 
 const configuration: Configuration = { gpu: 'T4', gpus: 2, gpuMemoryPercent: 50 }
 type Streamed = { readonly inputTokens?: number; readonly outputTokens?: number }
@@ -25,7 +26,7 @@ function measured(
 }
 const each: Streamed = { inputTokens: 300, outputTokens: 100 }
 const figures = (measurement: Measurement, capacityRps = 10) =>
-  tokenFiguresOf(measurement, { capacityRps, pricePerHour: 3.6 }, configuration)
+  computeTokenFigures(measurement, { capacityRps, pricePerHour: 3.6 }, configuration)
 
 describe('what streams say at the capacity', () => {
   test('tokens and prices of the mean request, each price bearing the whole', () => {
@@ -45,7 +46,7 @@ describe('what streams say at the capacity', () => {
     expect(found.latencies!.ttft.p99Ms).toBe(100)
     expect(latencyRows(found).map(([name]) => name)).toEqual(['TTFT', 'ITL', 'TPOT', 'E2E'])
     expect(rateRows(found).map(([title]) => title)).toContain('per million tokens')
-    expect(tokenFigures.every(({ of }) => Number.isFinite(of(found)))).toBe(true)
+    expect(tokenFigures.every(({ read }) => Number.isFinite(read(found)))).toBe(true)
   })
 
   test('latencies are of the window nearest below, not of one that missed beyond; requests are the mean of all', () => {
@@ -116,7 +117,7 @@ describe('what streams say at the capacity', () => {
   })
 
   test('without a GPU there is no figure per GPU', () => {
-    const found = tokenFiguresOf(
+    const found = computeTokenFigures(
       measured(10, [[10, 100, each]]),
       { capacityRps: 10, pricePerHour: 1 },
       { gpu: 'none' },

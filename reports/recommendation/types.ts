@@ -9,7 +9,7 @@ import type { MetricValues } from './read-metrics.ts'
 import type { Status } from './status.ts'
 import type { TokenFigures } from './token-figures.ts'
 
-/** A trial seen through the SLO, the prices and the demand. Derived, never stored. */
+/** A configuration's figures under the SLO, the prices and the demand. Derived, never stored. */
 export interface Candidate {
   readonly trial: number
   readonly configuration: Configuration
@@ -27,25 +27,25 @@ export interface Candidate {
   /** 90 % interval of the true capacity. */
   readonly capacityCi90Rps: readonly [number, number]
   /**
-   * Highest rate at which a window proved the SLO by itself, below all that missed it; absent where
-   * none did.
+   * Highest rate at which a window proved the SLO by itself, below all rates that violated it;
+   * absent where none did.
    */
   readonly provenRps?: number
   /**
-   * What the search predicted of its capacity before it was measured, 90 % interval; absent where
-   * it predicted nothing, or another SLO is requested.
+   * 90 % interval of the capacity that the search predicted before the trial; absent without a
+   * prediction, or under another SLO.
    */
   readonly predictedRps?: readonly [number, number]
   /** SLO percentile at the safe capacity, ms. */
   readonly sloMsAtCapacity: number
   /**
-   * `measured`: in a window at that rate. `model`: read off the load curve. `idle`: of one request
-   * at a time, there is no capacity.
+   * `measured`: in a window at that rate. `model`: read off the load curve. `unloaded`: of one
+   * request at a time, because there is no capacity.
    */
   readonly sloMsFrom: 'measured' | 'model' | 'unloaded'
   /**
-   * SLO percentile of one request at a time, ms; no more than the least that was measured under
-   * load. Absent when never measured.
+   * SLO percentile of one request at a time, ms; at most the lowest that was measured under load.
+   * Absent when never measured.
    */
   readonly unloadedMs?: number
   /** 95 % interval of that latency, where it was measured at that rate, ms. */
@@ -54,31 +54,25 @@ export interface Candidate {
   readonly derived?: boolean
   /** The true capacity is at least the estimate ('lower'), or at most the stated one ('upper'). */
   readonly bound?: 'lower' | 'upper'
-  /**
-   * Of a refuted one: where its second measurement missed the SLO, requests per second, and the
-   * percentile there.
-   */
+  /** For a refuted one: the rate at which its confirmation violated the SLO, and the latency there. */
   readonly missed?: {
     readonly rateRps: number
     readonly sloMs: number
-    /**
-     * Of the server's own metrics, as they were read last, at a rate that it did not hold: all that
-     * is known of them.
-     */
+    /** The server's own metrics as they were read last, at a rate that violated the SLO. */
     readonly metrics?: MetricValues
   }
-  /** What its trial used, of which some objectives count. */
+  /** Resources that its trial used; some objectives count them. */
   readonly usage?: Usage
-  /** Of the server's own metrics, by name, as they were read at this very capacity. */
+  /** The server's own metrics by name, read at this capacity. */
   readonly metrics?: MetricValues
-  /** Of the model variant, as the experiment states it; absent without variants. */
+  /** Quality of the model variant, as the experiment states it; absent without variants. */
   readonly quality?: number
-  /** One replica. */
+  /** Of one replica. */
   readonly pricePerHour: number
-  /** Whole instances that replicas are sold in; absent: each by itself. */
+  /** Whole instances that replicas must be rented in; absent: replicas are rented singly. */
   readonly bundles?: readonly Bundle[]
   readonly pricePerMillionRequests: number
-  /** Of streamed answers; absent where none were, or nothing under load counts. */
+  /** Figures of streamed answers; absent where none were streamed under load. */
   readonly tokens?: TokenFigures
   /** With a demand: ceil(demand / (capacity × (1 − headroom))). */
   readonly replicas?: number
@@ -86,11 +80,11 @@ export interface Candidate {
   /** What the objective minimises (a maximised quantity is negated). */
   readonly cost: number
   readonly feasible: boolean
-  /** Why not, for infeasible ones. */
+  /** Why it is infeasible. */
   readonly reason?: string
 }
 
-/** What a run or a question comes to; the exit codes follow it. */
+/** Outcomes of a run or a re-evaluation; the exit codes follow them. */
 export const conclusions = {
   confirmed: 'a second load test of the best met the SLO',
   unconfirmed: 'no second load test confirmed the best found',
@@ -105,10 +99,7 @@ export type Conclusion = keyof typeof conclusions
 /** What the stop rule believed at the end. */
 export type StopBelief = Omit<StopAssessment, 'stop'>
 
-/**
- * What limits a configuration, in words. From kv-memory to bandwidth: of a server of language
- * models.
- */
+/** What limits a configuration, in words. kv-memory to bandwidth apply to language model servers. */
 export const bindings = {
   gpu: 'the GPU',
   cpu: 'the CPU cores',
@@ -137,8 +128,8 @@ export interface Recommendation {
   /** When nothing meets the SLO: the candidate that comes nearest. */
   readonly nearest?: Candidate
   /**
-   * What the figures of that one were measured of: server, engine, weights, how it was asked.
-   * Absent where nothing served.
+   * How the best (or nearest) was measured: server, engine, weights, requests. Absent where nothing
+   * served.
    */
   readonly measuredWith?: MeasuredWith
   /** What limits the best (or keeps the nearest from the SLO), and the evidence. */
@@ -165,28 +156,25 @@ export interface Recommendation {
   readonly gainOverDefault?: number
   readonly confirmation?: {
     readonly trial: FinishedTrial
-    /** The SLO held at the stated rate; else it was missed there and at every rate tried. */
+    /** The SLO was met at `rateRps`; else it was violated there and at every rate tried. */
     readonly met: boolean
     /** The measurement proves it at 95 % by itself. */
     readonly proven: boolean
     readonly rateRps: number
     readonly sloMs: number
     readonly sloCi95Ms: readonly [number, number]
-    /**
-     * With which certainty the rate is proven to hold, 0 to 1, whenever it was looked at; and the
-     * seconds under load at it.
-     */
+    /** Confidence that the SLO is met, 0 to 1, and the seconds of load behind it. */
     readonly confidence?: number
     readonly seconds?: number
-    /** The lowest rate beyond it that missed the SLO for certain. */
+    /** Lowest rate above it at which a window's 95 % interval lies above the limit. */
     readonly violatedRps?: number
-    /** Where measurements of the configuration disagree, or its speed moved: how. */
+    /** How measurements of the configuration disagree, or its speed changed. */
     readonly variation?: Variation
   }
   readonly confidence: {
     /** Absent where it was not assessed, or could not be. */
     readonly probabilityWithinTolerance?: number
-    /** The stop rule was asked, and had nothing to go by. */
+    /** The stop rule had too few trials to assess. */
     readonly tooFewTrials?: true
     readonly tolerance: number
     readonly statement: string

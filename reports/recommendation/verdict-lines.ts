@@ -3,11 +3,11 @@ import type { Slo } from '../../profiler/model/slo.ts'
 import { formatCost, getObjectiveWords } from '../../search/objective.ts'
 import { percent, percentileName, sloLimit, writing } from '../format.ts'
 import { candidatesOf } from './candidates.ts'
+import { findOpenRivalsOf } from './open-rivals.ts'
 import type { Status } from './status.ts'
 import type { Candidate, Recommendation } from './types.ts'
-import { openRivalsOf } from './unsettled.ts'
-import { figuresText } from './verdict.ts'
-import { atCapacityText, missedText, variationText } from './words.ts'
+import { formatFigures } from './verdict.ts'
+import { atCapacityText, refutationText, variationText } from './words.ts'
 
 interface VerdictLines {
   /** 'Recommended', 'Best found, NOT confirmed'; absent where nothing meets the SLO. */
@@ -54,7 +54,7 @@ export function verdictLines(recommendation: Recommendation): VerdictLines {
   const latencies = slo.limits
     ? atCapacityText(slo, best)
     : atCapacityText(slo, best, `SLO ${sloLimit(slo)}`)
-  const figures = figuresText(best, objective, latencies, slo, {
+  const figures = formatFigures(best, objective, latencies, slo, {
     candidate: recommendation.defaultCandidate,
     gain: recommendation.gainOverDefault,
   })
@@ -93,7 +93,7 @@ function confirmationStatement(
     case 'imported':
       return 'as another tool measured it'
     default: {
-      const violated = missedText(slo, best)
+      const violated = refutationText(slo, best)
       return violated
         ? `not confirmed: it ${violated}`
         : 'not confirmed: measured once, no second load test gave a result'
@@ -115,7 +115,7 @@ function cheapestStatement(recommendation: Recommendation, best: Candidate): str
 
 /** Configurations whose order behind the best is open, cheapest first. */
 function tiedRivals(recommendation: Recommendation): readonly Candidate[] {
-  const { better, close } = openRivalsOf(recommendation)
+  const { better, close } = findOpenRivalsOf(recommendation)
   return [...better, ...close].filter(({ feasible }) => feasible).sort((a, b) => a.cost - b.cost)
 }
 

@@ -4,7 +4,13 @@ import type { Objective } from '../../search/types.ts'
 import { slo } from '../samples.contract.ts'
 import type { Status } from './status.ts'
 import type { Candidate, Conclusion } from './types.ts'
-import { confidenceOf, verdictOf, verdictOfNone, verdictOfNothing, whyNot } from './verdict.ts'
+import {
+  composeVerdict,
+  composeVerdictWithoutBest,
+  composeVerdictWithoutResult,
+  describeConfidence,
+  explainWhyNot,
+} from './verdict.ts'
 
 const perRequest: Objective = { kind: 'price-per-request' }
 const mostRate: Objective = { kind: 'max-rate', maxPricePerHour: 1 }
@@ -34,7 +40,7 @@ const joint: Slo = {
 
 describe('the verdict', () => {
   const said = (change: Partial<Candidate>, conclusion: Conclusion = 'confirmed', asked = slo) =>
-    verdictOf(candidate(change), conclusion, asked, perRequest, {})
+    composeVerdict(candidate(change), conclusion, asked, perRequest, {})
   const figures = 'one: 100 req/s at p99 43 ms, $1.00 per million requests'
 
   test.each<[Conclusion, string]>([
@@ -54,7 +60,7 @@ describe('the verdict', () => {
       sloMs: [31, 47],
       speed: [0.71, 1],
     } as const
-    expect(verdictOf(candidate(), 'confirmed', slo, perRequest, { variation })).toBe(
+    expect(composeVerdict(candidate(), 'confirmed', slo, perRequest, { variation })).toBe(
       `${figures}; measurements of it disagree: the server ran at 0.71 to 1.00 times the speed of its first window; p99 was 31 ms to 47 ms in 7 windows over 62 s`,
     )
   })
@@ -98,7 +104,7 @@ describe('the gain over the baseline', () => {
     times?: number,
     objective: Objective = perRequest,
   ) =>
-    verdictOf(candidate(), 'confirmed', slo, objective, {
+    composeVerdict(candidate(), 'confirmed', slo, objective, {
       candidate: fallback && candidate({ trial: 2, ...fallback }),
       gain: times,
     }).split(/requests, |per hour, /)[1]
@@ -185,7 +191,7 @@ describe('where nothing meets the SLO', () => {
       reason: 'because',
       ...change,
     })
-    return verdictOfNone(nearest, [nearest, ...others], asked, objective)
+    return composeVerdictWithoutBest(nearest, [nearest, ...others], asked, objective)
   }
 
   test('the nearest violates it when unloaded: by how much', () => {
@@ -230,16 +236,16 @@ describe('where nothing meets the SLO', () => {
   })
 
   test('none could serve', () => {
-    expect(verdictOfNone(undefined, [], slo, perRequest)).toBe(
+    expect(composeVerdictWithoutBest(undefined, [], slo, perRequest)).toBe(
       'No configuration meets p99 <= 50 ms: none of those tried could serve',
     )
   })
 
   test('nothing is known of any', () => {
     const failed = candidate({ reason: 'not measured: no port' })
-    expect(verdictOfNothing([])).toBe('Nothing has been measured yet')
-    expect(verdictOfNothing([failed])).toBe('Not measured: no port')
-    expect(verdictOfNothing([failed, candidate()])).toBe(
+    expect(composeVerdictWithoutResult([])).toBe('Nothing has been measured yet')
+    expect(composeVerdictWithoutResult([failed])).toBe('Not measured: no port')
+    expect(composeVerdictWithoutResult([failed, candidate()])).toBe(
       'None of the 2 configurations tried gave a result: one: not measured: no port',
     )
   })
@@ -248,7 +254,7 @@ describe('where nothing meets the SLO', () => {
 describe('why another one was not chosen', () => {
   const best = candidate()
   const why = (change: Partial<Candidate>, objective: Objective = perRequest) =>
-    whyNot(candidate({ trial: 2, label: 'two', ...change }), best, objective)
+    explainWhyNot(candidate({ trial: 2, label: 'two', ...change }), best, objective)
 
   test.each<[string, Partial<Candidate>, string]>([
     [
@@ -289,7 +295,7 @@ describe('why another one was not chosen', () => {
   test('less of what is to be most', () => {
     const most = candidate({ cost: -100 })
     const less = candidate({ trial: 2, capacityRps: 80, capacityCi90Rps: [78, 82], cost: -80 })
-    expect(whyNot(less, most, mostRate)).toBe('20 % less throughput')
+    expect(explainWhyNot(less, most, mostRate)).toBe('20 % less throughput')
   })
 
   test('half a thousandth is equal, more is not', () => {
@@ -314,15 +320,15 @@ describe('why another one was not chosen', () => {
     expect(why(cut(200))).toBe('statistically tied: serves at most 200 req/s')
     expect(why(cut(0))).toBe('serves at most 0 req/s')
     const most = candidate({ cost: -100 })
-    const of = (rps: number) => whyNot(candidate({ trial: 2, ...cut(rps) }), most, mostRate)
+    const of = (rps: number) => explainWhyNot(candidate({ trial: 2, ...cut(rps) }), most, mostRate)
     expect(of(80)).toBe('at least 20 % less throughput: serves at most 80 req/s')
     expect(of(120)).toBe('statistically tied: serves at most 120 req/s')
-    expect(whyNot(candidate(cut(80)), undefined, perRequest)).toBe('serves at most 80 req/s')
+    expect(explainWhyNot(candidate(cut(80)), undefined, perRequest)).toBe('serves at most 80 req/s')
   })
 
   test('where nothing is best, its own reason', () => {
     expect(
-      whyNot(candidate({ feasible: false, reason: 'out of memory' }), undefined, perRequest),
+      explainWhyNot(candidate({ feasible: false, reason: 'out of memory' }), undefined, perRequest),
     ).toBe('out of memory')
   })
 })
@@ -339,7 +345,7 @@ describe('whether it is the cheapest', () => {
     [0, 1, '100 % likely that no untried configuration is over 5 % cheaper (model estimate)'],
     [1, undefined, 'not known: too few trials to tell'],
   ])('believing %d of something better', (probabilityBetterExists, probability, statement) => {
-    const confidence = confidenceOf(perRequest, { probabilityBetterExists, tolerance: 0.05 })
+    const confidence = describeConfidence(perRequest, { probabilityBetterExists, tolerance: 0.05 })
     expect(confidence).toMatchObject({ tolerance: 0.05, statement })
     if (probability === undefined)
       expect(confidence).not.toHaveProperty('probabilityWithinTolerance')
@@ -348,22 +354,22 @@ describe('whether it is the cheapest', () => {
 
   test('rounded down, and not by what a computer makes of a decimal', () => {
     expect(
-      confidenceOf(perRequest, { probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement,
+      describeConfidence(perRequest, { probabilityBetterExists: 0.0461, tolerance: 0.1 }).statement,
     ).toContain('95 % likely that no untried configuration is over 10 % cheaper')
     // 1 - 0.42 is 0.5800000000000001, 1 - 0.43 is 0.57, times 100 56.99999999999999.
-    expect(confidenceOf(perRequest, { probabilityBetterExists: 0.43 }).statement).toContain(
+    expect(describeConfidence(perRequest, { probabilityBetterExists: 0.43 }).statement).toContain(
       '57 % likely',
     )
   })
 
   test('within 5 %, where no tolerance is said', () => {
-    expect(confidenceOf(perRequest, { probabilityBetterExists: 0.04 })).toMatchObject({
+    expect(describeConfidence(perRequest, { probabilityBetterExists: 0.04 })).toMatchObject({
       tolerance: 0.05,
     })
   })
 
   test('not assessed', () => {
-    expect(confidenceOf(perRequest)).toEqual({
+    expect(describeConfidence(perRequest)).toEqual({
       tolerance: 0.05,
       statement: 'not assessed',
     })

@@ -1,4 +1,4 @@
-/** Sentences: the verdict, and why the others were not chosen. */
+/** The verdict in sentences, and why the alternatives were not chosen. */
 import type { Variation } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
@@ -25,15 +25,15 @@ import {
   times,
   writing,
 } from '../format.ts'
-import { tellsNothing } from './reasons.ts'
+import { couldWinIfConfirmed } from './open-rivals.ts'
+import { hasNoResult } from './reasons.ts'
 import type { Status } from './status.ts'
-import { tokensInBrief } from './token-figures.ts'
+import { tokensText } from './token-text.ts'
 import type { Candidate, Conclusion, Recommendation, StopBelief } from './types.ts'
-import { isUnsettled } from './unsettled.ts'
-import { atCapacityText, capacityText, missedText, variationText } from './words.ts'
+import { atCapacityText, capacityText, refutationText, variationText } from './words.ts'
 
-/** What stands before a verdict that a second measurement does not bear out. */
-const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
+/** What a verdict begins with where no second measurement confirmed it. */
+const preambles: Readonly<Partial<Record<Conclusion, string>>> = {
   unconfirmed: 'Best found, NOT confirmed: ',
   'not asked': 'Best found, measured once as requested: ',
   simulated: 'Simulated, nothing measured: ',
@@ -44,17 +44,17 @@ const preamble: Readonly<Partial<Record<Conclusion, string>>> = {
  * '2 cores, 1/4 T4 (4 GiB), batch 8: 212 req/s at p99 43 ms, $0.11 per million requests, 57 %
  * cheaper than the baseline'
  */
-export function verdictOf(
+export function composeVerdict(
   best: Candidate,
   conclusion: Conclusion,
   slo: Slo,
   objective: Objective,
-  beside: Baseline & { readonly variation?: Variation },
+  extras: Baseline & { readonly variation?: Variation },
 ): string {
-  const figures = figuresText(best, objective, atCapacityText(slo, best), slo, beside)
-  const more = [missedText(slo, best), beside.variation && variationText(slo, beside.variation)]
+  const figures = formatFigures(best, objective, atCapacityText(slo, best), slo, extras)
+  const more = [refutationText(slo, best), extras.variation && variationText(slo, extras.variation)]
   const sentence = [figures, ...more.filter((text) => text !== undefined)].join('; ')
-  return `${preamble[conclusion] ?? ''}${best.label}: ${sentence}`
+  return `${preambles[conclusion] ?? ''}${best.label}: ${sentence}`
 }
 
 /** The default configuration, and how much cheaper than it the best is. */
@@ -64,30 +64,30 @@ interface Baseline {
 }
 
 /** Capacity with `latencies` at it, cost, tokens and gain over the baseline, in one phrase. */
-export function figuresText(
+export function formatFigures(
   best: Candidate,
   objective: Objective,
   latencies: string,
   slo: Slo,
   baseline: Baseline,
 ): string {
-  const gain = gainPhrase(best, objective, baseline)
+  const gain = describeGain(best, objective, baseline)
   return [
     `${capacityText(best)} ${slo.limits ? 'with' : 'at'} ${latencies}`,
     formatVerdict(objective, best, writing),
-    ...(best.tokens ? [tokensInBrief(best.tokens)] : []),
+    ...(best.tokens ? [tokensText(best.tokens)] : []),
     ...(gain ? [gain] : []),
   ].join(', ')
 }
 
-function gainPhrase(
+function describeGain(
   best: Candidate,
   objective: Objective,
   { candidate, gain }: Baseline,
 ): string | undefined {
   if (!candidate) return undefined
   if (candidate.trial === best.trial) return 'the baseline itself'
-  if (!candidate.feasible) return baselineNotRanked(candidate, best, objective)
+  if (!candidate.feasible) return explainUnrankedBaseline(candidate, best, objective)
   if (gain === undefined && getMetric(objective) === undefined) return undefined
   if (gain === undefined)
     return `against ${formatCost(objective, candidate, writing)} of the baseline`
@@ -102,9 +102,13 @@ export const gainText = (objective: Objective, gain: number): string => {
     : `${times(gain)} the ${figure} of the baseline`
 }
 
-/** What is known of a baseline that is not ranked. */
-function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Objective): string {
-  if (tellsNothing(baseline)) return 'the baseline was not measured'
+/** Why a baseline is not ranked, or how much cheaper the best is at least. */
+function explainUnrankedBaseline(
+  baseline: Candidate,
+  best: Candidate,
+  objective: Objective,
+): string {
+  if (hasNoResult(baseline)) return 'the baseline was not measured'
   if (isAbovePriceBound(objective, baseline.pricePerHour))
     return 'the baseline is over the price limit'
   if (baseline.bound === 'upper' && baseline.capacityRps > 0) {
@@ -120,11 +124,11 @@ function baselineNotRanked(baseline: Candidate, best: Candidate, objective: Obje
     : 'the baseline is not known to meet the SLO'
 }
 
-/** Of these it is not known that they meet the SLO at no rate: only some were tried. */
-const undecided: readonly Status[] = ['bound', 'refuted', 'inconclusive']
+/** Statuses that leave open whether lower rates meet the SLO. */
+const undecidedStatuses: readonly Status[] = ['bound', 'refuted', 'inconclusive']
 
-/** The verdict when nothing meets the SLO, as far as is known. */
-export function verdictOfNone(
+/** The verdict where no configuration is known to meet the SLO. */
+export function composeVerdictWithoutBest(
   nearest: Candidate | undefined,
   all: readonly Candidate[],
   slo: Slo,
@@ -145,12 +149,14 @@ export function verdictOfNone(
   if (!isDecided || nearest.status !== 'infeasible') {
     return `No configuration is known to meet ${wanted}: the nearest, ${nearest.label}, ${nearest.reason}`
   }
-  const known = all.some(({ status }) => undecided.includes(status)) ? 'is known to meet' : 'meets'
+  const known = all.some(({ status }) => undecidedStatuses.includes(status))
+    ? 'is known to meet'
+    : 'meets'
   return `No configuration ${known} ${wanted}: the nearest, ${nearest.label}, takes ${sloValue(slo, nearest.sloMsAtCapacity)} for one request at a time${slo.limits ? '' : `, ${times(over)} the limit`}`
 }
 
-/** The verdict when no trial tells anything of its configuration. */
-export function verdictOfNothing(all: readonly Candidate[]): string {
+/** The verdict where no trial gave a result. */
+export function composeVerdictWithoutResult(all: readonly Candidate[]): string {
   const [first] = all
   if (first === undefined) return 'Nothing has been measured yet'
   const { label, reason = '' } = first
@@ -162,13 +168,13 @@ export function verdictOfNothing(all: readonly Candidate[]): string {
  * Why an alternative was not chosen: '12 % more expensive', '3 % more expensive, statistically
  * tied', or why it cannot serve.
  */
-export function whyNot(
+export function explainWhyNot(
   candidate: Candidate,
   best: Candidate | undefined,
   objective: Objective,
 ): string {
   if (!candidate.feasible || !best)
-    return minExcessCost(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
+    return describeMinExcess(candidate, best, objective) ?? candidate.reason ?? 'not chosen'
   const part = computeRelativeExcess(objective, candidate.cost, best.cost)
   if (part !== undefined && Math.abs(part) < 0.0005)
     return candidate.capacityRps < best.capacityRps ? 'equal, with a lower capacity' : 'equal'
@@ -178,7 +184,7 @@ export function whyNot(
       ? `${comparison}, but failed its confirmation`
       : `${comparison}, but not confirmed: statistically tied`
   const isTied =
-    isUnsettled(candidate, best, objective) || isOrderUncertain(objective, candidate, best)
+    couldWinIfConfirmed(candidate, best, objective) || isOrderUncertain(objective, candidate, best)
   return isTied ? `${comparison}, statistically tied` : comparison
 }
 
@@ -196,8 +202,8 @@ function compareCosts(
   return part < 1 ? `${percent(part)} ${worse}` : `${times(1 + part)} the ${figure}`
 }
 
-/** Of a trial that was stopped early: 'at least 12 % more expensive: serves at most 891 req/s'. */
-function minExcessCost(
+/** For a trial that was stopped early: 'at least 12 % more expensive: serves at most 891 req/s'. */
+function describeMinExcess(
   candidate: Candidate,
   best: Candidate | undefined,
   objective: Objective,
@@ -210,13 +216,12 @@ function minExcessCost(
 }
 
 /** How likely it is that no untried configuration is better, by the stop rule's model. */
-export function confidenceOf(
+export function describeConfidence(
   objective: Objective,
   { probabilityBetterExists: p, tolerance = 0.05 }: Partial<StopBelief> = {},
 ): Recommendation['confidence'] {
   if (p === undefined) return { tolerance, statement: 'not assessed' }
-  // The rule gives exactly 1 where it has nothing to go by: any finite number of draws comes to
-  // less.
+  // The stop rule gives exactly 1 only where it has too few trials to assess.
   if (p >= 1)
     return { tooFewTrials: true, tolerance, statement: 'not known: too few trials to tell' }
   const probability = 1 - p

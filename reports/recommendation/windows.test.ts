@@ -3,14 +3,14 @@ import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import { measured, slo } from '../samples.contract.ts'
 import { window } from './windows.contract.ts'
-import { findProvenRps, windowsOf } from './windows.ts'
+import { findProvenRps, judgeWindows } from './windows.ts'
 
 /**
  * Of a measurement with one window of 100 req/s for 10 s: its latencies are recorded, as of an
  * exponential tail.
  */
 const seen = (p99Ms: number, asked: Slo, change: Partial<LoadPoint> = {}, made: Slo = slo) =>
-  windowsOf(
+  judgeWindows(
     { ...measured(200, 5), slo: made, points: [{ ...window(100, p99Ms).point, ...change }] },
     asked,
   )[0]
@@ -64,7 +64,7 @@ describe('under the SLO that it was made for, a window', () => {
 test('a thousand requests with few over the limit prove p99, twenty prove nothing', () => {
   expect(seen(30, slo)?.proven).toBe(true)
   const few = { ...measured(200, 5), points: [window(2, 30).point] }
-  expect(windowsOf(few, slo)[0]).toMatchObject({ met: true, proven: false })
+  expect(judgeWindows(few, slo)[0]).toMatchObject({ met: true, proven: false })
 })
 
 describe('under another SLO', () => {
@@ -97,7 +97,7 @@ describe('under another SLO', () => {
       ...measured(200, 5),
       points: [{ ...point, sloMs: 320, sloCi95Ms: [300, 340] as [number, number] }],
     }
-    const [first] = windowsOf(measurement, { ...slo, metric: 'ttft' })
+    const [first] = judgeWindows(measurement, { ...slo, metric: 'ttft' })
     expect(first).toMatchObject({ sloMs: 40, sloCi95Ms: [(300 / 320) * 40, (340 / 320) * 40] })
   })
 
@@ -123,7 +123,7 @@ test('closed loops hide their waiting, and sweeps have no one rate: neither is a
     at({ ...open, arrivals: { kind: 'sweep', fromRps: 1, toRps: 2 } }, 20),
     at({ ...open, arrivals: { kind: 'gamma', cv: 2 } }, 30),
   ]
-  expect(windowsOf({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([
+  expect(judgeWindows({ ...measured(200, 5), points }, slo).map(({ rateRps }) => rateRps)).toEqual([
     70, 30,
   ])
 })

@@ -1,4 +1,4 @@
-/** What the windows of a measurement say of an SLO, each for itself. */
+/** The windows of a measurement, each judged by itself under an SLO. */
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import { viewUnderSlo } from '../../profiler/capacity/rederive/stream-points.ts'
 import { isProvenUnder, judgeWindow } from '../../profiler/capacity/rederive/window-under-slo.ts'
@@ -12,63 +12,66 @@ import {
   type Slo,
 } from '../../profiler/model/slo.ts'
 
-/** A window under an SLO. */
-export interface Window {
+/** A load window under an SLO. */
+export interface WindowResult {
   readonly rateRps: number
   /**
-   * Undefined where it says nothing: the generator or the machine spoilt it, or what was recorded
-   * does not tell.
+   * Whether it met the SLO. Undefined where it is invalid (load generator or host interference), or
+   * its record does not cover the SLO.
    */
   readonly met: boolean | undefined
   /** It proves the SLO at 95 % by itself. */
   readonly proven: boolean
-  /** The SLO's percentile in it, ms. */
+  /** The SLO's percentile in this window, ms. */
   readonly sloMs: number
   readonly sloCi95Ms: readonly [number, number]
   readonly seconds: number
 }
 
 /**
- * Windows of open load at one rate, in time order. A sweep has no one rate, and a closed loop hides
- * its waiting.
+ * Judges the windows of open load at a constant rate, in time order. Sweeps have no single rate, and
+ * closed loops hide waiting times.
  */
-export function windowsOf(measurement: Measurement, slo: Slo): Window[] {
+export function judgeWindows(measurement: Measurement, slo: Slo): WindowResult[] {
   const steady = measurement.points.filter(
     (p) => p.load.kind === 'open' && p.load.arrivals.kind !== 'sweep',
   )
   return steady.map((point) => ({
     rateRps: point.offeredRps,
     seconds: point.seconds,
-    met: keptBy(point, measurement.slo, slo),
+    met: judgePoint(point, measurement.slo, slo),
     proven: isProvenUnder(point, slo),
-    ...latencyOf(point, measurement, slo),
+    ...readLatency(point, measurement, slo),
   }))
 }
 
-/** A window this near stands for the rate itself. */
-export const sameRate = 0.005
+/** Relative difference up to which a window counts as one at a given rate. */
+export const rateTolerance = 0.005
 
-/** The window that met the SLO at a rate; undefined where none was played there. */
-export const findWindowAt = (windows: readonly Window[], rateRps: number): Window | undefined =>
-  windows.find((w) => w.met === true && Math.abs(w.rateRps / rateRps - 1) <= sameRate)
+/** The window that met the SLO at a rate; undefined where there is none. */
+export const findWindowAt = (
+  windows: readonly WindowResult[],
+  rateRps: number,
+): WindowResult | undefined =>
+  windows.find((w) => w.met === true && Math.abs(w.rateRps / rateRps - 1) <= rateTolerance)
 
 /**
- * The highest rate at which one proved the SLO by itself, below all that missed it; undefined where
- * none did.
+ * The highest rate at which a window proved the SLO by itself, below all rates that violated it;
+ * undefined where none did.
  */
-export function findProvenRps(windows: readonly Window[]): number | undefined {
-  const missedRps = Math.min(...windows.filter((w) => w.met === false).map((w) => w.rateRps))
-  const held = windows.filter((w) => w.met === true && w.proven && w.rateRps < missedRps)
-  return held.length > 0 ? Math.max(...held.map((w) => w.rateRps)) : undefined
+export function findProvenRps(windows: readonly WindowResult[]): number | undefined {
+  const minViolatedRps = Math.min(...windows.filter((w) => w.met === false).map((w) => w.rateRps))
+  const proven = windows.filter((w) => w.met === true && w.proven && w.rateRps < minViolatedRps)
+  return proven.length > 0 ? Math.max(...proven.map((w) => w.rateRps)) : undefined
 }
 
 /**
- * The lowest rate at which a window violated the SLO, and whether windows at lower rates say
- * nothing; undefined where none violated it, or one met it at a lower rate.
+ * The lowest rate at which a window violated the SLO, and whether invalid windows lie below it.
+ * Undefined where none violated it, or one met it at a lower rate.
  */
-export function lowestViolation(
-  windows: readonly Window[],
-): (Pick<Window, 'rateRps' | 'sloMs'> & { readonly invalidBelow: boolean }) | undefined {
+export function findLowestViolation(
+  windows: readonly WindowResult[],
+): (Pick<WindowResult, 'rateRps' | 'sloMs'> & { readonly invalidBelow: boolean }) | undefined {
   const violated = windows.filter((w) => w.met === false)
   if (violated.length === 0) return undefined
   const { rateRps, sloMs } = violated.reduce((a, b) => (b.rateRps < a.rateRps ? b : a))
@@ -77,19 +80,19 @@ export function lowestViolation(
   return { rateRps, sloMs, invalidBelow: below.length > 0 }
 }
 
-function keptBy(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
+function judgePoint(point: LoadPoint, measured: Slo, slo: Slo): boolean | undefined {
   if (!areSameSlo(measured, slo)) return judgeWindow(point, slo)
   if (meetsSlo(point, slo) && !point.cut) return true
   return isInvalidWindow(point, slo) ? undefined : false
 }
 
-function latencyOf(
+function readLatency(
   point: LoadPoint,
   measurement: Measurement,
   slo: Slo,
-): Pick<Window, 'sloMs' | 'sloCi95Ms'> {
+): Pick<WindowResult, 'sloMs' | 'sloCi95Ms'> {
   if (!haveSameLatency(measurement.slo, slo))
-    return viewUnderSlo({ ...measurement, points: [point] }, slo).points[0] ?? unknown
+    return viewUnderSlo({ ...measurement, points: [point] }, slo).points[0] ?? unknownLatency
   if (measurement.slo.percentile === slo.percentile) return point
   const scale =
     interpolatePercentile(point, slo.percentile) /
@@ -98,4 +101,4 @@ function latencyOf(
   return { sloMs: point.sloMs * scale, sloCi95Ms: [low * scale, high * scale] }
 }
 
-const unknown = { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] } as const
+const unknownLatency = { sloMs: Number.NaN, sloCi95Ms: [0, Number.POSITIVE_INFINITY] } as const

@@ -1,4 +1,4 @@
-/** A configuration's figures in words, the same wherever they stand. */
+/** A configuration's figures in words, the same on the terminal, the page and in the report. */
 import type { Variation } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import {
@@ -12,7 +12,7 @@ import {
   sloValue,
 } from '../format.ts'
 import type { Candidate, Recommendation } from './types.ts'
-import type { lowestViolation } from './windows.ts'
+import type { findLowestViolation } from './windows.ts'
 
 /**
  * Safe capacity: '212 req/s', 'at most 891 req/s'; 'below 250 req/s' where the SLO was met at no
@@ -43,12 +43,12 @@ export const estimateText = ({
       : `${significant(estimateRps)} [${rateInterval(capacityCi90Rps)}]`
 
 /**
- * What is known where no rate that was tried met the SLO: 'violated the SLO at 250 req/s (p99 163
+ * The lowest violation, where no tried rate met the SLO: 'violated the SLO at 250 req/s (p99 163
  * ms); lower rates were not tried'.
  */
-export function violatedText(
+export function lowestViolationText(
   slo: Slo,
-  { rateRps, sloMs, invalidBelow }: NonNullable<ReturnType<typeof lowestViolation>>,
+  { rateRps, sloMs, invalidBelow }: NonNullable<ReturnType<typeof findLowestViolation>>,
 ): string {
   const figure = Number.isFinite(sloMs) ? sloFigure(slo, sloMs) : latency(sloMs)
   const below = invalidBelow
@@ -58,16 +58,15 @@ export function violatedText(
 }
 
 /**
- * What stands on both sides of a capacity: of imported results the loads that kept the SLO and
- * missed it, which is no interval of confidence.
+ * Name of the interval around a capacity. For imported results its ends are the loads that met and
+ * violated the SLO, which is no confidence interval.
  */
 export const intervalName = ({ status }: Pick<Candidate, 'status'>): string =>
   status === 'imported' ? 'loads' : '90 %'
 
-/** What stands after a latency that was not measured at the rate beside it. */
-const source = { measured: [], model: ['estimated'], unloaded: ['unloaded'] } as const
-const parenthesised = (notes: readonly string[]) =>
-  notes.length > 0 ? ` (${notes.join('; ')})` : ''
+/** Notes on a latency that was not measured at the rate that it is shown with. */
+const latencyNotes = { measured: [], model: ['estimated'], unloaded: ['unloaded'] } as const
+const formatNotes = (notes: readonly string[]) => (notes.length > 0 ? ` (${notes.join('; ')})` : '')
 
 /**
  * The latency that goes with the capacity: 'p99 43 ms', 'p99 41 ms (estimated)', 'p99 73 ms
@@ -77,14 +76,15 @@ export const atCapacityText = (
   slo: Slo,
   { sloMsAtCapacity, sloMsFrom }: Candidate,
   ...notes: readonly string[]
-): string => `${sloFigure(slo, sloMsAtCapacity)}${parenthesised([...source[sloMsFrom], ...notes])}`
+): string =>
+  `${sloFigure(slo, sloMsAtCapacity)}${formatNotes([...latencyNotes[sloMsFrom], ...notes])}`
 
-/** The same without the percentile's name. */
+/** As `atCapacityText`, without the percentile's name. */
 export const atCapacityValue = (slo: Slo, { sloMsAtCapacity, sloMsFrom }: Candidate): string =>
-  `${sloValue(slo, sloMsAtCapacity)}${parenthesised(source[sloMsFrom])}`
+  `${sloValue(slo, sloMsAtCapacity)}${formatNotes(latencyNotes[sloMsFrom])}`
 
 /** 'violated the SLO at 512 req/s in its second load test (p99 65 ms)' */
-export const missedText = (slo: Slo, { missed }: Candidate): string | undefined =>
+export const refutationText = (slo: Slo, { missed }: Candidate): string | undefined =>
   missed &&
   `violated the SLO at ${rate(missed.rateRps)} in its second load test (${Number.isFinite(missed.sloMs) ? sloFigure(slo, missed.sloMs) : latency(missed.sloMs)})`
 
@@ -99,9 +99,9 @@ export const variationText = (
   `measurements of it disagree: ${found.join('; ')}; ${sloName(slo)} was ${sloValue(slo, low)} to ${sloValue(slo, high)} in ${windows} window${windows === 1 ? '' : 's'} over ${Math.round(spanS)} s`
 
 /**
- * What a confirmation proves, and what it does not: 'Meets the SLO at 2,140 req/s (99 % confidence),
+ * What a confirmation proves and does not prove: 'Meets the SLO at 2,140 req/s (99 % confidence),
  * violates it at 2,300 req/s; outages rarer than one per 20 s would go unnoticed'. Undefined where
- * its confidence is not known, or nothing was measured.
+ * its confidence is not known, or the run was simulated.
  */
 export function proofText({
   confirmation,

@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { money } from '../format.ts'
-import { patternDemand, steadyDemand } from '../plan/demand.ts'
-import { planBlocks, planCsv, planJson } from '../plan/plan-blocks.ts'
+import { createPatternDemand, createSteadyDemand } from '../plan/demand.ts'
+import { formatPlanCsv, formatPlanJson, renderPlan } from '../plan/plan-blocks.ts'
 import { type PlanInput, planCapacity } from '../plan/plan-capacity.ts'
-import { judge } from '../recommendation/judged.ts'
+import { rankCandidates } from '../recommendation/ranking.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { price, sampleInput, sampleTrials, slo } from '../samples.contract.ts'
 import { renderSvg } from './charts/svg.ts'
@@ -175,7 +175,7 @@ describe('the report', () => {
 })
 
 describe('the capacity plan in words', () => {
-  const units = judge(sampleTrials, sampleInput)
+  const units = rankCandidates(sampleTrials, sampleInput)
     .filter((j) => j.candidate.feasible)
     .map((j) => ({
       label: j.candidate.label,
@@ -187,7 +187,7 @@ describe('the capacity plan in words', () => {
       percentile: slo.percentile,
       startupSeconds: 30,
       nodeSeconds: 0,
-      perNode: 4,
+      replicasPerNode: 4,
       resources: { cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25 },
       prices: [
         { name: 'on-demand', currency: 'USD', perHour: price(j.candidate.configuration) },
@@ -199,7 +199,7 @@ describe('the capacity plan in words', () => {
     provenance: 'measured',
     units,
     slo,
-    demand: patternDemand('daily', 1000),
+    demand: createPatternDemand('daily', 1000),
     headroom: 0.2,
     growthPerMonth: 0.05,
     months: 12,
@@ -211,7 +211,7 @@ describe('the capacity plan in words', () => {
 
   test('answers what was asked, on the terminal, in Markdown and in HTML', async () => {
     const plan = planCapacity(planInput)
-    const blocks = await planBlocks(plan, ['figures are emulated'], chart)
+    const blocks = await renderPlan(plan, ['figures are emulated'], chart)
     const text = toText(blocks)
     for (const part of [
       '7 replicas for pattern daily',
@@ -242,18 +242,18 @@ describe('the capacity plan in words', () => {
       { metric: 'tpot', limitMs: 5 },
     ] as const
     const text = toText(
-      await planBlocks(planCapacity({ ...planInput, slo: { ...slo, limits } }), []),
+      await renderPlan(planCapacity({ ...planInput, slo: { ...slo, limits } }), []),
     )
     expect(text).toMatch(/ % of the limits +\$/)
-    expect(toText(await planBlocks(planCapacity(planInput), []))).not.toContain('of the limits')
+    expect(toText(await renderPlan(planCapacity(planInput), []))).not.toContain('of the limits')
   })
 
   test('gives every month in CSV, and every figure in JSON', () => {
     const plan = planCapacity(planInput)
-    const [head, ...rows] = parseCsv(planCsv(plan))
+    const [head, ...rows] = parseCsv(formatPlanCsv(plan))
     expect(rows).toHaveLength(12 * units.length)
     expect(Number(rows[0]![head!.indexOf('replicas')])).toBe(plan.units[0]!.months[0]!.replicas)
-    const json = JSON.parse(planJson(plan))
+    const json = JSON.parse(formatPlanJson(plan))
     expect(json).toMatchObject({
       schema: 'tune.plan/v1',
       settings: { months: 12, headroom: 0.2 },
@@ -268,7 +268,7 @@ describe('the capacity plan in words', () => {
     const [best] = plan.units
     expect(best!.months[0]!.autoscaled.lostMinutes).toBeGreaterThan(5)
     expect(best!.months[0]!.autoscaledPerMonth).toBeLessThan(0.9 * best!.months[0]!.staticPerMonth)
-    const first = toText(await planBlocks(plan, []))
+    const first = toText(await renderPlan(plan, []))
       .split('\n')
       .find((line) => line.includes('a spike'))!
     expect(first).not.toContain(money(best!.months[0]!.autoscaledPerMonth))
@@ -287,11 +287,11 @@ describe('the capacity plan in words', () => {
       prices: [{ name: 'list', currency: 'USD', perHour: 3.06 }],
     }
     const text = toText(
-      await planBlocks(
+      await renderPlan(
         planCapacity({
           ...planInput,
           units: [unit],
-          demand: steadyDemand(100),
+          demand: createSteadyDemand(100),
           headroom: 0,
           months: 1,
           growthPerMonth: 0,

@@ -26,14 +26,14 @@ import {
 } from '../format.ts'
 import { hoursPerMonth } from '../plan/plan-costs.ts'
 import { describeStatus, statusSentence } from '../recommendation/describe-status.ts'
-import { boundOf, type Judged, judge, type View } from '../recommendation/judged.ts'
-import { type MetricValues, metricsRead } from '../recommendation/read-metrics.ts'
 import {
-  latencyRows,
-  rateRows,
-  tokensInBrief,
-  windowText,
-} from '../recommendation/token-figures.ts'
+  type RankedCandidate,
+  type RankingCriteria,
+  toBound,
+} from '../recommendation/ranked-candidate.ts'
+import { rankCandidates } from '../recommendation/ranking.ts'
+import { findLastMetrics, type MetricValues } from '../recommendation/read-metrics.ts'
+import { latencyRows, rateRows, tokensText, windowText } from '../recommendation/token-text.ts'
 import { bindings, type Candidate, type Recommendation } from '../recommendation/types.ts'
 import { gainText } from '../recommendation/verdict.ts'
 import { recommendedNote, verdictLines } from '../recommendation/verdict-lines.ts'
@@ -41,7 +41,7 @@ import { atCapacityText, capacityText, estimateText, proofText } from '../recomm
 import { historyOption, loadCurveOption, paretoOption } from './charts/chart-options.ts'
 import { type Block, heading, list, paragraph, table } from './document/blocks.ts'
 
-export interface ReportInput extends View {
+export interface ReportInput extends RankingCriteria {
   /** The experiment's name. */
   readonly name: string
   readonly recommendation: Recommendation
@@ -71,7 +71,7 @@ export async function reportBlocks(
   chart?: (option: EChartsOption) => Promise<string>,
 ): Promise<Block[]> {
   const { recommendation: r, name } = input
-  const judged = judge(input.trials, input)
+  const judged = rankCandidates(input.trials, input)
   const top = judged.filter((j) => j.candidate.feasible).slice(0, drawn)
   return [
     heading(1, `${name}: how to serve it within ${sloText(r.slo)}`),
@@ -167,8 +167,8 @@ function reasons(r: Recommendation): string[] {
 
 async function paretoBlocks(
   { recommendation: r, slo }: ReportInput,
-  judged: readonly Judged[],
-  top: readonly Judged[],
+  judged: readonly RankedCandidate[],
+  top: readonly RankedCandidate[],
   chart: ReportChart,
 ): Promise<Block[]> {
   if (!chart || top.length === 0) return []
@@ -195,7 +195,7 @@ type ReportChart = ((option: EChartsOption) => Promise<string>) | undefined
 
 async function curveBlocks(
   { slo, recommendation: { provenance } }: ReportInput,
-  top: readonly Judged[],
+  top: readonly RankedCandidate[],
   chart: ReportChart,
 ): Promise<Block[]> {
   if (!chart || top.length === 0) return []
@@ -294,7 +294,7 @@ function rankedTable(r: Recommendation): Block[] {
     estimateText(c),
     money(c.pricePerHour),
     Number.isFinite(c.pricePerMillionRequests) ? money(c.pricePerMillionRequests) : '',
-    ...(streamed ? [c.tokens ? tokensInBrief(c.tokens) : ''] : []),
+    ...(streamed ? [c.tokens ? tokensText(c.tokens) : ''] : []),
     ...(sized ? [Number.isFinite(c.replicas) ? String(c.replicas) : ''] : []),
     note,
   ]
@@ -360,7 +360,7 @@ function method({ trials, recommendation: r }: ReportInput): string[] {
 
 async function historyBlocks(
   { trials, objective }: ReportInput,
-  judged: readonly Judged[],
+  judged: readonly RankedCandidate[],
   chart: ReportChart,
 ): Promise<Block[]> {
   const points = judged
@@ -378,7 +378,7 @@ async function historyBlocks(
   ]
 }
 
-function skipped(judged: readonly Judged[], { provenance }: Recommendation): Block[] {
+function skipped(judged: readonly RankedCandidate[], { provenance }: Recommendation): Block[] {
   const rows = judged
     .filter((j) => !j.candidate.feasible)
     .map((j) => [
@@ -404,13 +404,13 @@ function energyText(usage: Usage = {}, capacityRps = 0): string {
 }
 
 /** Of the server's own metrics, at the trial's capacity. */
-const readOf = (trial: FinishedTrial): MetricValues => metricsRead([trial]) ?? {}
+const readOf = (trial: FinishedTrial): MetricValues => findLastMetrics([trial]) ?? {}
 
 /** Where every rate that was tried violated the SLO, the bound; never a capacity of 0. */
 function measuredCapacity(measurement: Measurement): string {
   return measurement.bounds === 'none'
     ? 'not known'
-    : capacityText({ ...measurement, ...boundOf(measurement) })
+    : capacityText({ ...measurement, ...toBound(measurement) })
 }
 
 function trialTable({ trials, label, pricePerHour }: ReportInput): Block[] {

@@ -6,8 +6,9 @@ import { computeJoulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { judge, type View } from '../recommendation/judged.ts'
-import { tokenFigures } from '../recommendation/token-figures.ts'
+import type { RankingCriteria } from '../recommendation/ranked-candidate.ts'
+import { rankCandidates } from '../recommendation/ranking.ts'
+import { tokenFigures } from '../recommendation/token-text.ts'
 import type { Candidate } from '../recommendation/types.ts'
 
 interface Row {
@@ -218,10 +219,10 @@ export const trialColumns: readonly {
 ]
 
 /** Of streamed answers: after the others, where any trial had them. */
-export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, what, of }) => ({
+export const tokenColumns: typeof trialColumns = tokenFigures.map(({ column, what, read }) => ({
   name: column,
   what,
-  of: ({ candidate }) => candidate?.tokens && of(candidate.tokens),
+  of: ({ candidate }) => candidate?.tokens && read(candidate.tokens),
 }))
 
 const hasResult = ({ status }: Candidate): boolean =>
@@ -246,10 +247,10 @@ const interval = ({ candidate, measurement }: Row): readonly [number, number] | 
 const parametersAfter = 3
 
 /** Every trial in order, under the view's SLO, objective and prices. */
-export function trialsCsv(trials: readonly FinishedTrial[], view: View): string {
+export function trialsCsv(trials: readonly FinishedTrial[], view: RankingCriteria): string {
   const parameters = [...new Set(trials.flatMap((t) => Object.keys(t.configuration)))]
   const head = trialColumns.slice(0, parametersAfter)
-  const all = judge(trials, view)
+  const all = rankCandidates(trials, view)
   const tail = [
     ...trialColumns.slice(parametersAfter),
     ...(all.some(({ candidate }) => candidate.tokens) ? tokenColumns : []),

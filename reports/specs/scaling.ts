@@ -3,7 +3,7 @@
  * They read a counter that the measured server exports, else CPU usage or a mesh's counter.
  */
 import { rate } from '../format.ts'
-import { behaviourOf, type ScalingBehaviour } from '../plan/hpa.ts'
+import { buildBehaviour, type ScalingBehaviour } from '../plan/hpa.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import type { Autoscaler } from './target.ts'
@@ -157,7 +157,7 @@ const rateQuantity = (rps: number): string =>
 export function behaviour({ scaling, evidence }: Serving): {
   readonly behavior?: ScalingBehaviour
 } {
-  const behavior = scaling ?? behaviourOf(evidence.launchSeconds)
+  const behavior = scaling ?? buildBehaviour(evidence.launchSeconds)
   return behavior === undefined ? {} : { behavior }
 }
 

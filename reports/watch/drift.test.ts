@@ -3,7 +3,7 @@
  * servers measured with seeds 1 to 4, and no wandering.
  */
 import { describe, expect, test } from 'vitest'
-import { type DriftState, driftAfter, driftView, noDrift } from './drift.ts'
+import { type DriftState, initialDrift, summariseDrift, updateDrift } from './drift.ts'
 import { type Days, measured, noises, Production } from './testing/production.ts'
 
 const question = { tolerance: 0.07, falseAlarmDays: 365 }
@@ -11,9 +11,9 @@ const server = measured(55)
 const production = new Production(server, 555_000, 8)
 
 function* watched(days: number, about: Days) {
-  let state: DriftState = noDrift
+  let state: DriftState = initialDrift
   for (const window of production.days(days, about)) {
-    state = driftAfter(state, window, server, 1, question)
+    state = updateDrift(state, window, server, 1, question)
     yield { window, state }
   }
 }
@@ -59,7 +59,7 @@ test('the size of it is told, and its beginning', () => {
       slowFromDay: 4,
     }),
   ].at(-1)!
-  const { state, slowness, sinceS } = driftView(last.state)
+  const { state, slowness, sinceS } = summariseDrift(last.state)
   expect(state).toBe('drifted')
   expect(slowness).toBeGreaterThan(1.08)
   expect(slowness).toBeLessThan(1.22)
@@ -67,7 +67,7 @@ test('the size of it is told, and its beginning', () => {
 })
 
 test('a state that was written and read again between all windows decides the same', () => {
-  let state: DriftState = noDrift
+  let state: DriftState = initialDrift
   const about = {
     pattern: 'evening-bursts',
     noise: 'all',
@@ -76,13 +76,13 @@ test('a state that was written and read again between all windows decides the sa
     slowFromDay: 4,
   } as const
   for (const window of production.days(6, about))
-    state = driftAfter(JSON.parse(JSON.stringify(state)), window, server, 1, question)
+    state = updateDrift(JSON.parse(JSON.stringify(state)), window, server, 1, question)
   expect(state).toEqual(JSON.parse(JSON.stringify([...watched(6, about)].at(-1)!.state)))
   expect(state.established).toBeDefined()
 })
 
 test('it ends when the server is as fast as before, and may come again', () => {
-  let state: DriftState = noDrift
+  let state: DriftState = initialDrift
   const run = (days: number, slowness: number, fromDay: number) => {
     for (const window of production.days(days, {
       pattern: 'evening-bursts',
@@ -90,7 +90,7 @@ test('it ends when the server is as fast as before, and may come again', () => {
       seed: 3003,
       slowness,
     }))
-      state = driftAfter(
+      state = updateDrift(
         state,
         { ...window, fromS: window.fromS + fromDay * 86_400 },
         server,
@@ -109,5 +109,5 @@ test('it ends when the server is as fast as before, and may come again', () => {
 
 test('a server that takes twice as long as measured from its first day on is told, though production knows no other', () => {
   const all = [...watched(5, { pattern: 'evening-bursts', noise: 'none', seed: 3004, slowness: 2 })]
-  expect(driftView(all.at(-1)!.state).state).toBe('drifted')
+  expect(summariseDrift(all.at(-1)!.state).state).toBe('drifted')
 })

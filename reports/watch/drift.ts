@@ -1,168 +1,159 @@
 /**
- * Whether a server has become slower than it was measured: windows into hours, hours into evidence.
+ * Detects whether a server has become slower than it was measured. Windows are summarised by hour,
+ * and each hour adds to the evidence of a change.
  */
 import { median } from 'simple-statistics'
 import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
-import { afterHour, type Evidence, hoursOf, noEvidence } from './e-detector.ts'
-import { hourOf, hourS, type ProductionWindow, untilS } from './production-window.ts'
-import { type MeasuredServer, slownessOf } from './slowness.ts'
+import { type Evidence, initialEvidence, sumCapital, updateEvidence } from './e-detector.ts'
+import { getHourStartS, getWindowEndS, hourS, type ProductionWindow } from './production-window.ts'
+import { computeSlowness, type MeasuredServer } from './slowness.ts'
 
-export interface DriftQuestion {
-  /** Less is no drift, e.g. 0.07: hours that are slower than this by their median count. */
+export interface DriftSettings {
+  /** Relative slowdown that is no drift, e.g. 0.07. An hour counts as slow by its median. */
   readonly tolerance: number
-  /**
-   * A server that has not changed is called slow once in so many days on average, or more rarely.
-   */
+  /** Mean days between false drift alarms, at least. */
   readonly falseAlarmDays: number
 }
 
 /**
- * How far a server may be from what its curve allows: by the way to it, and by requests that are
- * not quite those of the trials.
+ * ln of the factor by which latencies may differ from the load curve's interval without drift: the
+ * network differs, and so do the requests of the trials.
  */
-const allowance = Math.log(1.1)
-/** A step of how busy a replica is. */
-const step = 1.25
-/** Windows of a step before it has an offset of its own. */
-const leastOfStep = 24
-/**
- * Hours of production by which the curve is set right, within the allowance, before any is judged.
- */
-export const settlingHours = 72
-/** Hours that are remembered, for the size of a drift and for its end. */
-const rememberedHours = 48
-const endHours = 12
+const curveTolerance = Math.log(1.1)
+/** Ratio between two utilisation steps; windows are calibrated by step. */
+const utilisationStep = 1.25
+/** Windows that a step needs for an offset of its own. */
+const minWindowsPerStep = 24
+/** Hours of production that calibrate the curve, within its tolerance, before any is judged. */
+export const calibrationHours = 72
+/** Hours that are stored, for the size of a drift and for its end. */
+const maxHours = 48
+const recoveryHours = 12
 
 interface Hour {
-  /** Its beginning, seconds since 1970. */
+  /** Start, seconds since 1970. */
   readonly atS: number
   /** ln of the median slowness. */
   readonly ln: number
 }
 
-/** What is known after so many windows. Plain data, JSON-safe. */
+/** The state after all windows so far. Plain data, JSON-safe. */
 export interface DriftState {
-  /** ln of slowness in the hour that is not over. */
-  readonly open?: { readonly atS: number; readonly windows: readonly Seen[] }
-  /** While the curve is set right. */
-  readonly settling?: { readonly hours: number; readonly windows: readonly Seen[] }
-  /** ln by which production differs from the curve, by how busy a replica is. */
+  /** The current hour. */
+  readonly open?: { readonly atS: number; readonly windows: readonly Observation[] }
+  /** Set during calibration. */
+  readonly settling?: { readonly hours: number; readonly windows: readonly Observation[] }
+  /** ln of production latency over the curve's, by utilisation step; `all`: for other steps. */
   readonly offsets?: Readonly<Record<string, number>>
   readonly evidence: Evidence
-  /** Since when the evidence has been more than nothing, seconds since 1970. */
+  /** Since when the evidence has been above that of quiet hours, seconds since 1970. */
   readonly risingS?: number
   readonly hours: readonly Hour[]
-  /** A drift that was established and has not ended. */
+  /** A drift that was detected and has not ended. */
   readonly established?: { readonly atS: number; readonly sinceS: number }
 }
 
-/** [how busy: a step of 25 %, ln of slowness] */
-type Seen = readonly [busy: number, ln: number]
+/** [utilisation step, ln of slowness] */
+type Observation = readonly [busy: number, ln: number]
 
-export const noDrift: DriftState = {
+export const initialDrift: DriftState = {
   settling: { hours: 0, windows: [] },
-  evidence: noEvidence,
+  evidence: initialEvidence,
   hours: [],
 }
 
-export interface DriftView {
+export interface DriftSummary {
   readonly state: 'settling' | 'quiet' | 'drifted'
-  /** Hours judged, or so far settled. */
+  /** Hours judged, or calibrated so far. */
   readonly hours: number
-  /**
-   * Days: a server that has not changed looks like this once in so many, on average, or more
-   * rarely.
-   */
+  /** Mean days between such evidence for a server that has not changed, at least. */
   readonly evidenceDays: number
-  /**
-   * By what factor the server takes longer than measured, of the last hours; absent before there is
-   * one.
-   */
+  /** Latency over the measured one, median of the last hours; absent before the first hour. */
   readonly slowness?: number
   readonly establishedS?: number
   readonly sinceS?: number
 }
 
-/** @param window one with fewer requests than say anything of the percentile is passed over */
-export function driftAfter(
+/** @param window without `sloMs` where its requests are too few for the percentile */
+export function updateDrift(
   before: DriftState,
   window: ProductionWindow,
   server: MeasuredServer,
   replicas: number,
-  question: DriftQuestion,
+  question: DriftSettings,
 ): DriftState {
-  const atS = hourOf(window.fromS)
+  const atS = getHourStartS(window.fromS)
   const closed =
     before.open && atS > before.open.atS
-      ? hourClosed(before, server, question, window.seconds)
+      ? closeHour(before, server, question, window.seconds)
       : before
   const perReplica = window.rateRps / replicas
   const ln =
-    window.sloMs === undefined ? Number.NaN : Math.log(slownessOf(server, perReplica, window.sloMs))
+    window.sloMs === undefined
+      ? Number.NaN
+      : Math.log(computeSlowness(server, perReplica, window.sloMs))
   if (!Number.isFinite(ln)) return closed
-  const seen: Seen = [
-    Math.round(Math.log(perReplica / server.capacityRps) / Math.log(step)),
+  const seen: Observation = [
+    Math.round(Math.log(perReplica / server.capacityRps) / Math.log(utilisationStep)),
     Number(ln.toFixed(4)),
   ]
   return { ...closed, open: { atS, windows: [...(closed.open?.windows ?? []), seen] } }
 }
 
-export function driftView({
+export function summariseDrift({
   settling,
   evidence,
   hours,
   established,
   risingS,
-}: DriftState): DriftView {
+}: DriftState): DriftSummary {
   const since = established?.sinceS ?? risingS
-  const known = hours
-    .filter(({ atS }) => since === undefined || atS >= since)
-    .slice(-rememberedHours / 2)
+  const known = hours.filter(({ atS }) => since === undefined || atS >= since).slice(-maxHours / 2)
   return {
     state: settling ? 'settling' : established ? 'drifted' : 'quiet',
     hours: settling?.hours ?? hours.length,
-    evidenceDays: hoursOf(evidence) / 24,
+    evidenceDays: sumCapital(evidence) / 24,
     ...(known.length > 0 && { slowness: Math.exp(median(known.map(({ ln }) => ln))) }),
     ...(established && { establishedS: established.atS, sinceS: established.sinceS }),
   }
 }
 
-/** An hour counts when half of its windows said something. */
-function hourClosed(
+/** Ends the current hour. It counts if windows with a result cover half of it. */
+function closeHour(
   { open, ...before }: DriftState,
   server: MeasuredServer,
-  question: DriftQuestion,
+  question: DriftSettings,
   windowSeconds: number,
 ): DriftState {
   if (!open || open.windows.length * windowSeconds < hourS / 2) return before
   if (before.settling)
-    return settled(
+    return calibrate(
       before,
       server,
       [...before.settling.windows, ...open.windows],
       before.settling.hours + 1,
     )
   const ln = median(
-    open.windows.map(([busy, value]) => value - offsetAt(before.offsets ?? {}, busy)),
+    open.windows.map(([busy, value]) => value - findOffset(before.offsets ?? {}, busy)),
   )
-  return judged(before, { atS: open.atS, ln: Number(ln.toFixed(4)) }, question)
+  return judgeHour(before, { atS: open.atS, ln: Number(ln.toFixed(4)) }, question)
 }
 
-function settled(
+function calibrate(
   before: DriftState,
   server: MeasuredServer,
-  windows: readonly Seen[],
+  windows: readonly Observation[],
   hours: number,
 ): DriftState {
-  if (hours < settlingHours) return { ...before, settling: { hours, windows } }
+  if (hours < calibrationHours) return { ...before, settling: { hours, windows } }
   const { settling: _, ...rest } = before
   const byBusy = new Map<number, number[]>()
   for (const [busy, ln] of windows) byBusy.set(busy, [...(byBusy.get(busy) ?? []), ln])
   const offsets = [...byBusy]
-    .filter(([, values]) => values.length >= leastOfStep)
-    .map(([busy, values]) => [String(busy), within(values, busy, server)] as const)
+    .filter(([, values]) => values.length >= minWindowsPerStep)
+    .map(([busy, values]) => [String(busy), clampToCurve(values, busy, server)] as const)
   const middle = median(windows.map(([busy]) => busy))
-  const all = within(
+  const all = clampToCurve(
     windows.map(([, ln]) => ln),
     middle,
     server,
@@ -171,49 +162,49 @@ function settled(
 }
 
 /**
- * The median, as far as the curve may be wrong there: more load is never faster, so it lies between
- * the windows on both sides, each within its interval.
+ * The median, limited to what the curve's uncertainty allows. Latency rises with load, so the true
+ * curve lies between the intervals of the measured rates on both sides.
  */
-function within(
+function clampToCurve(
   values: readonly number[],
   busy: number,
   { capacityRps, curve }: MeasuredServer,
 ): number {
-  const rateRps = capacityRps * step ** busy
+  const rateRps = capacityRps * utilisationStep ** busy
   const drawn = interpolateLatency(curve, rateRps)
   const below = curve.findLast((knot) => knot.rateRps <= rateRps)?.lowMs ?? drawn
   const above = curve.find((knot) => knot.rateRps >= rateRps)?.highMs ?? drawn
   return Math.max(
-    Math.log(below / drawn) - allowance,
-    Math.min(Math.log(above / drawn) + allowance, median([...values])),
+    Math.log(below / drawn) - curveTolerance,
+    Math.min(Math.log(above / drawn) + curveTolerance, median([...values])),
   )
 }
 
-/** Of the nearest step that was seen often enough. */
-function offsetAt(offsets: Readonly<Record<string, number>>, busy: number): number {
+/** The offset of the nearest calibrated step. */
+function findOffset(offsets: Readonly<Record<string, number>>, busy: number): number {
   const known = Object.keys(offsets).filter((key) => key !== 'all')
   const nearest = known.sort((a, b) => Math.abs(Number(a) - busy) - Math.abs(Number(b) - busy))[0]
   return offsets[nearest ?? 'all'] ?? 0
 }
 
-function judged(
+function judgeHour(
   before: DriftState,
   hour: Hour,
-  { tolerance, falseAlarmDays }: DriftQuestion,
+  { tolerance, falseAlarmDays }: DriftSettings,
 ): DriftState {
   const slow = (one: Hour) => one.ln > Math.log1p(tolerance)
-  const hours = [...before.hours, hour].slice(-rememberedHours)
+  const hours = [...before.hours, hour].slice(-maxHours)
   if (before.established) {
-    const last = hours.filter(({ atS }) => atS >= before.established!.atS).slice(-endHours)
-    const over = last.length === endHours && last.filter(slow).length <= endHours / 4
+    const last = hours.filter(({ atS }) => atS >= before.established!.atS).slice(-recoveryHours)
+    const over = last.length === recoveryHours && last.filter(slow).length <= recoveryHours / 4
     const { established: _, ...rest } = before
-    return over ? { ...rest, evidence: noEvidence, hours } : { ...before, hours }
+    return over ? { ...rest, evidence: initialEvidence, hours } : { ...before, hours }
   }
-  const evidence = afterHour(before.evidence, slow(hour))
+  const evidence = updateEvidence(before.evidence, slow(hour))
   const { risingS: rising, ...rest } = before
-  const risingS = hoursOf(evidence) > 2 ? (rising ?? hour.atS) : undefined
-  if (hoursOf(evidence) < falseAlarmDays * 24)
+  const risingS = sumCapital(evidence) > 2 ? (rising ?? hour.atS) : undefined
+  if (sumCapital(evidence) < falseAlarmDays * 24)
     return { ...rest, evidence, hours, ...(risingS !== undefined && { risingS }) }
-  const atS = untilS({ fromS: hour.atS, seconds: hourS })
+  const atS = getWindowEndS({ fromS: hour.atS, seconds: hourS })
   return { ...rest, evidence, hours, established: { atS, sinceS: risingS ?? hour.atS } }
 }

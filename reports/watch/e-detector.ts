@@ -1,39 +1,29 @@
 /**
- * When a share of hours has risen, decided hour by hour: a Shiryaev-Roberts e-detector (Shin,
+ * Detects that the share of slow hours has risen, hour by hour: a Shiryaev-Roberts e-detector (Shin,
  * Ramdas and Rinaldo, "E-detectors: a nonparametric framework for sequential change detection", New
  * England Journal of Statistics in Data Science 2, 2024). For each hour at which a change may have
- * begun a gambler bets against "whatever happened before, an hour is slow with probability
- * `quietShare` at most"; the sum of their capitals reaches N no sooner than after N quiet hours on
- * average, whatever the distribution of what the hours are judged by: only that they are slow or
- * not counts, so that no tail, however heavy, does.
+ * begun, a gambler bets against "an hour is slow with probability `maxQuietSlowShare` at most,
+ * whatever happened before". The sum of their capital reaches N no sooner than after N quiet hours on
+ * average. That holds for every distribution of latencies, because only slow or not slow counts.
  */
 
-/**
- * The most often that an hour of a server that has not changed is slow, whatever the hours before
- * it were.
- */
-export const quietShare = 0.3
+/** Highest probability of a slow hour for a server that has not changed, whatever came before. */
+export const maxQuietSlowShare = 0.3
 
-/**
- * Shares that are bet on: of a change that hides behind noise, and of a clear one. Each has half of
- * the capital.
- */
-const bets = [0.6, 0.95] as const
+/** Shares of slow hours that gamblers bet on: a change near the noise, and a clear one. */
+const slowShares = [0.6, 0.95] as const
 
-/** Capital of each bet, all beginnings together. */
+/** Capital by share in `slowShares`, summed over all hours at which a change may have begun. */
 export type Evidence = readonly number[]
-export const noEvidence: Evidence = bets.map(() => 0)
+export const initialEvidence: Evidence = slowShares.map(() => 0)
 
-export const afterHour = (before: Evidence, slow: boolean): Evidence =>
-  bets.map(
+export const updateEvidence = (before: Evidence, slow: boolean): Evidence =>
+  slowShares.map(
     (share, i) =>
-      ((before[i] ?? 0) + 1 / bets.length) *
-      (slow ? share / quietShare : (1 - share) / (1 - quietShare)),
+      ((before[i] ?? 0) + 1 / slowShares.length) *
+      (slow ? share / maxQuietSlowShare : (1 - share) / (1 - maxQuietSlowShare)),
   )
 
-/**
- * In hours: of a server that has not changed it is reached once in so many on average, or more
- * rarely.
- */
-export const hoursOf = (evidence: Evidence): number =>
+/** Mean hours, at least, until a server that has not changed reaches this evidence. */
+export const sumCapital = (evidence: Evidence): number =>
   evidence.reduce((sum, capital) => sum + capital, 0)

@@ -1,6 +1,12 @@
 /** What hours are made of, on a curve that is known exactly. */
 import { expect, test } from 'vitest'
-import { type DriftState, driftAfter, driftView, noDrift, settlingHours } from './drift.ts'
+import {
+  calibrationHours,
+  type DriftState,
+  initialDrift,
+  summariseDrift,
+  updateDrift,
+} from './drift.ts'
 import type { MeasuredServer } from './slowness.ts'
 
 const knot = (rateRps: number, latencyMs: number, part = 0) => ({
@@ -30,7 +36,7 @@ function hours(
   let state = before
   for (const [i, [perReplicaRps, slowness]] of list.entries())
     for (let k = 0; k < windows; k++)
-      state = driftAfter(
+      state = updateDrift(
         state,
         {
           fromS: (from + i) * 3600 + k * 300,
@@ -49,30 +55,32 @@ const same = (n: number, slowness: number, perReplicaRps = 50) =>
 
 test('as many hours set the curve right as are said, and an hour counts when half of it was seen', () => {
   // An hour is over with the first window of the next.
-  expect(driftView(hours(noDrift, 0, same(settlingHours, 1))).state).toBe('settling')
-  expect(driftView(hours(noDrift, 0, same(settlingHours + 1, 1)))).toMatchObject({
+  expect(summariseDrift(hours(initialDrift, 0, same(calibrationHours, 1))).state).toBe('settling')
+  expect(summariseDrift(hours(initialDrift, 0, same(calibrationHours + 1, 1)))).toMatchObject({
     state: 'quiet',
     hours: 0,
   })
-  expect(driftView(hours(noDrift, 0, same(settlingHours + 1, 1), 6)).state).toBe('quiet')
-  expect(driftView(hours(noDrift, 0, same(settlingHours + 1, 1), 5))).toMatchObject({
+  expect(summariseDrift(hours(initialDrift, 0, same(calibrationHours + 1, 1), 6)).state).toBe(
+    'quiet',
+  )
+  expect(summariseDrift(hours(initialDrift, 0, same(calibrationHours + 1, 1), 5))).toMatchObject({
     state: 'settling',
     hours: 0,
   })
 })
 
 test('each load has its own offset where it was seen often, and the nearest oneâ€™s elsewhere', () => {
-  const days = Array.from({ length: settlingHours + 1 }, (_, i) =>
+  const days = Array.from({ length: calibrationHours + 1 }, (_, i) =>
     i === 5 ? ([90, 0.95] as const) : i % 2 === 0 ? ([20, 1.06] as const) : ([50, 1] as const),
   )
-  const state = hours(noDrift, 0, days)
+  const state = hours(initialDrift, 0, days)
   // Steps of 25 % below the capacity: 20 of 100 are seven, 50 are three; 90 was seen in one hour
   // alone.
   expect(Object.keys(state.offsets!).sort()).toEqual(['-3', '-7', 'all'])
   expect(state.offsets!['-7']).toBeCloseTo(Math.log(1.06), 3)
   expect(state.offsets!['-3']).toBeCloseTo(0, 3)
   const told = (perReplicaRps: number, slowness: number) =>
-    driftView(
+    summariseDrift(
       hours({ ...state, open: undefined }, 100, [...same(1, slowness, perReplicaRps), [50, 1]]),
     ).slowness
   expect(told(20, 1.06)).toBeCloseTo(1, 3)
@@ -83,7 +91,7 @@ test('each load has its own offset where it was seen often, and the nearest oneâ
 
 test('a curve is set right by 10 % beyond its own interval, and no further', () => {
   const offset = (slowness: number, of = server) =>
-    hours(noDrift, 0, same(settlingHours + 1, slowness), 12, of).offsets!.all
+    hours(initialDrift, 0, same(calibrationHours + 1, slowness), 12, of).offsets!.all
   expect(offset(1.3)).toBeCloseTo(Math.log(1.1), 3)
   expect(offset(0.5)).toBeCloseTo(-Math.log(1.1), 3)
   const vague = { ...server, curve: [knot(0, 10), knot(20, 10, 0.05), knot(100, 10, 0.1)] }
@@ -92,18 +100,18 @@ test('a curve is set right by 10 % beyond its own interval, and no further', () 
 })
 
 test('nine slow hours establish it, by the tolerance and not below it', () => {
-  const settled = { ...hours(noDrift, 0, same(settlingHours + 1, 1)), open: undefined }
+  const settled = { ...hours(initialDrift, 0, same(calibrationHours + 1, 1)), open: undefined }
   const after = (n: number, slowness: number) =>
-    driftView(hours(settled, 100, [...same(n, slowness), [50, 1]])).state
+    summariseDrift(hours(settled, 100, [...same(n, slowness), [50, 1]])).state
   expect([after(8, 1.08), after(9, 1.08), after(40, 1.065)]).toEqual(['quiet', 'drifted', 'quiet'])
 })
 
 test('it has ended when nine of twelve hours since are within the tolerance, not before', () => {
-  const settled = { ...hours(noDrift, 0, same(settlingHours + 1, 1)), open: undefined }
+  const settled = { ...hours(initialDrift, 0, same(calibrationHours + 1, 1)), open: undefined }
   const drifted = { ...hours(settled, 100, [...same(9, 1.2), [50, 1]]), open: undefined }
   const after = (slow: number, fast: number) =>
-    driftView(hours(drifted, 109, [...same(slow, 1.2), ...same(fast, 1), [50, 1]])).state
-  expect(driftView(drifted)).toMatchObject({
+    summariseDrift(hours(drifted, 109, [...same(slow, 1.2), ...same(fast, 1), [50, 1]])).state
+  expect(summariseDrift(drifted)).toMatchObject({
     state: 'drifted',
     sinceS: 100 * 3600,
     establishedS: 109 * 3600,
@@ -118,5 +126,5 @@ test('windows above the capacity, without requests or without a latency say noth
     { ...window, rateRps: 0 },
     { ...window, rateRps: 100, sloMs: undefined },
   ])
-    expect(driftAfter(noDrift, one, server, 2, question).open).toBeUndefined()
+    expect(updateDrift(initialDrift, one, server, 2, question).open).toBeUndefined()
 })

@@ -1,6 +1,6 @@
-/** What production did in a stretch of time, whoever read it. */
+/** Production metrics of a stretch of time, whatever their source. */
 export interface ProductionWindow {
-  /** Its beginning, seconds since 1970. */
+  /** Start, seconds since 1970. */
   readonly fromS: number
   readonly seconds: number
   /** All replicas together, requests per second. */
@@ -13,16 +13,19 @@ export interface ProductionWindow {
   readonly replicas?: number
   /** Share of the time that the GPU was busy. */
   readonly gpuShare?: number
-  /** Paid for one replica, per hour. */
+  /** Price of one replica per hour. */
   readonly pricePerHour?: number
   /** Versions of the model that answered. */
   readonly versions?: readonly string[]
 }
 
+/** Seconds in an hour. */
 export const hourS = 3600
 
-/** The beginning of the hour of a time, seconds since 1970. */
-export const hourOf = (atS: number): number => Math.floor(atS / hourS) * hourS
+/** Start of the hour that a time lies in, seconds since 1970. */
+export const getHourStartS = (atS: number): number => Math.floor(atS / hourS) * hourS
 
-export const untilS = ({ fromS, seconds }: Pick<ProductionWindow, 'fromS' | 'seconds'>): number =>
-  fromS + seconds
+export const getWindowEndS = ({
+  fromS,
+  seconds,
+}: Pick<ProductionWindow, 'fromS' | 'seconds'>): number => fromS + seconds

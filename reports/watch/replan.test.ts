@@ -1,21 +1,21 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Option, type PlanFor, replan } from './replan.ts'
+import { type ReplanInput, type ReplanOption, replan } from './replan.ts'
 
-const option = (trial: number, capacityRps: number, pricePerHour: number): Option => ({
+const option = (trial: number, capacityRps: number, pricePerHour: number): ReplanOption => ({
   trial,
   label: `trial ${trial}`,
   capacityRps,
   pricePerHour,
 })
-const plan = (about: Partial<PlanFor>) =>
+const plan = (about: Partial<ReplanInput>) =>
   replan({
     findings: [],
     options: [option(1, 100, 1), option(2, 300, 2.5)],
     deployed: { trial: 1, replicas: 3 },
     peakRps: 200,
     headroom: 0.2,
-    leastGain: 0.05,
+    minGain: 0.05,
     ...about,
   })
 const drift = (slowness: number) =>
@@ -28,7 +28,7 @@ test('the cheapest of what was measured, for what was seen at the peak', () => {
     to: { trial: 2, replicas: 1, perHour: 2.5 },
     from: { trial: 1, replicas: 3, perHour: 3 },
   })
-  expect(plan({ leastGain: 0.2 })).toMatchObject({ kind: 'nothing' })
+  expect(plan({ minGain: 0.2 })).toMatchObject({ kind: 'nothing' })
 })
 
 test('more replicas of the same where they no longer carry it, fewer only where a week was idle', () => {

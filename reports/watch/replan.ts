@@ -1,51 +1,45 @@
 /**
- * What to deploy in place of what runs, from what was measured before: nothing where nothing is
- * gained, and no guess where too little is known.
+ * Proposes what to deploy instead of the current fleet, by the measured configurations: a change, no
+ * change, or new measurements where the old ones no longer apply.
  */
 import { countReplicas } from '../../search/objective.ts'
 import { computeFleetPricePerHour, type ReplicaPrice } from '../../search/replica-price.ts'
-import type { Finding } from './watching.ts'
+import type { Finding } from './watch.ts'
 
-/** A measured configuration under the SLO as drift leaves it. */
-export interface Option extends ReplicaPrice {
+/** A measured configuration under the SLO, after drift. */
+export interface ReplanOption extends ReplicaPrice {
   readonly trial: number
   readonly label: string
-  /**
-   * Of one replica, as slow as production is, requests per second; 0 where it no longer keeps the
-   * SLO.
-   */
+  /** Of one replica with production's slowness, requests per second; 0: it violates the SLO. */
   readonly capacityRps: number
 }
 
-export interface PlanFor {
+export interface ReplanInput {
   readonly findings: readonly Finding[]
-  readonly options: readonly Option[]
+  readonly options: readonly ReplanOption[]
   readonly deployed: { readonly trial: number; readonly replicas?: number }
   readonly peakRps: number
   readonly headroom: number
-  /** Another configuration must cost so much less, e.g. 0.05. */
-  readonly leastGain: number
+  /** Share by which another configuration must be cheaper, e.g. 0.05. */
+  readonly minGain: number
 }
 
-interface Fleet {
+interface ReplicaFleet {
   readonly trial: number
   readonly label: string
   readonly replicas: number
-  /** Of all of them. */
+  /** Price of all replicas. */
   readonly perHour: number
 }
 
 export type Proposal =
   | { readonly kind: 'nothing'; readonly why: string }
-  /**
-   * `from` is what would have to run of the deployed configuration; absent where it no longer keeps
-   * the SLO.
-   */
-  | { readonly kind: 'change'; readonly to: Fleet; readonly from?: Fleet }
+  /** `from`: replicas that the deployed configuration needs; absent where it violates the SLO. */
+  | { readonly kind: 'change'; readonly to: ReplicaFleet; readonly from?: ReplicaFleet }
   | { readonly kind: 'tune again'; readonly why: string; readonly newModel: boolean }
 
-/** Beyond this factor a server is another one: its curve is not scaled. */
-const mostSlowness = 1.5
+/** Above this slowness the measured curve is not scaled: it may have another shape. */
+const maxSlowness = 1.5
 
 export function replan({
   findings,
@@ -53,8 +47,8 @@ export function replan({
   deployed,
   peakRps,
   headroom,
-  leastGain,
-}: PlanFor): Proposal {
+  minGain,
+}: ReplanInput): Proposal {
   const version = findings.find((finding) => finding.kind === 'version')
   if (version)
     return {
@@ -63,7 +57,7 @@ export function replan({
       newModel: true,
     }
   const slowness = findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1
-  if (slowness > mostSlowness)
+  if (slowness > maxSlowness)
     return {
       kind: 'tune again',
       why: `requests take ${slowness.toFixed(2)} times as long as measured, so the measured load curve no longer applies`,
@@ -72,7 +66,7 @@ export function replan({
   if (!(peakRps > 0)) return { kind: 'nothing', why: 'no requests were observed' }
   const fleets = options
     .filter(({ capacityRps }) => capacityRps > 0)
-    .map((option): Fleet => {
+    .map((option): ReplicaFleet => {
       const replicas = countReplicas({ demandRps: peakRps, headroom }, option.capacityRps)
       return {
         trial: option.trial,
@@ -89,20 +83,23 @@ export function replan({
       why: 'no measured configuration meets the SLO any longer',
       newModel: false,
     }
-  const stays = fleets.find(({ trial }) => trial === deployed.trial)
-  if (!stays) return { kind: 'change', to: best }
-  if (best.trial !== stays.trial && best.perHour <= stays.perHour * (1 - leastGain))
-    return { kind: 'change', to: best, from: stays }
+  const current = fleets.find(({ trial }) => trial === deployed.trial)
+  if (!current) return { kind: 'change', to: best }
+  if (best.trial !== current.trial && best.perHour <= current.perHour * (1 - minGain))
+    return { kind: 'change', to: best, from: current }
   const { replicas } = deployed
   const idle = findings.some(({ kind }) => kind === 'traffic-under')
-  if (replicas !== undefined && (stays.replicas > replicas || (idle && stays.replicas < replicas)))
-    return { kind: 'change', to: stays, from: stays }
+  if (
+    replicas !== undefined &&
+    (current.replicas > replicas || (idle && current.replicas < replicas))
+  )
+    return { kind: 'change', to: current, from: current }
   const enough =
     replicas === undefined
       ? ''
       : `, and ${replicas} ${replicas === 1 ? 'replica carries' : 'replicas carry'} the traffic`
   return {
     kind: 'nothing',
-    why: `no other measured configuration costs ${Math.round(leastGain * 100)} % less${enough}`,
+    why: `no other measured configuration costs ${Math.round(minGain * 100)} % less${enough}`,
   }
 }

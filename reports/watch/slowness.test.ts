@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { interpolateLatency } from '../../profiler/capacity/rederive/load-curve.ts'
-import { type MeasuredServer, slownessOf } from './slowness.ts'
+import { computeSlowness, type MeasuredServer } from './slowness.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({
   rateRps,
@@ -23,7 +23,7 @@ test('a server seen through a slower clock is found to be slower by just that', 
       (slowness, busy) => {
         const rateRps = (busy * 100) / Math.max(1, slowness)
         expect(
-          slownessOf(
+          computeSlowness(
             server,
             rateRps,
             slowness * interpolateLatency(server.curve, slowness * rateRps),
@@ -40,8 +40,8 @@ test('more latency at the same rate is never less slow', () => {
       fc.double({ min: 1, max: 99, noNaN: true }),
       fc.double({ min: 1, max: 200, noNaN: true }),
       (rateRps, latencyMs) => {
-        expect(slownessOf(server, rateRps, latencyMs * 1.1)).toBeGreaterThanOrEqual(
-          slownessOf(server, rateRps, latencyMs),
+        expect(computeSlowness(server, rateRps, latencyMs * 1.1)).toBeGreaterThanOrEqual(
+          computeSlowness(server, rateRps, latencyMs),
         )
       },
     ),
@@ -49,9 +49,9 @@ test('more latency at the same rate is never less slow', () => {
 })
 
 test('beyond the capacity, and where nothing was asked, nothing is said', () => {
-  expect(slownessOf(server, 101, 400)).toBeNaN()
-  expect(slownessOf(server, 0, 10)).toBeNaN()
-  expect(slownessOf(server, 50, 0)).toBeNaN()
+  expect(computeSlowness(server, 101, 400)).toBeNaN()
+  expect(computeSlowness(server, 0, 10)).toBeNaN()
+  expect(computeSlowness(server, 50, 0)).toBeNaN()
   // A steep curve: what would be four times the latency is a little less capacity.
-  expect(slownessOf(server, 90, 60)).toBeLessThan(1.15)
+  expect(computeSlowness(server, 90, 60)).toBeLessThan(1.15)
 })

@@ -1,6 +1,6 @@
-/** How much slower a server is than it was measured, from one look at its rate and its latency. */
+/** How much slower a server is than it was measured, by its rate and latency in one window. */
 import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { latencyOf } from '../plan/replica.ts'
+import { computeLatencyMs } from '../plan/replica.ts'
 
 /** A configuration as it was measured. */
 export interface MeasuredServer {
@@ -11,21 +11,26 @@ export interface MeasuredServer {
   readonly curve: readonly CurveKnot[]
 }
 
-const most = 8
+/** Bounds the search. */
+const maxSlowness = 8
 
 /**
- * The factor by which all times of the server have grown: the s with latency = s · L(s · rate), L
- * being the measured curve. A server whose every step takes s times as long is the measured one
- * seen through a clock that runs s times slower, so its capacity is the measured one over s. NaN
- * above the measured capacity, where waiting tells of the traffic and not of the server.
+ * The factor s by which all times of the server have grown: latency = s · L(s · rate), where L is the
+ * measured curve. If every step takes s times as long, the server behaves like the measured one on a
+ * clock that runs s times slower, so its capacity is the measured one over s. NaN above the measured
+ * capacity, where waiting depends on the traffic and not on the server.
  * @param rateRps of one replica
  */
-export function slownessOf(server: MeasuredServer, rateRps: number, latencyMs: number): number {
+export function computeSlowness(
+  server: MeasuredServer,
+  rateRps: number,
+  latencyMs: number,
+): number {
   if (!(rateRps > 0 && latencyMs > 0) || rateRps > server.capacityRps) return Number.NaN
-  let [low, high] = [1 / most, most]
+  let [low, high] = [1 / maxSlowness, maxSlowness]
   for (let i = 0; i < 60; i++) {
     const s = Math.sqrt(low * high)
-    if (s * latencyOf(server, server.curve, s * rateRps) < latencyMs) low = s
+    if (s * computeLatencyMs(server, server.curve, s * rateRps) < latencyMs) low = s
     else high = s
   }
   return Math.sqrt(low * high)

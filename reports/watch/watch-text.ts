@@ -1,22 +1,22 @@
-/** What a watch found, in lines for people. */
+/** The findings of a watch, in lines for people. */
 import { sloName, sloText } from '../../profiler/model/slo.ts'
 import { money, percent, rate, significant } from '../format.ts'
-import type { DriftView } from './drift.ts'
-import { settlingHours } from './drift.ts'
+import type { DriftSummary } from './drift.ts'
+import { calibrationHours } from './drift.ts'
 import type { Proposal } from './replan.ts'
-import type { Finding, Watched, Watching } from './watching.ts'
+import type { Finding, WatchReport, WatchTarget } from './watch.ts'
 
 /** '2026-11-23 13:30 UTC' */
-const stamp = (s: number): string =>
+const formatTime = (s: number): string =>
   `${new Date(s * 1000).toISOString().slice(0, 16).replace('T', ' ')} UTC`
 
 const ms = (value: number): string => `${significant(value)} ms`
 const replicas = (n: number): string => `${n} ${n === 1 ? 'replica' : 'replicas'}`
 
-/** One line: when, what production does, what is known of drift. */
-export function statusLine(
-  { state: { last }, drift, replicas: serving }: Watching,
-  { slo, drift: { falseAlarmDays } }: Watched,
+/** One line: time, production metrics, drift. */
+export function formatStatus(
+  { state: { last }, drift, replicas: serving }: WatchReport,
+  { slo, drift: { falseAlarmDays } }: WatchTarget,
 ): string {
   if (!last) return 'no production data yet'
   const { sloMs, errorShare, gpuShare } = last
@@ -28,15 +28,15 @@ export function statusLine(
     ...(errorShare === undefined ? [] : [`errors ${percent(errorShare)}`]),
     ...(gpuShare === undefined ? [] : [`GPU ${percent(gpuShare)}`]),
   ]
-  return `${stamp(last.fromS + last.seconds)}  ${parts.join(', ')}; ${driftText(drift, falseAlarmDays)}`
+  return `${formatTime(last.fromS + last.seconds)}  ${parts.join(', ')}; ${formatDrift(drift, falseAlarmDays)}`
 }
 
-function driftText(
-  { state, hours, slowness, evidenceDays }: DriftView,
+function formatDrift(
+  { state, hours, slowness, evidenceDays }: DriftSummary,
   falseAlarmDays: number,
 ): string {
   if (state === 'settling')
-    return `drift: calibrating the load curve, ${hours} of ${settlingHours} hours of production`
+    return `drift: calibrating the load curve, ${hours} of ${calibrationHours} hours of production`
   if (slowness === undefined) return 'drift: no complete hour yet'
   const factor = `${significant(slowness)} times as long as measured`
   if (state === 'drifted') return `drift: ${factor}`
@@ -47,7 +47,7 @@ function driftText(
   return `drift: none (${factor}; ${chance})`
 }
 
-export function findingText(finding: Finding, { slo, drift }: Watched): string {
+export function formatFinding(finding: Finding, { slo, drift }: WatchTarget): string {
   switch (finding.kind) {
     case 'slo': {
       const missed = [
@@ -61,9 +61,9 @@ export function findingText(finding: Finding, { slo, drift }: Watched): string {
       return `SLO VIOLATED NOW: ${missed.join(', ') || 'violated'} (SLO ${sloText(slo)}, at most ${percent(slo.maxErrorRate)} errors), for ${finding.windows} consecutive windows, ${significant(finding.minutes)} minutes`
     }
     case 'drift':
-      return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${stamp(finding.sinceS)} (detected ${stamp(finding.establishedS)}); false alarms are at least ${drift.falseAlarmDays} days apart on average`
+      return `CAPACITY DRIFT: requests take ${significant(finding.slowness)} times as long as measured, since ${formatTime(finding.sinceS)} (detected ${formatTime(finding.establishedS)}); false alarms are at least ${drift.falseAlarmDays} days apart on average`
     case 'traffic-over':
-      return `TRAFFIC ABOVE PLAN: up to ${rate(finding.mostRps)}, but ${replicas(finding.replicas)} carry only ${rate(finding.carriesRps)}; ${significant(finding.minutes)} of the last ${significant(finding.ofMinutes)} minutes`
+      return `TRAFFIC ABOVE PLAN: up to ${rate(finding.peakRps)}, but ${replicas(finding.replicas)} carry only ${rate(finding.carriesRps)}; ${significant(finding.minutes)} of the last ${significant(finding.ofMinutes)} minutes`
     case 'traffic-under':
       return `TRAFFIC BELOW PLAN: the busiest window of the week had ${rate(finding.peakRps)}, which needs ${replicas(finding.needed)}; ${finding.replicas} ran all the time (${money(finding.perHour)} per hour too much)`
     case 'version':
@@ -73,8 +73,8 @@ export function findingText(finding: Finding, { slo, drift }: Watched): string {
   }
 }
 
-/** What to do. @param command the command that measures what is not known */
-export function proposalText(proposal: Proposal, command: string): string {
+/** What to do. @param command that measures again */
+export function formatProposal(proposal: Proposal, command: string): string {
   switch (proposal.kind) {
     case 'nothing':
       return `nothing to change: ${proposal.why}`

@@ -102,7 +102,7 @@ export const backendContract = (name: string, subject: BackendSubject): void => 
       // Below nine tenths of it there is something else to try: what is tried then is tested in
       // profiler/capacity.
       const { capacityRps } = await measure(
-        { kind: 'confirmation', rateRps, leastRps: 0.9 * rateRps },
+        { kind: 'confirmation', rateRps, minRps: 0.9 * rateRps },
         4,
       )
       expect(capacityRps).toBeLessThan(0.9 * rateRps)

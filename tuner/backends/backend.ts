@@ -34,9 +34,9 @@ export type MeasureTask =
       readonly kind: 'confirmation' | 'verification'
       readonly rateRps: number
       /** Rates below this are of no use: another would be better. */
-      readonly leastRps?: number
+      readonly minRps?: number
       /** Where the SLO holds at the rate without proof: the lowest that, proven, is worth more. */
-      readonly leastProvenRps?: number
+      readonly minProvenRps?: number
       /** Requests after which its kind of server was steady, by what other trials of it showed. */
       readonly warmUpRequests?: number
       /** Of the same configuration. Absent: there are none that this one has to agree with. */

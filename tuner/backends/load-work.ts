@@ -55,8 +55,8 @@ export function workOf(
         : {
             kind: 'confirm',
             rateRps: task.rateRps,
-            minRps: task.leastRps,
-            minProvenRps: task.leastProvenRps,
+            minRps: task.minRps,
+            minProvenRps: task.minProvenRps,
             warmUpRequests: task.warmUpRequests,
             earlier: task.earlier,
             seconds: load.confirmSeconds,

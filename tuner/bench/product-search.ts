@@ -3,7 +3,7 @@
  * into the records that the store keeps, read back as the loop reads them, the stop rule is obeyed,
  * and the winner is the report's.
  */
-import { judge } from '../../reports/recommendation/judged.ts'
+import { rankCandidates } from '../../reports/recommendation/ranking.ts'
 import { trialCap } from '../../search/bench/score.ts'
 import { assessStop, createRng, createSampler } from '../../search/index.ts'
 import { computeTrueLogCosts } from '../../search/replay/table.ts'
@@ -164,7 +164,7 @@ function experiment(
     pricePerHour: given.pricePerHour,
     label: configurationKey,
   }
-  const winner = judge(seen, view)[0]
+  const winner = rankCandidates(seen, view)[0]
   const excess = winner
     ? Math.expm1(truth.get(configurationKey(winner.trial.configuration))! - cheapest)
     : Infinity

@@ -82,7 +82,7 @@ describe('the confirmation race', () => {
     expect(confirmed).toEqual([6, 6, 5, 5])
     // 95 % of the violated rate still leads the 450 of the next candidate; 95 % of that does not.
     expect(tasks.map(({ rateRps }) => Math.round(rateRps))).toEqual([540, 513, 450, 428])
-    expect(tasks.map(({ leastRps }) => leastRps && Math.round(leastRps))).toEqual([
+    expect(tasks.map(({ minRps }) => minRps && Math.round(minRps))).toEqual([
       450,
       450,
       360,

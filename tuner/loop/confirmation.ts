@@ -5,8 +5,8 @@
 import { isImported } from '../../profiler/capacity/rederive/imported-loads.ts'
 import { type EarlierMeasurement, extractEarlierMeasurement } from '../../profiler/index.ts'
 import { areSameSlo, type Slo } from '../../profiler/model/slo.ts'
+import { chooseConfirmationRound } from '../../reports/recommendation/confirmation-round.ts'
 import type { Candidate } from '../../reports/recommendation/types.ts'
-import { nextHeat } from '../../reports/recommendation/unsettled.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -51,7 +51,7 @@ export async function confirmCandidates(
   }
   while (rounds.length < maxConfirmationRounds) {
     const recommendation = parts.recommend(ledger.trials, undefined)
-    const round = nextHeat(recommendation, isOut, experiment.stop.tolerance)
+    const round = chooseConfirmationRound(recommendation, isOut, experiment.stop.tolerance)
     if (!round) return
     const { configuration } = round.candidate
     rounds.push(configurationKey(configuration))
@@ -60,10 +60,10 @@ export async function confirmCandidates(
     const task: RateTask = {
       kind: 'confirmation',
       rateRps: round.rateRps,
-      leastProvenRps: round.leastProvenRps,
+      minProvenRps: round.minProvenRps,
       warmUpRequests: estimateSteadyRequests(configuration, experiment.space, ledger.trials),
       earlier: findEarlierMeasurements(configuration, ledger.trials, experiment.slo),
-      ...(!isLast && { leastRps: round.leastRps }),
+      ...(!isLast && { minRps: round.minRps }),
     }
     const trial = await measureAtRate(
       experiment,

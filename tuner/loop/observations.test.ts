@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import { judge } from '../../reports/recommendation/judged.ts'
+import { rankCandidates } from '../../reports/recommendation/ranking.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { heldAt, measurement } from '../testing/fakes.ts'
 import { computeLogSd, findRefuted, observeTrial } from './observations.ts'
@@ -214,7 +214,7 @@ describe('the observed unloaded latency', () => {
           const trial = at(percentile, { ...unloaded, p99Ms, maxMs: p99Ms + 1 })
           const slo = { ...measurement(100).slo, percentile }
           if (trial.state !== 'complete') throw new Error('unreachable')
-          const [judged] = judge(
+          const [judged] = rankCandidates(
             [{ ...trial, measurement: { ...trial.measurement, points: [] } }],
             { ...view, slo },
           )

@@ -1,5 +1,5 @@
 /** An experiment as a problem of the search: its space, exact prices, limits and priors. */
-import type { View } from '../../reports/recommendation/judged.ts'
+import type { RankingCriteria } from '../../reports/recommendation/ranked-candidate.ts'
 import { modelsCapacityOrLatency } from '../../search/objective.ts'
 import type { Pricing } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
@@ -83,8 +83,15 @@ export const createLabeller =
 /** What the candidates of an experiment are judged by. */
 export const createView = (
   { slo, objective, variants, minQuality }: Experiment,
-  { pricePerHour, label }: Pick<View, 'pricePerHour' | 'label'>,
-): View => ({ slo, objective, pricePerHour, label, quality: qualityOf(variants), minQuality })
+  { pricePerHour, label }: Pick<RankingCriteria, 'pricePerHour' | 'label'>,
+): RankingCriteria => ({
+  slo,
+  objective,
+  pricePerHour,
+  label,
+  quality: qualityOf(variants),
+  minQuality,
+})
 
 export function createProblem(experiment: Experiment, book: PriceBook): Problem {
   const { space, objective, slo, own } = experiment

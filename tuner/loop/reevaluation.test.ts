@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { confidenceOf } from '../../reports/recommendation/verdict.ts'
+import { describeConfidence } from '../../reports/recommendation/verdict.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { readStopBelief } from './reevaluation.ts'
 
@@ -22,8 +22,10 @@ test('the stop belief of a stored recommendation gives the same confidence again
     { probabilityBetterExists: 1, tolerance: 0.05 },
     undefined,
   ]) {
-    const confidence = confidenceOf(objective, belief)
-    expect(confidenceOf(objective, readStopBelief(record({ confidence })))).toEqual(confidence)
+    const confidence = describeConfidence(objective, belief)
+    expect(describeConfidence(objective, readStopBelief(record({ confidence })))).toEqual(
+      confidence,
+    )
   }
 })
 

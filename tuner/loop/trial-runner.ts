@@ -4,7 +4,7 @@ import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { energy, rate } from '../../reports/format.ts'
-import { answersNothing } from '../../reports/recommendation/status.ts'
+import { failsAllRequests } from '../../reports/recommendation/status.ts'
 import { computeJoulesPerRequest } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import {
@@ -106,7 +106,7 @@ export async function runTrial(
     const measurement = await measureUntilDeath(predictor, session, signal, (eitherSignal) =>
       backend.measure(predictor, task, options, eitherSignal),
     )
-    if (task.kind === 'trial' && measurement.outcome === 'errors' && answersNothing(measurement))
+    if (task.kind === 'trial' && measurement.outcome === 'errors' && failsAllRequests(measurement))
       throw new RequestsFailedError(measurement)
     const usage = await predictor.usage()
     await predictor.stop()

@@ -1,6 +1,6 @@
 /** What to measure in a trial: only as much as the search needs to know. Pure. */
 import { estimateRequestsToWarm, estimateRequestsUntilSteady } from '../../profiler/index.ts'
-import { estimatedCost } from '../../reports/recommendation/unsettled.ts'
+import { computeEstimatedCost } from '../../reports/recommendation/confirmation-round.ts'
 import { capacityToBeatRps, modelsCapacityOrLatency } from '../../search/objective.ts'
 import { resolveReplicaPrice } from '../../search/replica-price.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
@@ -33,7 +33,7 @@ export function createTrialTask(
   const isBaseline = purpose === 'default'
   const price = resolveReplicaPrice(problem.pricePerHour, configuration)
   // Comparable with the estimate of a running trial: the safe capacity of the best is discounted.
-  const bestCost = best && estimatedCost(best, objective)
+  const bestCost = best && computeEstimatedCost(best, objective)
   const isPrecise = predicted && predicted.high < maxPredictionRatio * predicted.low
   const expectedRps = isPrecise ? predicted.rate : estimateCapacityRps?.(configuration)
   const precision = isBaseline ? baselinePrecision : best ? 1 : firstTrialPrecision

@@ -3,7 +3,7 @@
 import { money, rate, significant, sloFigure, sloName, sloValue } from '../../reports/format.ts'
 import { candidatesOf } from '../../reports/recommendation/candidates.ts'
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
-import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../../reports/recommendation/token-text.ts'
 import {
   bindings,
   type Candidate,

@@ -16,10 +16,17 @@ import {
   sloName,
   sloValue,
 } from '../../reports/format.ts'
-import { judge } from '../../reports/recommendation/judged.ts'
-import { type Complete, secondLook } from '../../reports/recommendation/second-look.ts'
-import { lowestViolation, windowsOf } from '../../reports/recommendation/windows.ts'
-import { capacityText, estimateText, violatedText } from '../../reports/recommendation/words.ts'
+import {
+  type CompleteTrial,
+  readConfirmation,
+} from '../../reports/recommendation/confirmation-result.ts'
+import { rankCandidates } from '../../reports/recommendation/ranking.ts'
+import { findLowestViolation, judgeWindows } from '../../reports/recommendation/windows.ts'
+import {
+  capacityText,
+  estimateText,
+  lowestViolationText,
+} from '../../reports/recommendation/words.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { duration } from './columns.ts'
 import { glyph, type Paint, type Style } from './glyphs.ts'
@@ -59,7 +66,7 @@ export function trialLine(
 
 /** One measurement's safe capacity and its estimate. */
 function measuredLine(
-  trial: Complete,
+  trial: CompleteTrial,
   head: string,
   pricePerHour: number,
   attempt: number,
@@ -75,11 +82,11 @@ function measuredLine(
         : `inconclusive (${detail ?? measurement.outcome})`
     return { mark: glyph('failed', style), paint: 'yellow', text: `${head}: ${why}` }
   }
-  const violation = lowestViolation(windowsOf(measurement, slo))
+  const violation = findLowestViolation(judgeWindows(measurement, slo))
   if (bounds === 'upper' && capacityRps === 0 && violation !== undefined)
     return {
       mark: glyph('bullet', style),
-      text: `${head}: ${violatedText(slo, violation)}, ${took}`,
+      text: `${head}: ${lowestViolationText(slo, violation)}, ${took}`,
     }
   if (bounds === 'upper' || (capacityRps > 0 && ci[0] === 0)) {
     const why = detail === undefined ? '' : ` (${detail})`
@@ -93,7 +100,7 @@ function measuredLine(
       text: `${head}: ${isImported(measurement) ? 'no load met the SLO' : 'violates the SLO'} (${detail ?? alone})`,
     }
   }
-  const [judged] = judge([trial], {
+  const [judged] = rankCandidates([trial], {
     slo,
     objective: { kind: 'price-per-request' },
     pricePerHour: () => pricePerHour,
@@ -109,9 +116,9 @@ function measuredLine(
   }
 }
 
-function secondLine(trial: Complete, head: string, style: Style): Line {
+function secondLine(trial: CompleteTrial, head: string, style: Style): Line {
   const { slo } = trial.measurement
-  const second = secondLook(trial, slo)
+  const second = readConfirmation(trial, slo)
   const took = duration(trial.seconds)
   if (!second)
     return {
@@ -224,7 +231,7 @@ export const preparedWords = ({
 }): string => (reused ? 'prepared before' : `${duration(seconds)} of it for preparation`)
 
 /** The server's own metrics at the capacity, with their bounds. */
-const metricWords = ({ metrics = [] }: Complete['measurement']): string =>
+const metricWords = ({ metrics = [] }: CompleteTrial['measurement']): string =>
   metrics
     .map(
       (one) =>

@@ -4,7 +4,7 @@
 import type { LoadPoint } from '../../../profiler/model/load-point.ts'
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { sloAxis } from '../../format.ts'
-import type { Judged } from '../../recommendation/judged.ts'
+import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
 import { kneeOf } from '../analysis.ts'
 import {
@@ -22,7 +22,11 @@ import {
 /**
  * Curves of the SLO's percentile, one a configuration: colour and symbol follow the order given.
  */
-export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme): ChartOption {
+export function curvesOption(
+  judged: readonly RankedCandidate[],
+  slo: Slo,
+  theme: Theme,
+): ChartOption {
   const shown = sloAxis(slo)
   const finite = judged.map((j) => ({
     j,
@@ -63,7 +67,7 @@ export function curvesOption(judged: readonly Judged[], slo: Slo, theme: Theme):
   }
 }
 
-const nameOf = ({ candidate }: Judged): string => `trial ${candidate.trial}`
+const nameOf = ({ candidate }: RankedCandidate): string => `trial ${candidate.trial}`
 
 function sloMarks(slo: Slo, theme: Theme): object {
   const { limit, unit } = sloAxis(slo)
@@ -83,7 +87,12 @@ function sloMarks(slo: Slo, theme: Theme): object {
   }
 }
 
-function kneeSeries(j: Judged, i: number, of: (ms: number) => number, theme: Theme): object {
+function kneeSeries(
+  j: RankedCandidate,
+  i: number,
+  of: (ms: number) => number,
+  theme: Theme,
+): object {
   const knee = j.curve && kneeOf(j.curve)
   return {
     type: 'scatter',

@@ -14,9 +14,9 @@ import {
 import { money as dollars, rate } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import { describeStatus } from '../../recommendation/describe-status.ts'
+import { findOpenRivalsOf } from '../../recommendation/open-rivals.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
-import { openRivalsOf } from '../../recommendation/unsettled.ts'
 import { gainText } from '../../recommendation/verdict.ts'
 import { deviceOf } from '../ranking.ts'
 import {
@@ -387,7 +387,7 @@ function story(
     data: found.map(at),
     z: 6,
   })
-  const { better, close } = openRivalsOf(r)
+  const { better, close } = findOpenRivalsOf(r)
   const open = [...better, ...close].filter((c) => c.capacityRps > 0).slice(0, most)
   const away = start && start.capacityRps > 0 && start.trial !== best.trial ? start : undefined
   return [

@@ -6,7 +6,7 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { sloAxis } from '../../format.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
-import type { Judged } from '../../recommendation/judged.ts'
+import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
 import { deviceOf, requestsPerDollar } from '../ranking.ts'
@@ -28,7 +28,7 @@ interface ParetoInput {
   readonly recommendation: Recommendation
   readonly trials: readonly FinishedTrial[]
   /** Configurations whose load curves are drawn. */
-  readonly curves: readonly Judged[]
+  readonly curves: readonly RankedCandidate[]
   readonly throughput: Throughput
   readonly latencies: LatencyAxis
   /** Devices in a fixed order, so that a colour stays with its GPU. */
@@ -155,7 +155,7 @@ type Across = (c: Candidate) => number
 type Height = (rps: number, c: Candidate) => number
 
 function curveSeries(
-  { candidate, curve }: Judged,
+  { candidate, curve }: RankedCandidate,
   of: (ms: number) => number,
   y: Height,
   most: number,

@@ -3,7 +3,7 @@ import type { EChartsOption, SeriesOption } from 'echarts'
 import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
 import { type Slo, type SloAxis, sloAxis } from '../../../profiler/model/slo.ts'
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
-import type { Judged } from '../../recommendation/judged.ts'
+import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 
 /**
@@ -81,7 +81,7 @@ const sloLine = ({ limit, unit }: SloAxis, along: 'xAxis' | 'yAxis') => ({
  * over them, the SLO with its far side shaded.
  */
 export function paretoOption(
-  judged: readonly Judged[],
+  judged: readonly RankedCandidate[],
   front: readonly Candidate[],
   slo: Slo,
   marks: readonly { trial: number; name: string }[],
@@ -179,7 +179,7 @@ const hollow = { symbol: 'emptyCircle', symbolSize: 10 }
  * Offered rate against the SLO percentile, logarithmic, with each curve's interval ends and the
  * SLO.
  */
-export function loadCurveOption(judged: readonly Judged[], slo: Slo): EChartsOption {
+export function loadCurveOption(judged: readonly RankedCandidate[], slo: Slo): EChartsOption {
   const shown = sloAxis(slo)
   return {
     ...legendAbove(judged.map((j) => j.candidate.label)),

@@ -8,7 +8,7 @@ import type { Arrivals } from '../../../profiler/model/load.ts'
 import { gamma, normal, seeded, type Uniform } from '../../../profiler/seeded-random.ts'
 import { quantileInterval, quantileOfSorted } from '../../../profiler/statistics/percentile.ts'
 import { SimulatedServer } from '../../../trials/launchers/simulated/batch-server.ts'
-import { patternDemand } from '../../plan/demand.ts'
+import { createPatternDemand } from '../../plan/demand.ts'
 import type { ProductionWindow } from '../production-window.ts'
 import type { MeasuredServer } from '../slowness.ts'
 
@@ -156,7 +156,7 @@ export class Production {
     { pattern, noise, seed, slowness = 1, slowFromDay = 0 }: Days,
   ): Generator<ProductionWindow> {
     const uniform = seeded(seed)
-    const { spans } = patternDemand(pattern, this.#capacityRps * 0.8)
+    const { spans } = createPatternDemand(pattern, this.#capacityRps * 0.8)
     const noises = noisesOf(noise, uniform)
     const perDay = 86_400 / windowS
     for (let i = 0; i < days * perDay; i++) {
@@ -218,7 +218,7 @@ export const noises = [
 export type Noise = (typeof noises)[number]
 
 export interface Days {
-  readonly pattern: Parameters<typeof patternDemand>[0]
+  readonly pattern: Parameters<typeof createPatternDemand>[0]
   readonly noise: Noise
   readonly seed: number
   readonly slowness?: number

@@ -1,8 +1,12 @@
 /** `tune ci`: an experiment beside a baseline, as a build server wants it. Runs nothing. */
 import { appendFileSync } from 'node:fs'
-import { type Check, checksOf } from '../../../reports/comparison/build-checks.ts'
-import { annotations, junitXml, summaryMarkdown } from '../../../reports/comparison/build-output.ts'
-import { otherQuestions } from '../../../reports/comparison/comparison.ts'
+import { type Check, runChecks } from '../../../reports/comparison/build-checks.ts'
+import {
+  formatAnnotations,
+  formatJunitXml,
+  formatSummary,
+} from '../../../reports/comparison/build-output.ts'
+import { listDifferentQuestions } from '../../../reports/comparison/comparison.ts'
 import {
   documentOf,
   type RecommendationDocument,
@@ -65,8 +69,8 @@ function checksAgainst(
   now: RecommendationDocument,
   mostWorse: number,
 ): Check[] {
-  const other = otherQuestions(baseline, now)
-  if (other.length === 0) return checksOf(baseline, now, mostWorse)
+  const other = listDifferentQuestions(baseline, now)
+  if (other.length === 0) return runChecks(baseline, now, mostWorse)
   throw usageError(
     `the baseline answers another question: ${other.join('; ')}`,
     'save a new baseline: --save-baseline FILE',
@@ -79,7 +83,7 @@ async function tell(
   { json, junit }: CiFlags,
 ): Promise<void> {
   const { GITHUB_ACTIONS, GITHUB_STEP_SUMMARY } = process.env
-  if (junit !== undefined) await writeAtomically(junit, junitXml(name, checks))
+  if (junit !== undefined) await writeAtomically(junit, formatJunitXml(name, checks))
   if (json) process.stdout.write(`${JSON.stringify({ experiment: name, checks }, null, 2)}\n`)
   else {
     const style = styleOf(process.stdout, process.env)
@@ -87,8 +91,8 @@ async function tell(
   }
   if (!GITHUB_ACTIONS || checks.length === 0) return
   // GitHub reads both streams.
-  process.stderr.write(`${annotations(name, checks).join('\n')}\n`)
-  if (GITHUB_STEP_SUMMARY) appendFileSync(GITHUB_STEP_SUMMARY, summaryMarkdown(name, checks))
+  process.stderr.write(`${formatAnnotations(name, checks).join('\n')}\n`)
+  if (GITHUB_STEP_SUMMARY) appendFileSync(GITHUB_STEP_SUMMARY, formatSummary(name, checks))
 }
 
 function line({ name, state, message }: Check, style: Style): string {

@@ -3,10 +3,10 @@ import {
   type Best,
   bestCostText,
   type Change,
-  changeOf,
   changeText,
-  otherCircumstances,
-  otherQuestions,
+  computeChange,
+  listDifferentConditions,
+  listDifferentQuestions,
 } from '../../../reports/comparison/comparison.ts'
 import { rateInterval, sloName, sloText, sloValue } from '../../../reports/format.ts'
 import { describeStatus } from '../../../reports/recommendation/describe-status.ts'
@@ -37,14 +37,14 @@ export async function compare(given: readonly string[], flags: CompareFlags): Pr
   for (const name of names) documents.push(await recommended(name, flags, 'the arguments'))
   const [first] = documents
   const sides = documents.map((document, i): Side => {
-    const questions = i === 0 ? [] : otherQuestions(first!, document)
+    const questions = i === 0 ? [] : listDifferentQuestions(first!, document)
     const change =
-      i === 0 || questions.length > 0 ? undefined : changeOf(first!, document, 'measured')
+      i === 0 || questions.length > 0 ? undefined : computeChange(first!, document, 'measured')
     return {
       name: names[i]!,
       document,
       questions,
-      circumstances: i === 0 ? [] : otherCircumstances(first!, document),
+      circumstances: i === 0 ? [] : listDifferentConditions(first!, document),
       ...(change && { change }),
     }
   })

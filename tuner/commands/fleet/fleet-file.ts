@@ -2,12 +2,8 @@
 import { dirname, resolve } from 'node:path'
 import { z } from 'zod'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
-import {
-  type Demand,
-  steadyDemand,
-  tableDemand,
-  traceDemand,
-} from '../../../reports/plan/demand.ts'
+import { createSteadyDemand, type Demand, parseDayTable } from '../../../reports/plan/demand.ts'
+import { parseTraceDemand } from '../../../reports/plan/trace-demand.ts'
 import { findGpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
@@ -35,7 +31,8 @@ const demand = z.union([
   z.strictObject({ trace: z.string().min(1) }),
   parsed(
     "requests per second, or a day: '0-8:20, 8-20:200, 20-24:60'",
-    (given): Demand => (typeof given === 'number' ? steadyDemand(given) : tableDemand(given)),
+    (given): Demand =>
+      typeof given === 'number' ? createSteadyDemand(given) : parseDayTable(given),
   ),
 ])
 
@@ -221,4 +218,4 @@ function toGpuKind(
 }
 
 const readTrace = (path: string, model: string): Demand =>
-  traceDemand(givenText(path, `the trace of ${model}`, '--file', 'table'), path)
+  parseTraceDemand(givenText(path, `the trace of ${model}`, '--file', 'table'), path)

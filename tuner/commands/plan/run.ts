@@ -2,24 +2,24 @@
 
 import { extname, join } from 'node:path'
 import {
+  createPatternDemand,
+  createSteadyDemand,
   type Demand,
   demandPatterns,
-  patternDemand,
-  peakOf,
-  steadyDemand,
-  tableDemand,
-  traceDemand,
+  findPeakRps,
+  parseDayTable,
 } from '../../../reports/plan/demand.ts'
-import { planBlocks, planCsv, planJson } from '../../../reports/plan/plan-blocks.ts'
+import { formatPlanCsv, formatPlanJson, renderPlan } from '../../../reports/plan/plan-blocks.ts'
 import {
   type Plan,
   type PlanInput,
   type PlanUnit,
   planCapacity,
 } from '../../../reports/plan/plan-capacity.ts'
-import { assumedStartup, perNodeOf } from '../../../reports/plan/startup.ts'
+import { assumeStartup, countReplicasPerNode } from '../../../reports/plan/startup.ts'
+import { parseTraceDemand } from '../../../reports/plan/trace-demand.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
-import { judge } from '../../../reports/recommendation/judged.ts'
+import { rankCandidates } from '../../../reports/recommendation/ranking.ts'
 import { conclusions } from '../../../reports/recommendation/types.ts'
 import { renderSvg } from '../../../reports/report/charts/svg.ts'
 import { toHtml } from '../../../reports/report/document/html.ts'
@@ -177,7 +177,7 @@ async function writeScaled(
   const { minReplicas, maxReplicas, targetRps, behaviour } = scaling.lossless?.settings ?? fixed
   const candidate = candidatesOf(recommendation).find((c) => c.trial === unit.trial)!
   const made = servingFrom(experiment, recommendation, candidate, trials, {
-    demandRps: peakOf(input.demand),
+    demandRps: findPeakRps(input.demand),
     headroom: 1 - targetRps / unit.capacityRps,
     minReplicas,
     maxReplicas,
@@ -204,12 +204,12 @@ async function writeScaled(
 }
 
 const forms: Readonly<Record<string, (plan: Plan, about: readonly string[]) => Promise<string>>> = {
-  '.txt': async (plan, about) => toText(await planBlocks(plan, about)),
-  '.md': async (plan, about) => toMarkdown(await planBlocks(plan, about)),
+  '.txt': async (plan, about) => toText(await renderPlan(plan, about)),
+  '.md': async (plan, about) => toMarkdown(await renderPlan(plan, about)),
   '.html': async (plan, about) =>
-    toHtml('tune: capacity plan', await planBlocks(plan, about, renderSvg)),
-  '.csv': async (plan) => planCsv(plan),
-  '.json': async (plan) => planJson(plan),
+    toHtml('tune: capacity plan', await renderPlan(plan, about, renderSvg)),
+  '.csv': async (plan) => formatPlanCsv(plan),
+  '.json': async (plan) => formatPlanJson(plan),
 }
 
 function checkedPlan(input: PlanInput): Plan {
@@ -230,7 +230,7 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
     )
   }
   if (trace !== undefined) {
-    return traceDemand(givenText(trace, 'the trace', '--trace', 'table'), trace)
+    return parseTraceDemand(givenText(trace, 'the trace', '--trace', 'table'), trace)
   }
   if (pattern !== undefined) {
     if (peak === undefined)
@@ -239,9 +239,11 @@ async function demandOf({ demand, trace, pattern, peak }: PlanFlags): Promise<De
         'set --peak, requests per second',
         exitCodes.usage,
       )
-    return patternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
+    return createPatternDemand(oneOf(pattern, demandPatterns, '--pattern'), parseRateRps(peak))
   }
-  return demand?.includes(':') ? tableDemand(demand) : steadyDemand(parseRateRps(demand ?? ''))
+  return demand?.includes(':')
+    ? parseDayTable(demand)
+    : createSteadyDemand(parseRateRps(demand ?? ''))
 }
 
 function fleetOf(text: string): { trial: number; replicas: number } {
@@ -263,7 +265,7 @@ function unitsOf(
   given: { readonly startup?: number; readonly node?: number },
   committed: GivenPrice | undefined,
 ): PlanUnit[] {
-  const judged = judge(trials, createView(experiment, { pricePerHour: price, label }))
+  const judged = rankCandidates(trials, createView(experiment, { pricePerHour: price, label }))
   // In the order of the recommendation: what is not known to keep the SLO at any rate is planned
   // with only when asked for.
   const ranked = candidatesOf(recommendation).flatMap(
@@ -291,7 +293,7 @@ function unitsOf(
   }
   return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {
     const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
-    const assumed = assumedStartup(resources, candidate.tokens !== undefined)
+    const assumed = assumeStartup(resources, candidate.tokens !== undefined)
     // A simulated launch takes no time, and an emulated one is not that of what it stands for.
     const launched =
       experiment.devicesUsed === 'emulated' ? undefined : trial.usage?.launchSeconds || undefined
@@ -309,8 +311,9 @@ function unitsOf(
       saturationRps: measurement?.saturationRps,
       startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
       nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
-      perNode:
-        cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ?? perNodeOf(resources),
+      replicasPerNode:
+        cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ??
+        countReplicasPerNode(resources),
       measuredLaunchSeconds: launched,
       resources,
       prices: books.map((book) => ({

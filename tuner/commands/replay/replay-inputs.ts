@@ -5,7 +5,10 @@
 import { dirname, join } from 'node:path'
 import { significant } from '../../../reports/format.ts'
 import { type Recording, readOwnTable } from '../../../reports/imports/own-table.ts'
-import { type GivenTask, parseReplayTask } from '../../../reports/imports/replay-task-schema.ts'
+import {
+  parseReplayTask,
+  type ReplayTaskFile,
+} from '../../../reports/imports/replay-task-schema.ts'
 import { importResults, toolNames } from '../../../reports/imports/tool-results.ts'
 import {
   computeTrueLogCosts,
@@ -63,7 +66,7 @@ function fromTask(
 }
 
 /** What whoever wrote the task counted otherwise. */
-function miscounted(path: string, task: GivenTask, recorded: RecordedTable): string[] {
+function miscounted(path: string, task: ReplayTaskFile, recorded: RecordedTable): string[] {
   const costs = [...computeTrueLogCosts(recorded).values()].filter((cost) => Number.isFinite(cost))
   const least = costs.reduce((a, b) => Math.min(a, b), Number.POSITIVE_INFINITY)
   const found = {

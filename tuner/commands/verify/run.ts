@@ -1,9 +1,9 @@
 /** `tune verify`: what was recommended, or a service that runs, measured once more from now. */
 import { resolve } from 'node:path'
 import { detectProtocol } from '../../../profiler/protocols/index.ts'
+import { chooseConfirmationRate } from '../../../reports/recommendation/confirmation-round.ts'
 import { isConfirmed } from '../../../reports/recommendation/status.ts'
 import type { Candidate } from '../../../reports/recommendation/types.ts'
-import { secondRateRps } from '../../../reports/recommendation/unsettled.ts'
 import { steadyNowMs } from '../../../trials/clock.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { ExperimentRecord, FinishedTrial, TrialStore } from '../../../trials/types.ts'
@@ -226,7 +226,9 @@ async function verifyCandidate(
 
 /** What was confirmed must hold again; of an estimate, a rate a little below it. */
 const recommendedRps = (candidate: Candidate, { objective }: Experiment): number =>
-  isConfirmed(candidate.status) ? candidate.capacityRps : secondRateRps(candidate, objective)
+  isConfirmed(candidate.status)
+    ? candidate.capacityRps
+    : chooseConfirmationRate(candidate, objective)
 
 /** Progress on stderr, a line each. */
 const sayProgress =

@@ -1,5 +1,5 @@
 /** What a look leaves for the next one, in the store. */
-import { type WatchState, watchSchema } from '../../../reports/watch/watching.ts'
+import { type WatchState, watchSchema } from '../../../reports/watch/watch.ts'
 import { readWatches } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { tellDamage } from '../../tell-damage.ts'

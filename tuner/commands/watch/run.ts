@@ -5,15 +5,15 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { type Proposal, replan } from '../../../reports/watch/replan.ts'
-import { weekSeen } from '../../../reports/watch/traffic.ts'
-import { findingText, proposalText, statusLine } from '../../../reports/watch/watch-text.ts'
+import { coversWeek } from '../../../reports/watch/traffic.ts'
 import {
-  asksForAPlan,
-  nothingSeen,
-  type Watching,
-  watching,
-  windowSeen,
-} from '../../../reports/watch/watching.ts'
+  createWatchState,
+  evaluateWatch,
+  needsReplanning,
+  recordWindow,
+  type WatchReport,
+} from '../../../reports/watch/watch.ts'
+import { formatFinding, formatProposal, formatStatus } from '../../../reports/watch/watch-text.ts'
 import { getDemand } from '../../../search/objective.ts'
 import { dropWatch, keepWatch, StoreError } from '../../../trials/store/index.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
@@ -85,7 +85,7 @@ async function looked(
   first: boolean,
 ): Promise<{
   readonly experiment: string
-  readonly seen: Watching
+  readonly seen: WatchReport
   readonly silent: boolean
 }> {
   const reopened = await reopen(id, { db: flags.db, prices: flags.prices })
@@ -95,7 +95,9 @@ async function looked(
   const deployed = deployedOf(reopened, flags, kept?.state.trial)
   const source = sourceOf(flags, windowS, reopened, deployed)
   const before =
-    kept?.state.trial === deployed.trial ? kept : { state: nothingSeen(deployed.trial), windowS }
+    kept?.state.trial === deployed.trial
+      ? kept
+      : { state: createWatchState(deployed.trial), windowS }
   if (first) process.stderr.write(introduction(name, deployed, kept?.state.trial))
   const nowS = wallClockS()
   const {
@@ -104,14 +106,14 @@ async function looked(
     notes,
     silent = false,
   } = await source.read(nowS, before.state.untilS, before.place, signal)
-  const state = windows.reduce((seen, window) => windowSeen(seen, window, deployed), before.state)
+  const state = windows.reduce((seen, window) => recordWindow(seen, window, deployed), before.state)
   await keepWatch(
     flags.db,
     name,
     { ...before, state, ...(place !== undefined && { place }) },
     new Date(nowS * 1000).toISOString(),
   )
-  const seen = watching(state, deployed)
+  const seen = evaluateWatch(state, deployed)
   const proposal = proposalOf(seen, reopened, deployed, flags)
   const written =
     flags.out === undefined || !proposal
@@ -146,34 +148,34 @@ const introduction = (
   ].join('')
 
 function proposalOf(
-  seen: Watching,
+  seen: WatchReport,
   reopened: Reopened,
   { trial, headroom }: Deployed,
   flags: WatchFlags,
 ): Proposal | undefined {
-  if (!seen.findings.some(({ kind }) => asksForAPlan(kind))) return undefined
+  if (!seen.findings.some(({ kind }) => needsReplanning(kind))) return undefined
   return replan({
     findings: seen.findings,
     options: optionsAt(reopened, slownessOf(seen)),
     deployed: { trial, ...(seen.replicas !== undefined && { replicas: seen.replicas }) },
     peakRps: peakOf(seen, reopened),
     headroom,
-    leastGain: parseShare(flags.minGain),
+    minGain: parseShare(flags.minGain),
   })
 }
 
-const slownessOf = ({ findings }: Watching): number =>
+const slownessOf = ({ findings }: WatchReport): number =>
   Math.max(1, findings.find((finding) => finding.kind === 'drift')?.slowness ?? 1)
 
 /** Before a week was seen, what was planned for counts too. */
-const peakOf = ({ peakRps, state }: Watching, { experiment }: Reopened): number =>
+const peakOf = ({ peakRps, state }: WatchReport, { experiment }: Reopened): number =>
   Math.max(
     peakRps,
-    !weekSeen(state.traffic) ? (getDemand(experiment.objective)?.demandRps ?? 0) : 0,
+    !coversWeek(state.traffic) ? (getDemand(experiment.objective)?.demandRps ?? 0) : 0,
   )
 
 interface Told {
-  readonly seen: Watching
+  readonly seen: WatchReport
   readonly proposal?: Proposal
   readonly notes: readonly string[]
   readonly written: readonly string[]
@@ -204,7 +206,10 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
         falseAlarmDays: deployed.drift.falseAlarmDays,
       },
       ...{
-        findings: findings.map((finding) => ({ ...finding, text: findingText(finding, deployed) })),
+        findings: findings.map((finding) => ({
+          ...finding,
+          text: formatFinding(finding, deployed),
+        })),
         proposal,
         command: command || undefined,
         written,
@@ -215,9 +220,9 @@ function tell({ seen, proposal, notes, written, reopened, deployed, flags, name 
     return
   }
   const lines = [
-    statusLine(seen, deployed),
-    ...seen.findings.map((finding) => `  ${findingText(finding, deployed)}`),
-    ...(proposal ? [`  -> ${proposalText(proposal, command)}`] : []),
+    formatStatus(seen, deployed),
+    ...seen.findings.map((finding) => `  ${formatFinding(finding, deployed)}`),
+    ...(proposal ? [`  -> ${formatProposal(proposal, command)}`] : []),
     ...written.map((path) => `     ${path}`),
   ]
   process.stdout.write(`${lines.join('\n')}\n`)
@@ -238,7 +243,7 @@ function commandOf(
 }
 
 /** @throws UserError where nothing was ever seen, or nothing since the last look though windows are over */
-function codeOf({ state, findings }: Watching, silent: boolean): number {
+function codeOf({ state, findings }: WatchReport, silent: boolean): number {
   if (state.windows === 0)
     throw new UserError(
       'no production data yet: no window is complete',

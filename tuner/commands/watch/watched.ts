@@ -1,8 +1,9 @@
 /** What is watched: the configuration that was recommended, and how it was measured. */
 import { resolveLimits, sloText } from '../../../profiler/model/slo.ts'
-import { type Judged, judge } from '../../../reports/recommendation/judged.ts'
-import type { Option } from '../../../reports/watch/replan.ts'
-import type { Watched } from '../../../reports/watch/watching.ts'
+import type { RankedCandidate } from '../../../reports/recommendation/ranked-candidate.ts'
+import { rankCandidates } from '../../../reports/recommendation/ranking.ts'
+import type { ReplanOption } from '../../../reports/watch/replan.ts'
+import type { WatchTarget } from '../../../reports/watch/watch.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseCount, parseDurationMs, parseShare } from '../../experiment/units.ts'
 import { createView } from '../../loop/problem.ts'
@@ -10,7 +11,7 @@ import type { Reopened } from '../reopened.ts'
 import type { WatchFlags } from './watch-flags.ts'
 
 /** The configuration in production. */
-export interface Deployed extends Watched {
+export interface Deployed extends WatchTarget {
   readonly trial: number
   readonly label: string
   /** What the experiment recommends today. */
@@ -84,7 +85,7 @@ export function deployedOf(
       tolerance: parseShare(flags.tolerance),
       falseAlarmDays: parseCount(flags.falseAlarmDays, 1),
     },
-    detourMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
+    ingressMs: flags.detour === undefined ? 0 : parseDurationMs(flags.detour),
   }
 }
 
@@ -95,14 +96,14 @@ export function deployedOf(
 const judgedAt = (
   { experiment, trials, pricePerHour, label }: Reopened,
   slowness: number,
-): readonly Judged[] =>
-  judge(trials, {
+): readonly RankedCandidate[] =>
+  rankCandidates(trials, {
     ...createView(experiment, { pricePerHour, label }),
     slo: { ...experiment.slo, limitMs: experiment.slo.limitMs / slowness },
   })
 
 /** Every measured configuration, as slow as production is. */
-export const optionsAt = (reopened: Reopened, slowness: number): readonly Option[] =>
+export const optionsAt = (reopened: Reopened, slowness: number): readonly ReplanOption[] =>
   judgedAt(reopened, slowness).map(
     ({ candidate: { trial, label, capacityRps, pricePerHour, bundles, feasible } }) => ({
       trial,

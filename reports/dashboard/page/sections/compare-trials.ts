@@ -4,7 +4,7 @@
  */
 import { latency, money, significant, sloName } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import type { Judged } from '../../../recommendation/judged.ts'
+import type { RankedCandidate } from '../../../recommendation/ranked-candidate.ts'
 import { atCapacityValue, capacityText, estimateText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
 import type { App } from '../app.ts'
@@ -68,12 +68,12 @@ const leftOut = ({ sideBySide }: App, { byTrial }: Shown): string =>
 
 interface Row {
   readonly name: string
-  readonly of: (judged: Judged) => string
+  readonly of: (judged: RankedCandidate) => string
 }
 
 /** A column for each trial; what is the same in all of them is pale. */
 function tableOf(
-  judged: readonly Judged[],
+  judged: readonly RankedCandidate[],
   { experiment, whatIf, annotations }: Shown,
 ): HTMLElement {
   const knobs: Row[] = experiment.parameters.map(({ name }) => ({
@@ -81,7 +81,7 @@ function tableOf(
     of: ({ candidate }) => String(candidate.configuration[name] ?? '-'),
   }))
   const figure = (name: string, of: Row['of']): Row => ({ name, of })
-  const served = (of: (judged: Judged) => string) => (one: Judged) =>
+  const served = (of: (judged: RankedCandidate) => string) => (one: RankedCandidate) =>
     one.candidate.capacityRps > 0 ? of(one) : '-'
   const figures: Row[] = [
     figure(

@@ -1,5 +1,5 @@
 /** Cost against safe capacity, with the baseline and what was gained. */
-import { openRivalsOf } from '../../../recommendation/unsettled.ts'
+import { findOpenRivalsOf } from '../../../recommendation/open-rivals.ts'
 import {
   type Bill,
   billName,
@@ -70,7 +70,7 @@ function noteOf({ recommendation: r, candidates, trials }: Shown): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
     return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'
-  const { better, close } = openRivalsOf(r)
+  const { better, close } = findOpenRivalsOf(r)
   const open = [...better, ...close].map((c) => c.trial)
   return [
     r.provenance === 'simulated'

@@ -19,13 +19,9 @@ import {
   sloName,
 } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { engineBinding, engineWords } from '../../../recommendation/engine-binding.ts'
-import {
-  latencyRows,
-  rateRows,
-  type TokenFigures,
-  windowText,
-} from '../../../recommendation/token-figures.ts'
+import { describeEngine, findEngineBinding } from '../../../recommendation/engine-binding.ts'
+import type { TokenFigures } from '../../../recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../../../recommendation/token-text.ts'
 import {
   atCapacityValue,
   capacityText,
@@ -308,9 +304,9 @@ function usage(trial: FinishedTrial): (readonly [string, string])[] {
 }
 
 function busiest(used: Usage, configuration: Configuration): string {
-  const engine = engineBinding(used, configuration)
+  const engine = findEngineBinding(used, configuration)
   return engine === undefined
-    ? engineWords(used, configuration)
+    ? describeEngine(used, configuration)
     : `${engine.what}: ${engine.evidence}`
 }
 

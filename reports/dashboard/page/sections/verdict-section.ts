@@ -13,7 +13,7 @@ import {
   writing,
 } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { latencyRows, rateRows, windowText } from '../../../recommendation/token-figures.ts'
+import { latencyRows, rateRows, windowText } from '../../../recommendation/token-text.ts'
 import { bindings, conclusions, type Recommendation } from '../../../recommendation/types.ts'
 import { gainText } from '../../../recommendation/verdict.ts'
 import { verdictLines } from '../../../recommendation/verdict-lines.ts'

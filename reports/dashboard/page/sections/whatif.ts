@@ -17,7 +17,7 @@ import {
   objectiveKinds,
 } from '../../../../search/objective.ts'
 import type { PriceBook } from '../../../../trials/prices/book.ts'
-import { metricsRead } from '../../../recommendation/read-metrics.ts'
+import { findLastMetrics } from '../../../recommendation/read-metrics.ts'
 import { withPrice } from '../../address.ts'
 import type { App } from '../app.ts'
 import { field, fill, h } from '../dom.ts'
@@ -224,7 +224,10 @@ let lastRead: { last?: Shown['trials'][number]; names: readonly string[] } = { n
 function namesRead(trials: Shown['trials']): readonly string[] {
   const last = trials.at(-1)
   if (lastRead.last !== last)
-    lastRead = { last, names: trials.flatMap((trial) => Object.keys(metricsRead([trial]) ?? {})) }
+    lastRead = {
+      last,
+      names: trials.flatMap((trial) => Object.keys(findLastMetrics([trial]) ?? {})),
+    }
   return lastRead.names
 }
 

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
+import { type CompleteTrial, readConfirmation } from './confirmation-result.ts'
 import { A, again, disturbed } from './invented-trials.contract.ts'
-import { type Complete, secondLook } from './second-look.ts'
 import type { Windows } from './windows.contract.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** A second measurement in windows of [rate, p99], the highest that kept 50 ms its capacity. */
 const measuredAgain = (windows: Windows, change: Partial<Measurement> = {}, proven = true) =>
-  again(2, A, windows, proven, change) as Complete
+  again(2, A, windows, proven, change) as CompleteTrial
 
 describe('under the SLO that it was made for, its own word counts', () => {
   test.each<[string, Windows, { rateRps: number; sloMs: number; met: boolean }]>([
@@ -32,14 +32,14 @@ describe('under the SLO that it was made for, its own word counts', () => {
       { rateRps: 82, sloMs: 65, met: false },
     ],
   ])('%s', (_, windows, expected) => {
-    expect(secondLook(measuredAgain(windows), slo)).toMatchObject({
+    expect(readConfirmation(measuredAgain(windows), slo)).toMatchObject({
       ...expected,
       sloCi95Ms: [0.96 * expected.sloMs, 1.04 * expected.sloMs],
     })
   })
 
   test('what missed holds at no rate for sure, and proves nothing', () => {
-    expect(secondLook(measuredAgain([[100, 90]]), slo)).toMatchObject({
+    expect(readConfirmation(measuredAgain([[100, 90]]), slo)).toMatchObject({
       met: false,
       proven: false,
       surelyRps: 0,
@@ -47,28 +47,28 @@ describe('under the SLO that it was made for, its own word counts', () => {
   })
 
   test('proven by its window: its rate is sure', () => {
-    expect(secondLook(measuredAgain([[100, 34]]), slo)).toMatchObject({
+    expect(readConfirmation(measuredAgain([[100, 34]]), slo)).toMatchObject({
       proven: true,
       surelyRps: 100,
     })
   })
 
   test('too few requests to prove it: the profiler lowers what is sure', () => {
-    const look = secondLook(measuredAgain([[100, 34]], {}, false), slo)!
+    const look = readConfirmation(measuredAgain([[100, 34]], {}, false), slo)!
     expect(look).toMatchObject({ proven: false, rateRps: 100 })
-    expect(look.surelyRps).toBeCloseTo(0.95 * 100, 9)
+    expect(look.lowerRps).toBeCloseTo(0.95 * 100, 9)
   })
 
   test('two windows joined prove what neither does alone: the interval says so', () => {
     const windows: Windows = [[100, 34]]
     expect(
-      secondLook(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo),
+      readConfirmation(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo),
     ).toMatchObject({
       proven: true,
       surelyRps: 100,
     })
     expect(
-      secondLook(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo),
+      readConfirmation(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo),
     ).toMatchObject({
       proven: false,
       surelyRps: 99,
@@ -77,18 +77,18 @@ describe('under the SLO that it was made for, its own word counts', () => {
 
   test('nothing is sure above the rate that held, and an interval from nothing is taken as unproven', () => {
     expect(
-      secondLook(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo),
+      readConfirmation(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo),
     ).toMatchObject({ surelyRps: 100 })
-    const open = secondLook(
+    const open = readConfirmation(
       measuredAgain([[100, 34]], { capacityCi90Rps: [0, Infinity] }, false),
       slo,
     )!
-    expect(open.surelyRps).toBeCloseTo(0.95 * 100, 9)
+    expect(open.lowerRps).toBeCloseTo(0.95 * 100, 9)
   })
 
   test('its latency is that of the window nearest its rate; of two at one rate, of the one that held', () => {
     const at = (windows: Windows) =>
-      secondLook(
+      readConfirmation(
         measuredAgain(windows, { capacityRps: 100, capacityCi90Rps: [100, Infinity] }),
         slo,
       )?.sloMs
@@ -122,7 +122,7 @@ describe('under the SLO that it was made for, its own word counts', () => {
   })
 
   test('without windows its rate stands, and how sure it is is told by its interval', () => {
-    const look = secondLook(
+    const look = readConfirmation(
       measuredAgain([], { capacityRps: 100, capacityCi90Rps: [100, Infinity] }),
       slo,
     )
@@ -133,12 +133,12 @@ describe('under the SLO that it was made for, its own word counts', () => {
     ['the machine spoilt it', disturbed],
     ['the generator could not hold the load', { outcome: 'generator-limit', bounds: 'none' }],
   ])('it says nothing where %s', (_, change) => {
-    expect(secondLook(measuredAgain([[100, 90]], change), slo)).toBeUndefined()
+    expect(readConfirmation(measuredAgain([[100, 90]], change), slo)).toBeUndefined()
   })
 
   test('it says nothing where no window missed', () => {
-    expect(secondLook(measuredAgain([], { capacityRps: 0 }), slo)).toBeUndefined()
-    expect(secondLook(measuredAgain([[100, 34]], { capacityRps: 0 }), slo)).toBeUndefined()
+    expect(readConfirmation(measuredAgain([], { capacityRps: 0 }), slo)).toBeUndefined()
+    expect(readConfirmation(measuredAgain([[100, 34]], { capacityRps: 0 }), slo)).toBeUndefined()
   })
 })
 
@@ -149,7 +149,7 @@ describe('under another SLO its windows count, each for itself', () => {
     [100, 44],
   ]
   const under = (limitMs: number, proven = true) =>
-    secondLook(measuredAgain(windows, {}, proven), { ...slo, limitMs })
+    readConfirmation(measuredAgain(windows, {}, proven), { ...slo, limitMs })
 
   test.each<[number, { met: boolean; rateRps: number; sloMs: number }]>([
     [47, { met: true, rateRps: 100, sloMs: 44 }],
@@ -163,12 +163,12 @@ describe('under another SLO its windows count, each for itself', () => {
   test('what was proven is sure at its rate, what was not at 95 % of it, what missed at none', () => {
     expect(under(90)).toMatchObject({ proven: true, surelyRps: 100 })
     expect(under(90, false)).toMatchObject({ met: true, proven: false })
-    expect(under(90, false)!.surelyRps).toBeCloseTo(0.95 * 100, 9)
+    expect(under(90, false)!.lowerRps).toBeCloseTo(0.95 * 100, 9)
     expect(under(15)).toMatchObject({ proven: false, surelyRps: 0 })
   })
 
   test('nothing where no window tells', () => {
-    expect(secondLook(measuredAgain([]), { ...slo, limitMs: 40 })).toBeUndefined()
-    expect(secondLook(measuredAgain(windows), { ...slo, metric: 'ttft' })).toBeUndefined()
+    expect(readConfirmation(measuredAgain([]), { ...slo, limitMs: 40 })).toBeUndefined()
+    expect(readConfirmation(measuredAgain(windows), { ...slo, metric: 'ttft' })).toBeUndefined()
   })
 })

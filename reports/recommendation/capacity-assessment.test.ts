@@ -2,9 +2,10 @@ import { describe, expect, test } from 'vitest'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
+import { assessCapacity } from './capacity-assessment.ts'
+import type { CompleteTrial } from './confirmation-result.ts'
 import { A, again, B, disturbed, failed, outOfMemory, tried } from './invented-trials.contract.ts'
-import type { Complete } from './second-look.ts'
-import { knownOf, standingsOf } from './status.ts'
+import { groupByConfiguration } from './ranking.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const confirmation = (trial: FinishedTrial): FinishedTrial => ({
@@ -14,7 +15,7 @@ const confirmation = (trial: FinishedTrial): FinishedTrial => ({
 
 describe('which trials stand for a configuration', () => {
   const standing = (...trials: FinishedTrial[]) =>
-    standingsOf(trials).map(({ trial, confirmations }) => [
+    groupByConfiguration(trials).map(({ trial, confirmations }) => [
       trial.number,
       confirmations.map(({ number }) => number),
     ])
@@ -91,7 +92,7 @@ describe('which trials stand for a configuration', () => {
 })
 
 const known = (first: FinishedTrial, confirmations: FinishedTrial[] = [], asked: Slo = slo) =>
-  knownOf(first as Complete, confirmations as Complete[], asked)
+  assessCapacity(first as CompleteTrial, confirmations as CompleteTrial[], asked)
 const first = tried(1, A, 100, {
   windows: [
     [50, 20],
@@ -294,7 +295,7 @@ describe('under another SLO', () => {
 
 describe('first and second measurement together', () => {
   const second = again(2, A, [[97, 34]], true, {
-    unloaded: { ...(first as Complete).measurement.unloaded, requests: 500, p99Ms: 6 },
+    unloaded: { ...(first as CompleteTrial).measurement.unloaded, requests: 500, p99Ms: 6 },
     saturationRps: 150,
     requests: 7000,
     caveats: ['of the second'],
@@ -303,8 +304,11 @@ describe('first and second measurement together', () => {
   test('the better known idle latency, the highest saturation, all requests, every caveat once', () => {
     const one = tried(1, A, 100, { caveats: ['of the first', 'of both'] })
     const more = {
-      ...(second as Complete),
-      measurement: { ...(second as Complete).measurement, caveats: ['of both', 'of the second'] },
+      ...(second as CompleteTrial),
+      measurement: {
+        ...(second as CompleteTrial).measurement,
+        caveats: ['of both', 'of the second'],
+      },
     }
     expect(known(one, [more]).measurement).toMatchObject({
       unloaded: { requests: 500, p99Ms: 6 },
@@ -313,10 +317,10 @@ describe('first and second measurement together', () => {
       caveats: ['of the first', 'of both', 'of the second'],
     })
     const brief = {
-      ...(second as Complete),
+      ...(second as CompleteTrial),
       measurement: {
-        ...(second as Complete).measurement,
-        unloaded: { ...(first as Complete).measurement.unloaded, requests: 5, p99Ms: 6 },
+        ...(second as CompleteTrial).measurement,
+        unloaded: { ...(first as CompleteTrial).measurement.unloaded, requests: 5, p99Ms: 6 },
         saturationRps: 90,
       },
     }
@@ -331,9 +335,9 @@ describe('first and second measurement together', () => {
       caveats: ['used up to 0.87 of one core', 'missed at 90', 'missed at 95'],
     })
     const more = {
-      ...(second as Complete),
+      ...(second as CompleteTrial),
       measurement: {
-        ...(second as Complete).measurement,
+        ...(second as CompleteTrial).measurement,
         caveats: ['used up to 0.11 of one core'],
       },
     }
@@ -350,7 +354,7 @@ describe('first and second measurement together', () => {
   })
 
   test('a first measurement alone is itself', () => {
-    expect(known(first).measurement).toBe((first as Complete).measurement)
+    expect(known(first).measurement).toBe((first as CompleteTrial).measurement)
   })
 
   test('a window that missed at or below the first estimate takes it off the curve; one above does not', () => {
@@ -366,5 +370,5 @@ describe('first and second measurement together', () => {
 
 test('curves are made as the caller makes them', () => {
   const knots = [{ rateRps: 10, latencyMs: 5, lowMs: 5, highMs: 5, requests: 1 }]
-  expect(knownOf(first as Complete, [], slo, () => knots).curve).toBe(knots)
+  expect(assessCapacity(first as CompleteTrial, [], slo, () => knots).curve).toBe(knots)
 })

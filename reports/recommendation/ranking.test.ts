@@ -14,20 +14,21 @@ import {
   slow,
   tried,
 } from './invented-trials.contract.ts'
-import { judge, type View } from './judged.ts'
+import type { RankingCriteria } from './ranked-candidate.ts'
+import { rankCandidates } from './ranking.ts'
 
 const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 /** A $0.36 an hour, B $0.72, C $1.44. */
 const pricePerHour = ({ gpuMemoryPercent }: Configuration) => 0.0144 * Number(gpuMemoryPercent)
-const view: View = {
+const view: RankingCriteria = {
   slo,
   objective: { kind: 'price-per-request' },
   pricePerHour,
   label: ({ gpuMemoryPercent }) => `${gpuMemoryPercent} %`,
 }
-const judgeUnder = (change: Partial<View>, ...trials: FinishedTrial[]) =>
-  judge(trials, { ...view, ...change }).map(({ candidate }) => candidate)
-const candidateOf = (trial: FinishedTrial, change: Partial<View> = {}) =>
+const judgeUnder = (change: Partial<RankingCriteria>, ...trials: FinishedTrial[]) =>
+  rankCandidates(trials, { ...view, ...change }).map(({ candidate }) => candidate)
+const candidateOf = (trial: FinishedTrial, change: Partial<RankingCriteria> = {}) =>
   judgeUnder(change, trial)[0]!
 
 describe('figures', () => {
@@ -323,7 +324,7 @@ describe('what was asked for beside the SLO', () => {
 })
 
 describe('the order', () => {
-  const order = (change: Partial<View>, ...trials: FinishedTrial[]) =>
+  const order = (change: Partial<RankingCriteria>, ...trials: FinishedTrial[]) =>
     judgeUnder(change, ...trials).map(({ trial }) => trial)
 
   test('the cheapest first, then what cannot serve', () => {

@@ -1,79 +1,80 @@
 /**
- * Whether a recommendation still holds in production: windows in, findings with their evidence out.
- * Nothing is read here and nothing told.
+ * Checks whether a recommendation still holds in production: windows in, findings with their evidence
+ * out. No I/O.
  */
 import type { Slo } from '../../profiler/model/slo.ts'
 import { type Bundle, computeFleetPricePerHour } from '../../search/replica-price.ts'
 import {
-  type DriftQuestion,
+  type DriftSettings,
   type DriftState,
-  type DriftView,
-  driftAfter,
-  driftView,
-  noDrift,
+  type DriftSummary,
+  initialDrift,
+  summariseDrift,
+  updateDrift,
 } from './drift.ts'
-import { type ProductionWindow, untilS } from './production-window.ts'
+import { getWindowEndS, type ProductionWindow } from './production-window.ts'
 import type { MeasuredServer } from './slowness.ts'
-import { idleReplicas, peakRps, type Traffic, trafficAfter } from './traffic.ts'
+import { findIdleReplicas, findPeakRps, type Traffic, updateTraffic } from './traffic.ts'
 
-/** What was recommended, and what is asked of it. */
-export interface Watched {
+/** The recommended server and the conditions that it is checked against. */
+export interface WatchTarget {
   readonly server: MeasuredServer
   readonly slo: Slo
-  /** Share of the capacity that is kept free when replicas are counted. */
+  /** Share of the capacity that stays free when replicas are counted. */
   readonly headroom: number
-  /** Deployed, where the windows do not say. */
+  /** Deployed replicas, where the windows do not report them. */
   readonly replicas?: number
-  /** The version that was measured; absent: the first that is seen. */
+  /** The measured model version; absent: the first one observed. */
   readonly version?: string
   /** Of one replica, per hour: when it was recommended, and by today's prices. */
   readonly pricePerHour: { readonly stored: number; readonly today: number }
-  /** Whole instances that replicas are sold in today; absent: each by itself. */
+  /** Whole instances that replicas must be rented in today; absent: replicas are rented singly. */
   readonly bundles?: readonly Bundle[]
-  readonly drift: DriftQuestion
-  /** What the way to the server adds, which trials did not have, ms. */
-  readonly detourMs: number
+  readonly drift: DriftSettings
+  /** Ingress overhead that trials did not have, ms. */
+  readonly ingressMs: number
 }
 
-interface Look {
+interface WindowSummary {
   readonly fromS: number
   readonly rateRps: number
   readonly sloMs?: number
   readonly errorShare?: number
-  /** Absent where its requests are too few to say, or nobody said how long they took. */
+  /** Whether it violated the SLO; absent with too few requests, or without latencies. */
   readonly missed?: boolean
+  /** Whether its rate exceeded the capacity of the replicas. */
   readonly over: boolean
 }
 
 export const watchSchema = 'tune.watch/v1'
 
-/** What is known after all windows so far. Plain data, JSON-safe. */
+/** The state after all windows so far. Plain data, JSON-safe. */
 export interface WatchState {
   readonly schema: typeof watchSchema
-  /** Of the configuration that is watched. */
+  /** Trial of the watched configuration. */
   readonly trial: number
-  /** Until when windows were read, seconds since 1970. */
+  /** End of the last window, seconds since 1970. */
   readonly untilS?: number
   readonly windows: number
   readonly drift: DriftState
   readonly traffic: Traffic
-  /** The last hour or so. */
-  readonly looks: readonly Look[]
+  /** Windows of the lookback, see `getLookbackS`. */
+  readonly looks: readonly WindowSummary[]
   readonly firstVersion?: string
   readonly versions?: readonly string[]
   readonly last?: ProductionWindow
 }
 
-export const nothingSeen = (trial: number): WatchState => ({
+export const createWatchState = (trial: number): WatchState => ({
   schema: watchSchema,
   trial,
   windows: 0,
-  drift: noDrift,
+  drift: initialDrift,
   traffic: [],
   looks: [],
 })
 
-/** Something because of which the recommendation no longer holds. */
+/** A reason why the recommendation no longer holds. */
 export type Finding =
   | {
       readonly kind: 'slo'
@@ -92,7 +93,7 @@ export type Finding =
       readonly kind: 'traffic-over'
       readonly minutes: number
       readonly ofMinutes: number
-      readonly mostRps: number
+      readonly peakRps: number
       readonly carriesRps: number
       readonly replicas: number
     }
@@ -106,100 +107,94 @@ export type Finding =
   | { readonly kind: 'version'; readonly measured: string; readonly seen: readonly string[] }
   | { readonly kind: 'price-change'; readonly stored: number; readonly today: number }
 
-export interface Watching {
+export interface WatchReport {
   readonly state: WatchState
-  readonly drift: DriftView
+  readonly drift: DriftSummary
   readonly peakRps: number
   readonly replicas?: number
   readonly findings: readonly Finding[]
 }
 
-/**
- * Windows in a row that miss the SLO, and windows of the last hour or so over what the replicas
- * carry, before either is said.
- */
-const inARow = 3
-/** A price that moves less is rounding. */
-const samePrice = 0.01
+/** Consecutive windows that violate the SLO, or windows above the capacity, before a finding. */
+const minWindows = 3
+/** Relative price change that counts as rounding. */
+const priceTolerance = 0.01
 
-/**
- * What is told of the traffic and the SLO is told of the last hour, or of four windows if that is
- * longer.
- */
-const spanS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number =>
+/** Findings on traffic and SLO cover the last hour, or four windows if that is longer. */
+const getLookbackS = ({ seconds }: Pick<ProductionWindow, 'seconds'>): number =>
   Math.max(3600, 4 * seconds)
 
-/** @param window later than those before it; one that is not changes nothing */
-export function windowSeen(
+/** @param window one that starts before the end of the last window is ignored */
+export function recordWindow(
   before: WatchState,
   window: ProductionWindow,
-  watched: Watched,
+  watched: WatchTarget,
 ): WatchState {
   if (before.untilS !== undefined && window.fromS < before.untilS) return before
   const { slo, server } = watched
   const sloMs =
-    window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - watched.detourMs)
+    window.sloMs === undefined ? undefined : Math.max(0, window.sloMs - watched.ingressMs)
   const replicas = window.replicas ?? watched.replicas
-  // Of fewer requests the percentile is one of the slowest few.
-  const says = window.rateRps * window.seconds >= 3 / (1 - slo.percentile)
+  // With fewer requests the percentile depends on the slowest few.
+  const isConclusive = window.rateRps * window.seconds >= 3 / (1 - slo.percentile)
   const judged =
-    replicas === undefined || replicas === 0 || !says
+    replicas === undefined || replicas === 0 || !isConclusive
       ? { ...window, sloMs: undefined }
       : { ...window, sloMs }
   const missed = (window.sloMs ?? 0) > slo.limitMs || (window.errorShare ?? 0) > slo.maxErrorRate
-  const look: Look = {
+  const look: WindowSummary = {
     fromS: window.fromS,
     rateRps: window.rateRps,
     ...(window.sloMs !== undefined && { sloMs: window.sloMs }),
     ...(window.errorShare !== undefined && { errorShare: window.errorShare }),
-    ...(says && (missed || window.sloMs !== undefined) && { missed }),
+    ...(isConclusive && (missed || window.sloMs !== undefined) && { missed }),
     over: replicas !== undefined && window.rateRps > replicas * server.capacityRps,
   }
   const firstVersion = before.firstVersion ?? window.versions?.[0]
   const versions = window.versions && window.versions.length > 0 ? window.versions : before.versions
   return {
     ...before,
-    untilS: untilS(window),
+    untilS: getWindowEndS(window),
     windows: before.windows + 1,
-    drift: driftAfter(before.drift, judged, server, replicas || 1, watched.drift),
-    traffic: trafficAfter(before.traffic, window, replicas),
-    looks: [...before.looks, look].filter((one) => one.fromS > window.fromS - spanS(window)),
+    drift: updateDrift(before.drift, judged, server, replicas || 1, watched.drift),
+    traffic: updateTraffic(before.traffic, window, replicas),
+    looks: [...before.looks, look].filter((one) => one.fromS > window.fromS - getLookbackS(window)),
     ...(firstVersion !== undefined && { firstVersion }),
     ...(versions !== undefined && { versions }),
     last: window,
   }
 }
 
-/** What holds and what does not, after the windows so far. */
-export function watching(state: WatchState, watched: Watched): Watching {
-  const drift = driftView(state.drift)
+/** The findings after the windows so far. */
+export function evaluateWatch(state: WatchState, watched: WatchTarget): WatchReport {
+  const drift = summariseDrift(state.drift)
   const replicas = state.last?.replicas ?? watched.replicas
   const slower = drift.state === 'drifted' ? Math.max(1, drift.slowness ?? 1) : 1
   const found = [
-    sloFinding(state),
-    driftFinding(drift),
-    overFinding(state, watched, replicas),
-    underFinding(state, watched, slower),
-    versionFinding(state, watched),
-    priceFinding(state, watched),
+    findSloViolation(state),
+    findDrift(drift),
+    findTrafficOver(state, watched, replicas),
+    findTrafficUnder(state, watched, slower),
+    findNewVersion(state, watched),
+    findPriceChange(state, watched),
   ]
   return {
     state,
     drift,
-    peakRps: peakRps(state.traffic),
+    peakRps: findPeakRps(state.traffic),
     ...(replicas !== undefined && { replicas }),
     findings: found.filter((finding) => finding !== undefined),
   }
 }
 
-/** Those whose answer may be another configuration, or other replicas. */
-export const asksForAPlan = (kind: Finding['kind']): boolean => kind !== 'slo'
+/** Whether a finding may be answered by another configuration or number of replicas. */
+export const needsReplanning = (kind: Finding['kind']): boolean => kind !== 'slo'
 
-function sloFinding({ looks, last }: WatchState): Finding | undefined {
+function findSloViolation({ looks, last }: WatchState): Finding | undefined {
   const saying = looks.filter(({ missed }) => missed !== undefined)
   const row = saying.slice(saying.findLastIndex(({ missed }) => !missed) + 1)
   const worst = row.at(-1)
-  if (row.length < inARow || !worst || !last) return undefined
+  if (row.length < minWindows || !worst || !last) return undefined
   const { sloMs, errorShare } = worst
   const figures = {
     ...(sloMs !== undefined && { sloMs }),
@@ -208,50 +203,50 @@ function sloFinding({ looks, last }: WatchState): Finding | undefined {
   return { kind: 'slo', windows: row.length, minutes: (row.length * last.seconds) / 60, ...figures }
 }
 
-const driftFinding = ({ state, slowness, sinceS, establishedS }: DriftView): Finding | undefined =>
+const findDrift = ({ state, slowness, sinceS, establishedS }: DriftSummary): Finding | undefined =>
   state === 'drifted' && slowness !== undefined
     ? { kind: 'drift', slowness, sinceS: sinceS!, establishedS: establishedS! }
     : undefined
 
-function overFinding(
+function findTrafficOver(
   { looks, last }: WatchState,
-  { server }: Watched,
+  { server }: WatchTarget,
   replicas: number | undefined,
 ): Finding | undefined {
   const over = looks.filter((look) => look.over)
-  if (over.length < inARow || !last || replicas === undefined) return undefined
-  const mostRps = Math.max(...over.map(({ rateRps }) => rateRps))
+  if (over.length < minWindows || !last || replicas === undefined) return undefined
+  const peakRps = Math.max(...over.map(({ rateRps }) => rateRps))
   const minutes = (over.length * last.seconds) / 60
   return {
     kind: 'traffic-over',
     minutes,
-    ofMinutes: spanS(last) / 60,
-    mostRps,
+    ofMinutes: getLookbackS(last) / 60,
+    peakRps,
     carriesRps: replicas * server.capacityRps,
     replicas,
   }
 }
 
-function underFinding(
+function findTrafficUnder(
   { traffic }: WatchState,
-  { server, headroom, pricePerHour, bundles }: Watched,
+  { server, headroom, pricePerHour, bundles }: WatchTarget,
   slower: number,
 ): Finding | undefined {
-  const idle = idleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
+  const idle = findIdleReplicas(traffic, { capacityRps: server.capacityRps / slower, headroom })
   const perHour = (replicas: number) =>
     computeFleetPricePerHour(
       { pricePerHour: pricePerHour.today, ...(bundles && { bundles }) },
       replicas,
     )
   const saved = idle && perHour(idle.replicas) - perHour(idle.needed)
-  // As many instances hold fewer: nothing is to be saved.
+  // Fewer replicas may need as many whole instances: then nothing is saved.
   if (idle === undefined || saved === undefined || (bundles && saved <= 0)) return undefined
   return { kind: 'traffic-under', ...idle, perHour: saved }
 }
 
-function versionFinding(
+function findNewVersion(
   { firstVersion, versions = [] }: WatchState,
-  { version }: Watched,
+  { version }: WatchTarget,
 ): Finding | undefined {
   const measured = version ?? firstVersion
   const seen = versions.filter((one) => one !== measured)
@@ -260,13 +255,13 @@ function versionFinding(
     : { kind: 'version', measured, seen }
 }
 
-/** What production itself says of the price goes before the price book. */
-function priceFinding(
+/** A price reported by production takes precedence over the price book. */
+function findPriceChange(
   { last }: WatchState,
-  { pricePerHour: { stored, today: listed } }: Watched,
+  { pricePerHour: { stored, today: listed } }: WatchTarget,
 ): Finding | undefined {
   const today = last?.pricePerHour ?? listed
-  return stored > 0 && Math.abs(today / stored - 1) > samePrice
+  return stored > 0 && Math.abs(today / stored - 1) > priceTolerance
     ? { kind: 'price-change', stored, today }
     : undefined
 }

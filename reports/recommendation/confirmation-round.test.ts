@@ -2,10 +2,10 @@ import { describe, expect, test } from 'vitest'
 import { cost, createObjective, objectiveKinds } from '../../search/objective.ts'
 import { sampleInput } from '../samples.contract.ts'
 import { candidatesOf } from './candidates.ts'
+import { chooseConfirmationRate, chooseConfirmationRound } from './confirmation-round.ts'
 import { A, again, B, C, outOfMemory, tried } from './invented-trials.contract.ts'
 import { type RecommendInput, recommend } from './recommend.ts'
 import { discountEstimate } from './safe-capacity.ts'
-import { nextHeat, secondRateRps } from './unsettled.ts'
 
 /** B costs twice as much as A, C four times. */
 const given = (...trials: RecommendInput['trials']) =>
@@ -14,21 +14,22 @@ const given = (...trials: RecommendInput['trials']) =>
     pricePerHour: ({ gpuMemoryPercent }) => Number(gpuMemoryPercent),
     trials,
   })
-const next = (...trials: RecommendInput['trials']) => nextHeat(given(...trials), () => false)
+const next = (...trials: RecommendInput['trials']) =>
+  chooseConfirmationRound(given(...trials), () => false)
 const confirmed = [tried(1, A, 100), again(2, A, [[90, 34]])]
 
-describe('the next heat', () => {
+describe('the next confirmation round', () => {
   test('is of the best itself while it was measured once, down to where the next costs as much', () => {
     expect(next(tried(1, A, 100), tried(2, B, 150))).toMatchObject({
       candidate: { trial: 1 },
       rateRps: 90,
       // B at 90 % of 150, for twice the price.
-      leastRps: expect.closeTo((0.9 * 150) / 2, 9),
+      minRps: expect.closeTo((0.9 * 150) / 2, 9),
     })
     const alone = {
       candidate: expect.objectContaining({ trial: 1 }),
       rateRps: 90,
-      leastProvenRps: expect.closeTo(0.8 * 90, 9),
+      minProvenRps: expect.closeTo(0.8 * 90, 9),
     }
     expect(next(tried(1, A, 100))).toEqual(alone)
   })
@@ -45,19 +46,21 @@ describe('the next heat', () => {
     })
     expect(next(...confirmed, tried(3, B, 200.2))).toMatchObject({
       candidate: { trial: 3 },
-      leastRps: expect.closeTo(180, 9),
+      minRps: expect.closeTo(180, 9),
     })
   })
 
   test('is not worth it for what is within the tolerance of one that was confirmed, however many may be', () => {
     const within = (trial: RecommendInput['trials'][number]) =>
-      nextHeat(given(...confirmed, trial), () => false, 0.05)
+      chooseConfirmationRound(given(...confirmed, trial), () => false, 0.05)
     // Confirmed at 90 for the price of 1: at 90 % of 209 the rival is 4.3 % cheaper, at 90 % of 212
     // 5.7 %.
     expect(within(tried(3, B, 209))).toBeUndefined()
     expect(within(tried(3, B, 212))).toMatchObject({ candidate: { trial: 3 } })
     // Nothing is confirmed yet: whatever leads is measured.
-    expect(nextHeat(given(tried(1, A, 100), tried(3, B, 209)), () => false, 0.05)).toMatchObject({
+    expect(
+      chooseConfirmationRound(given(tried(1, A, 100), tried(3, B, 209)), () => false, 0.05),
+    ).toMatchObject({
       candidate: { trial: 3 },
     })
   })
@@ -76,12 +79,12 @@ describe('the next heat', () => {
     expect(next(...both)).toMatchObject({
       candidate: { trial: 1 },
       rateRps: 0.95 * 90,
-      leastRps: expect.closeTo((0.95 * 0.9 * 198) / 2, 9),
+      minRps: expect.closeTo((0.95 * 0.9 * 198) / 2, 9),
     })
-    expect(nextHeat(given(...both), ({ trial }) => trial === 1)).toMatchObject({
+    expect(chooseConfirmationRound(given(...both), ({ trial }) => trial === 1)).toMatchObject({
       candidate: { trial: 3 },
     })
-    expect(nextHeat(given(...both), () => true)).toBeUndefined()
+    expect(chooseConfirmationRound(given(...both), () => true)).toBeUndefined()
   })
 
   test('there is none where nothing meets the SLO', () => {
@@ -130,7 +133,7 @@ describe('the safe capacity of an estimate', () => {
 
 test('with a demand a second measurement is at what each of as many replicas must serve', () => {
   const rate = (demandRps: number) =>
-    secondRateRps(
+    chooseConfirmationRate(
       { capacityRps: 90, estimateRps: 100, status: 'measured' },
       { kind: 'price-for-demand', demandRps, headroom: 0.2 },
     )
@@ -168,7 +171,7 @@ test('a refuted configuration is not recommended before one that held, whatever 
 })
 
 test('once the race is over, the best is confirmed: a rival is compared at the rate that the race would measure it at, not by what it seems', () => {
-  // B seems 25 % cheaper, by an interval so wide that its heat would be run at 158, where it costs
+  // B seems 25 % cheaper, by an interval so wide that its round would be at 158, where it costs
   // more than A at 90.
   const wide = tried(3, B, 250, { capacityCi90Rps: [100, 400] })
   expect(next(...confirmed, wide)).toBeUndefined()
@@ -177,7 +180,7 @@ test('once the race is over, the best is confirmed: a rival is compared at the r
     trial: 3,
     whyNot: '14 % more expensive, statistically tied',
   })
-  // One that would cost less there has its heat, and is the best until then.
+  // One that would cost less there has its round, and is the best until then.
   const narrow = tried(3, B, 250)
   expect(next(...confirmed, narrow)).toMatchObject({ candidate: { trial: 3 } })
   expect(given(...confirmed, narrow)).toMatchObject({

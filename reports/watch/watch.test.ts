@@ -1,7 +1,13 @@
 import { expect, test } from 'vitest'
 import type { ProductionWindow } from './production-window.ts'
-import { findingText, statusLine } from './watch-text.ts'
-import { nothingSeen, type Watched, type WatchState, watching, windowSeen } from './watching.ts'
+import {
+  createWatchState,
+  evaluateWatch,
+  recordWindow,
+  type WatchState,
+  type WatchTarget,
+} from './watch.ts'
+import { formatFinding, formatStatus } from './watch-text.ts'
 
 const knot = (rateRps: number, latencyMs: number) => ({
   rateRps,
@@ -10,14 +16,14 @@ const knot = (rateRps: number, latencyMs: number) => ({
   highMs: latencyMs,
   requests: 1000,
 })
-const watched: Watched = {
+const watched: WatchTarget = {
   server: { capacityRps: 100, curve: [knot(0, 10), knot(80, 20), knot(100, 50)] },
   slo: { percentile: 0.99, limitMs: 50, maxErrorRate: 0.01 },
   headroom: 0.2,
   replicas: 3,
   pricePerHour: { stored: 1, today: 1 },
   drift: { tolerance: 0.07, falseAlarmDays: 365 },
-  detourMs: 0,
+  ingressMs: 0,
 }
 const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWindow => ({
   fromS: 1_790_000_000 - (1_790_000_000 % 3600) + i * 300,
@@ -29,11 +35,11 @@ const window = (i: number, about: Partial<ProductionWindow> = {}): ProductionWin
 })
 const after = (
   windows: readonly ProductionWindow[],
-  of: Watched = watched,
-  before: WatchState = nothingSeen(1),
+  of: WatchTarget = watched,
+  before: WatchState = createWatchState(1),
 ) =>
-  watching(
-    windows.reduce((state, one) => windowSeen(state, one, of), before),
+  evaluateWatch(
+    windows.reduce((state, one) => recordWindow(state, one, of), before),
     of,
   )
 const kinds = (...args: Parameters<typeof after>) => after(...args).findings.map(({ kind }) => kind)
@@ -76,7 +82,7 @@ test('traffic beyond what the replicas carry is told with its minutes, and what 
     kind: 'traffic-over',
     minutes: 15,
     ofMinutes: 60,
-    mostRps: 310,
+    peakRps: 310,
     carriesRps: 300,
     replicas: 3,
   })
@@ -122,16 +128,16 @@ test('a version that was not measured, and a price that has moved', () => {
 
 test('a window that was seen before changes nothing', () => {
   const { state } = after([window(0), window(1)])
-  expect(windowSeen(state, window(1, { sloMs: 400 }), watched)).toBe(state)
+  expect(recordWindow(state, window(1, { sloMs: 400 }), watched)).toBe(state)
 })
 
 test('every finding says what was seen, what was expected and how sure it is', () => {
   const told = [
-    findingText(
+    formatFinding(
       { kind: 'drift', slowness: 1.15, sinceS: 1_790_000_000, establishedS: 1_790_032_400 },
       watched,
     ),
-    findingText({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
+    formatFinding({ kind: 'slo', windows: 3, minutes: 15, sloMs: 61, errorShare: 0.02 }, watched),
   ]
   expect(told[0]).toMatch(
     /1\.15 times as long as measured, since 2026-09-21 .* at least 365 days apart/,
@@ -159,7 +165,7 @@ test('windows are counted, and the last of those that missed is told', () => {
 
 test('what the way to the server adds is taken off before it is compared with what was measured, and not from the SLO', () => {
   const list = Array.from({ length: 75 * 12 }, (_, i) => window(i, { sloMs: 45 + 14 * (i % 2) }))
-  const seen = after(list, { ...watched, detourMs: 45 })
+  const seen = after(list, { ...watched, ingressMs: 45 })
   // 14 ms and next to nothing are the middle of both: of 50 req/s a replica, by the curve.
   expect(seen.drift.state).toBe('quiet')
   expect(seen.state.looks.filter(({ missed }) => missed).length).toBe(6)
@@ -176,7 +182,7 @@ test('the fewest replicas of an hour count when a fleet is judged too large', ()
 
 test('one line says what production does and what is known of drift', () => {
   const line = (n: number, about: Partial<ProductionWindow> = {}) =>
-    statusLine(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
+    formatStatus(after(Array.from({ length: n }, (_, i) => window(i, about))), watched)
   expect(line(0)).toBe('no production data yet')
   expect(line(13, { gpuShare: 0.4 })).toMatch(
     / UTC {2}150 req\/s on 3 replicas, p99 16 ms of 50 ms, errors 0 %, GPU 40 %; drift: calibrating the load curve, 1 of 72 hours/,
