@@ -11,10 +11,10 @@ import { DeviceModelError } from './devices/device-model-error.ts'
 import { isOnnxFile } from './devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
-import { Knobs } from './launchers/server-files/knobs.ts'
-import type { LanguageServer } from './launchers/server-files/language-programs.ts'
-import type { ServerKind } from './launchers/server-files/preset.ts'
-import { draftsOf } from './launchers/server-files/speculative-flags.ts'
+import { Knobs } from './servers/knobs.ts'
+import type { LanguageServer } from './servers/language-servers.ts'
+import type { ServerKind } from './servers/preset.ts'
+import { draftsOf } from './servers/drafts.ts'
 import type {
   BuiltinTemplate,
   CommandTemplate,

@@ -2,19 +2,19 @@
  * Servers of language models as containers: their images, command lines, and what was tuned in the
  * words of each.
  */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { Knobs, unusedNote } from '../../trials/servers/knobs.ts'
 import {
   draftsFault,
   hubName,
   type LanguageServer,
   languagePrograms,
   tunedStart,
-} from '../../trials/launchers/server-files/language-programs.ts'
+} from '../../trials/servers/language-servers.ts'
 import {
   draftsOf,
   draftToFill,
   needsDraftModel,
-} from '../../trials/launchers/server-files/speculative-flags.ts'
+} from '../../trials/servers/drafts.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { quoteWord } from '../../trials/shell-words.ts'

@@ -3,7 +3,7 @@
  * a test says otherwise.
  */
 
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { isLanguageServer } from '../../trials/servers/language-servers.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed } from '../figures.ts'

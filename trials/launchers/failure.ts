@@ -3,7 +3,7 @@
 import type { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import { type Finality, InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
-import type { PredictorLog } from './local/log.ts'
+import type { PredictorLog } from './predictor-log.ts'
 import { finalityOf } from './readiness.ts'
 
 /** The port was another server's: the next one is tried. */

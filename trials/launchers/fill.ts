@@ -3,15 +3,15 @@ import { join, resolve } from 'node:path'
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { LaunchError } from '../types.ts'
-import { ownServerOf } from './own-command.ts'
-import { isLanguageServer } from './server-files/language-programs.ts'
+import { ownServerOf } from '../servers/own-command.ts'
+import { isLanguageServer } from '../servers/language-servers.ts'
 import {
   OwnSettings,
   plainFlag,
   SettingsFileError,
   withoutFlags,
-} from './server-files/own-settings.ts'
-import { flagsOf, type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
+} from '../servers/own-settings.ts'
+import { flagsOf, type ServerKind, serverTuning, takenBy } from '../servers/preset.ts'
 import {
   type CommandTemplate,
   defaultPrepareTimeoutS,

@@ -20,8 +20,8 @@ import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
-import type { LanguageServer } from './server-files/language-programs.ts'
-import type { ServerPreset } from './server-files/preset.ts'
+import type { LanguageServer } from '../servers/language-servers.ts'
+import type { ServerPreset } from '../servers/preset.ts'
 import type { KvTransfer } from './simulated/llm-pools.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate | ImportedTemplate

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { tunedCommand } from './own-command.ts'
+import { tunedCommand } from '../servers/own-command.ts'
 import { readTypedCommand, writeCommand } from './typed-command.ts'
 
 const variables = { MODEL: 'bert', WORKERS: undefined }

@@ -36,7 +36,7 @@ import {
   preparedPlaceholder,
   tunedParts,
 } from '../../trials/launchers/fill.ts'
-import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { hubName, isLanguageServer } from '../../trials/servers/language-servers.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'

@@ -14,7 +14,7 @@ import {
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import type { LanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import type { LanguageServer } from '../../trials/servers/language-servers.ts'
 import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { closest, namesNear } from '../../trials/near-names.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'

@@ -22,9 +22,9 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
-import { ownServerOf } from '../../trials/launchers/own-command.ts'
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
-import { serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
+import { ownServerOf } from '../../trials/servers/own-command.ts'
+import { isLanguageServer } from '../../trials/servers/language-servers.ts'
+import { serverCommand, serverProtocol } from '../../trials/servers/preset.ts'
 import type {
   BuiltinTemplate,
   Called,

@@ -1,18 +1,18 @@
 /** The generated parts of docs/reference/server-presets.md. */
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { type OwnServer, ownServers, type ServerKnob } from '../../trials/launchers/own-servers.ts'
+import { type OwnServer, ownServers, type ServerKnob } from '../../trials/servers/known-servers.ts'
 import {
   isLanguageServer,
   type LanguageServer,
   languagePrograms,
-} from '../../trials/launchers/server-files/language-programs.ts'
+} from '../../trials/servers/language-servers.ts'
 import {
   serverCommand,
   serverProtocol,
   serverTuning,
-} from '../../trials/launchers/server-files/preset.ts'
-import { languageServers, serverKinds } from '../../trials/launchers/server-files/server-kinds.ts'
+} from '../../trials/servers/preset.ts'
+import { languageServers, serverKinds } from '../../trials/servers/server-kinds.ts'
 import { code, codeList, table } from './markdown.ts'
 
 export const serverPresetsRegions = (): Record<string, string> => ({

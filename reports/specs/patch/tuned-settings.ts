@@ -1,12 +1,12 @@
 /** What was tuned, in the words of the server that a manifest starts. */
 
 import type { Configuration } from '../../../search/types.ts'
-import { Knobs } from '../../../trials/launchers/server-files/knobs.ts'
+import { Knobs } from '../../../trials/servers/knobs.ts'
 import {
   isLanguageServer,
   languagePrograms,
-} from '../../../trials/launchers/server-files/language-programs.ts'
-import { tfservingTuning } from '../../../trials/launchers/server-files/tfserving-files.ts'
+} from '../../../trials/servers/language-servers.ts'
+import { tfservingTuning } from '../../../trials/servers/tfserving.ts'
 import { resourceParameters } from '../../../trials/resources.ts'
 import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
 import { mlserverContainer } from '../mlserver-pod.ts'

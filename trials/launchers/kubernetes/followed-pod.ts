@@ -2,7 +2,7 @@
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError, type PredictorDeath } from '../../types.ts'
 import { lastLines } from '../failure.ts'
-import type { PredictorLog } from '../local/log.ts'
+import type { PredictorLog } from '../predictor-log.ts'
 import type { Api } from './api.ts'
 import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
 import { type ExplainLoss, lossOf } from './lost-pod.ts'

@@ -22,7 +22,7 @@ import { inspectMachine } from '../../machine/machine-facts.ts'
 import { createControlGroup } from './control-group.ts'
 import { listeningLeft, noteRunning, sweepLeftovers } from './leftovers.ts'
 import { createLocalLauncher } from './local-launcher.ts'
-import { openLog } from './log.ts'
+import { openLog } from '../predictor-log.ts'
 import { startGroup } from './process-group.ts'
 import { membersOf, processStat } from './processes.ts'
 

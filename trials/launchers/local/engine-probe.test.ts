@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import type { LanguageEngine } from '../own-servers.ts'
-import type { ServerKind } from '../server-files/preset.ts'
-import { languageServers } from '../server-files/server-kinds.ts'
+import type { LanguageEngine } from '../../servers/known-servers.ts'
+import type { ServerKind } from '../../servers/preset.ts'
+import { languageServers } from '../../servers/server-kinds.ts'
 import { engineProbe, engineReading, tellingEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */

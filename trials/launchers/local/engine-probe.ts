@@ -4,9 +4,9 @@
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { seriesValue } from '../../../profiler/prometheus.ts'
-import { ownServerOf } from '../own-command.ts'
-import type { LanguageEngine } from '../own-servers.ts'
-import { isLanguageServer } from '../server-files/language-programs.ts'
+import { ownServerOf } from '../../servers/own-command.ts'
+import type { LanguageEngine } from '../../servers/known-servers.ts'
+import { isLanguageServer } from '../../servers/language-servers.ts'
 import type { PredictorTemplate } from '../template.ts'
 import { type DeviceProbe, scrapeTimeoutMs } from './device-probes.ts'
 

@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
-import type { PredictorLog } from './log.ts'
+import type { PredictorLog } from '../predictor-log.ts'
 import {
   bootId,
   cookieVariable,

@@ -8,9 +8,9 @@ import {
   ownServerOf,
   type TunedCommand,
   tunedCommand,
-} from '../../../trials/launchers/own-command.ts'
-import { OwnSettings } from '../../../trials/launchers/server-files/own-settings.ts'
-import { tfservingModels } from '../../../trials/launchers/server-files/tfserving-files.ts'
+} from '../../../trials/servers/own-command.ts'
+import { OwnSettings } from '../../../trials/servers/own-settings.ts'
+import { tfservingModels } from '../../../trials/servers/tfserving.ts'
 import {
   readTypedCommand,
   type TypedCommand,

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { ownServerTitles } from '../../../trials/launchers/own-servers.ts'
+import { ownServerTitles } from '../../../trials/servers/known-servers.ts'
 import { addChosenOptions } from '../../experiment/flags/flags.ts'
 import { serverFlags } from '../../experiment/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'

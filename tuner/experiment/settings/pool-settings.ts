@@ -4,7 +4,7 @@
  */
 import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
-import type { LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
+import type { LanguageServer } from '../../../trials/servers/language-servers.ts'
 import {
   assumedTransfers,
   gpusOfMachine,

@@ -9,7 +9,7 @@ import {
   draftsFault,
   isLanguageServer,
   type LanguageServer,
-} from '../../../trials/launchers/server-files/language-programs.ts'
+} from '../../../trials/servers/language-servers.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { draftOf } from '../../../trials/predictor/llm/speculation.ts'

@@ -2,7 +2,7 @@
  * Speculative decoding in the words of each server of language models, of the versions that
  * `language-programs.ts` names.
  */
-import { defaultMethod, type SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
+import { defaultMethod, type SpeculativeMethod } from '../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
 
 /** What is drafted, as it was tuned. */

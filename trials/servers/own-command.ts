@@ -4,7 +4,7 @@
  */
 import { basename } from 'node:path'
 import { dropExec, isAssignment } from '../shell-words.ts'
-import { type OwnServer, ownServers, type ServerKnob } from './own-servers.ts'
+import { type OwnServer, ownServers, type ServerKnob } from './known-servers.ts'
 
 /** How a command is started for trials. */
 export interface TunedCommand {

@@ -3,12 +3,12 @@
  * words of each. Trials and specs read the same.
  */
 import { isMap, parseDocument } from 'yaml'
-import { gpuCatalogue } from '../../devices/catalogue.ts'
-import type { SpeculativeMethod } from '../../predictor/llm/speculative-methods.ts'
+import { gpuCatalogue } from '../devices/catalogue.ts'
+import type { SpeculativeMethod } from '../predictor/llm/speculative-methods.ts'
 import type { Knobs } from './knobs.ts'
 import { OwnSettings, SettingsFileError } from './own-settings.ts'
 import { languageServers } from './server-kinds.ts'
-import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './speculative-flags.ts'
+import { draftFlags, draftsOf, needsDraftModel, told, trtllmDrafts } from './drafts.ts'
 
 export type LanguageServer = (typeof languageServers)[number]
 export const isLanguageServer = (name: string): name is LanguageServer =>

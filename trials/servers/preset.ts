@@ -2,14 +2,14 @@
  * Servers whose own flags and files are written for each trial: the user says which server, and
  * tunes by the usual names.
  */
-import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
-import type { Configuration } from '../../../search/types.ts'
+import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
+import type { Configuration } from '../../search/types.ts'
 import { Knobs } from './knobs.ts'
-import { isLanguageServer, languagePrograms, tunedStart } from './language-programs.ts'
+import { isLanguageServer, languagePrograms, tunedStart } from './language-servers.ts'
 import { OwnSettings } from './own-settings.ts'
 import type { serverKinds } from './server-kinds.ts'
-import { batchingFile, batchingFlag, tfservingTuning } from './tfserving-files.ts'
-import { tritonTuning } from './triton-files.ts'
+import { batchingFile, batchingFlag, tfservingTuning } from './tfserving.ts'
+import { tritonTuning } from './triton.ts'
 
 export type ServerKind = (typeof serverKinds)[number]
 

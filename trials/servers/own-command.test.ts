@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { ownServerOf, ownServerSaying, tunedCommand } from './own-command.ts'
-import { ownServers } from './own-servers.ts'
+import { ownServers } from './known-servers.ts'
 
 const words = (text: string) => text.split(' ')
 

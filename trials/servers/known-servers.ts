@@ -4,8 +4,8 @@
  * This table feeds `tune init`, its help and docs/reference/server-presets.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
-import type { LanguageServer } from './server-files/language-programs.ts'
-import type { ServerKind } from './server-files/preset.ts'
+import type { LanguageServer } from './language-servers.ts'
+import type { ServerKind } from './preset.ts'
 
 /** An argument, or an environment variable, of a server that is worth tuning. */
 export interface ServerKnob {

@@ -1,6 +1,6 @@
 /** Reads tuned parameters by any of their usual names, and remembers which ones found a place. */
-import type { Configuration } from '../../../search/types.ts'
-import { resourceParameters } from '../../resources.ts'
+import type { Configuration } from '../../search/types.ts'
+import { resourceParameters } from '../resources.ts'
 
 const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 

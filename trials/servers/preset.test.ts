@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import type { Configuration } from '../../../search/types.ts'
-import { fillCommand, templateProblems } from '../fill.ts'
-import type { CommandTemplate } from '../template.ts'
-import { draftsFault, type LanguageServer } from './language-programs.ts'
+import type { Configuration } from '../../search/types.ts'
+import { fillCommand, templateProblems } from '../launchers/fill.ts'
+import type { CommandTemplate } from '../launchers/template.ts'
+import { draftsFault, type LanguageServer } from './language-servers.ts'
 import { type ServerKind, serverCommand, serverTuning, takenBy } from './preset.ts'
 
 const values = {
