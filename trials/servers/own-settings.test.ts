@@ -6,7 +6,7 @@ import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
 import { fillCommand, templateProblems } from '../launchers/fill.ts'
 import type { CommandTemplate } from '../launchers/template.ts'
-import type { ServerKind } from './preset.ts'
+import type { ServerKind } from './server-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'own-settings-'))
 afterAll(() => rmSync(folder, { recursive: true }))

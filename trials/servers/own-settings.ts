@@ -1,4 +1,4 @@
-/** What a user's own command says to a server whose flags and files are written for it. */
+/** Arguments and settings files of a user's own command for a server with a preset. */
 import { resolve } from 'node:path'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
 

@@ -2,7 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
 import { OwnSettings, SettingsFileError } from '../../trials/servers/own-settings.ts'
-import type { ServerKind } from '../../trials/servers/preset.ts'
+import type { ServerKind } from '../../trials/servers/server-kinds.ts'
 import { tfservingModels } from '../../trials/servers/tfserving.ts'
 import type { Context, FileContext } from './context.ts'
 import type { ModelSpec } from './types.ts'
