@@ -57,18 +57,28 @@ describe.each(Object.entries(below))('%s/', (folder, allowed) => {
 })
 
 /**
- * Folders inside a layer, lowest first. A file imports its own folder and those before it; files
- * directly in the layer come before all folders, its index after them.
+ * Folders inside a layer, lowest first. A file imports its own folder and those before it. Files
+ * directly in the layer come before all folders, unless they are listed; its index comes last.
  */
 const rooms: Record<string, readonly string[]> = {
   search: ['space', 'gp', 'model', 'acquisition', 'stopping', 'samplers', 'replay'],
+  trials: [
+    'devices',
+    'resources.ts',
+    'predictor',
+    'machine',
+    'prices',
+    'store',
+    'servers',
+    'launchers',
+    'measured-with.ts',
+  ],
 }
 
 describe.each(Object.entries(rooms))('folders of %s/', (layer, order) => {
   const floor = (file: string): number => {
-    const [, room, ...rest] = file.split('/')
-    if (room === 'index.ts') return order.length
-    return rest.length === 0 ? -1 : order.indexOf(room!)
+    const [, room] = file.split('/')
+    return room === 'index.ts' ? order.length : order.indexOf(room!)
   }
 
   test('are the ones listed here', () => {
@@ -84,6 +94,16 @@ describe.each(Object.entries(rooms))('folders of %s/', (layer, order) => {
     )
     expect(upward).toEqual([])
   })
+})
+
+test('launchers import what they share, and not each other', () => {
+  const launcher = (file: string) => /^trials\/launchers\/([^/]+)\//.exec(file)?.[1]
+  const sideways = sources('trials/launchers').flatMap((file) =>
+    importsOf(file)
+      .filter((target) => launcher(target) !== undefined && launcher(target) !== launcher(file))
+      .map((target) => `${file} imports ${target}`),
+  )
+  expect(sideways).toEqual([])
 })
 
 test('no files import each other in a circle', () => {

@@ -5,7 +5,7 @@
 
 import { type Slo, sloFlag } from '../profiler/model/slo.ts'
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
-import { languageServers } from '../trials/launchers/server-files/server-kinds.ts'
+import { languageServers } from '../trials/servers/server-kinds.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
 import type { Provenance } from '../trials/types.ts'
 

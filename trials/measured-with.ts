@@ -11,10 +11,6 @@ import { DeviceModelError } from './devices/device-model-error.ts'
 import { isOnnxFile } from './devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from './devices/own.ts'
 import { builtinProtocol } from './launchers/builtin.ts'
-import { Knobs } from './launchers/server-files/knobs.ts'
-import type { LanguageServer } from './launchers/server-files/language-programs.ts'
-import type { ServerKind } from './launchers/server-files/preset.ts'
-import { draftsOf } from './launchers/server-files/speculative-flags.ts'
 import type {
   BuiltinTemplate,
   CommandTemplate,
@@ -31,6 +27,9 @@ import {
 import { fourBitBytes, layerWeights } from './predictor/llm/step-model.ts'
 import { resourcesOf } from './resources.ts'
 import { withoutSecrets } from './secrets.ts'
+import { draftsOf } from './servers/drafts.ts'
+import { Knobs } from './servers/knobs.ts'
+import type { LanguageServer, ServerKind } from './servers/server-kinds.ts'
 import type { Provenance } from './types.ts'
 
 /**

@@ -12,6 +12,7 @@ import {
 import { DeviceModelError } from './devices/device-model-error.ts'
 import { findMigProfile, paidFraction } from './devices/mig.ts'
 import { namesNear } from './near-names.ts'
+import { LaunchError } from './types.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
 interface Pools {
@@ -171,6 +172,21 @@ export function resourcesOf(
     gpus,
     gpuShare: percent / 100,
     gpuMemoryMiB: Math.round((usableMemoryMiB(gpu) * percent) / 100),
+  }
+}
+
+/**
+ * As `resourcesOf`, for a launch.
+ * @throws LaunchError for a configuration that cannot be read
+ */
+export function readResources(...given: Parameters<typeof resourcesOf>): Resources {
+  try {
+    return resourcesOf(...given)
+  } catch (error) {
+    throw new LaunchError(
+      `configuration: ${(error as Error).message}`,
+      'correct the search space of the experiment',
+    )
   }
 }
 

@@ -2,7 +2,7 @@
 import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
+import { Knobs } from '../../trials/servers/knobs.ts'
 import { acceptanceOf } from '../../trials/predictor/llm/speculation.ts'
 import { arithmeticOf } from '../../trials/predictor/llm/step-model.ts'
 import type { Usage } from '../../trials/types.ts'

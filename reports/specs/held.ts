@@ -5,14 +5,12 @@
 
 import { resolveLimits, type Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
-import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
-import {
-  hubName,
-  isLanguageServer,
-  longestSequence,
-} from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
+import { Knobs } from '../../trials/servers/knobs.ts'
+import { longestSequence } from '../../trials/servers/language-knobs.ts'
+import { hubName } from '../../trials/servers/language-servers.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { latency, significant } from '../format.ts'
 

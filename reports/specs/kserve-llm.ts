@@ -1,6 +1,6 @@
 /** vLLM on KServe: its Hugging Face runtime, which has vLLM in it, and the LLMInferenceService. */
-import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { flagText, hubName } from '../../trials/launchers/server-files/language-programs.ts'
+import { unusedNote } from '../../trials/servers/knobs.ts'
+import { flagText, hubName } from '../../trials/servers/language-servers.ts'
 import { wasMeasured } from '../figures.ts'
 import { disruptionBudget, lasting, lifecycle } from './available.ts'
 import { overlayNotes, placedPod } from './laid-over.ts'

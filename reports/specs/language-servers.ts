@@ -2,21 +2,18 @@
  * Servers of language models as containers: their images, command lines, and what was tuned in the
  * words of each.
  */
-import { Knobs, unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+
+import type { MeasuredWith } from '../../trials/measured-with.ts'
+import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
+import { draftsOf, draftToFill, needsDraftModel } from '../../trials/servers/drafts.ts'
+import { Knobs, unusedNote } from '../../trials/servers/knobs.ts'
 import {
   draftsFault,
   hubName,
-  type LanguageServer,
   languagePrograms,
   tunedStart,
-} from '../../trials/launchers/server-files/language-programs.ts'
-import {
-  draftsOf,
-  draftToFill,
-  needsDraftModel,
-} from '../../trials/launchers/server-files/speculative-flags.ts'
-import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
+} from '../../trials/servers/language-servers.ts'
+import type { LanguageServer } from '../../trials/servers/server-kinds.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { incomplete } from './incomplete.ts'
 import { weightsPlace } from './model-storage.ts'

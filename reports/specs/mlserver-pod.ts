@@ -1,5 +1,5 @@
 /** MLServer in a container: what was tuned in its environment, which its own image reads. */
-import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/servers/knobs.ts'
 import { batchKnobs } from './served-knobs.ts'
 import type { Serving, WholeContainer } from './serving.ts'
 

@@ -1,5 +1,6 @@
 /** Where weights come from, and how they come into a pod or a Compose project. */
-import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { hubName } from '../../trials/servers/language-servers.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { DeployedServer } from '../figures.ts'
 import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'

@@ -3,7 +3,7 @@
  * was not, as every trial ran with it.
  */
 import type { Configuration } from '../../search/types.ts'
-import { Knobs } from '../../trials/launchers/server-files/knobs.ts'
+import { Knobs } from '../../trials/servers/knobs.ts'
 import type { Serving } from './serving.ts'
 
 interface ServedKnobs {

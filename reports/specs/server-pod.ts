@@ -2,7 +2,7 @@
  * The container of a serving, whole: what was tuned in the server's own flags and files, and its
  * weights. For pods and Compose services alike.
  */
-import { textProto } from '../../trials/launchers/server-files/text-proto.ts'
+import { textProto } from '../../trials/servers/text-proto.ts'
 import { imageNotes, weightsRemedy } from './incomplete.ts'
 import { wholeLanguageContainer } from './language-servers.ts'
 import { mlserverContainer } from './mlserver-pod.ts'

@@ -3,9 +3,9 @@
  * a test says otherwise.
  */
 
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'

@@ -1,5 +1,5 @@
 /** What a spec target is: one file that says what it can deploy and writes it. */
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type DeployedServer, serverTitles, wasMeasured } from '../figures.ts'
 import type { SpecFile } from './manifest.ts'
 import type { Serving } from './serving.ts'

@@ -1,16 +1,16 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
 
 import { boundsMemory, defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/servers/knobs.ts'
 import {
   type ProtoMessage,
   Text,
   textProto,
-} from '../../trials/launchers/server-files/text-proto.ts'
+} from '../../trials/servers/text-proto.ts'
 import {
   batchingFile,
   tfservingTuning,
-} from '../../trials/launchers/server-files/tfserving-files.ts'
+} from '../../trials/servers/tfserving.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'

@@ -1,11 +1,11 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
-import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
+import { unusedNote } from '../../trials/servers/knobs.ts'
 import {
   type ProtoMessage,
   Text,
   textProto,
-} from '../../trials/launchers/server-files/text-proto.ts'
-import { tritonTuning } from '../../trials/launchers/server-files/triton-files.ts'
+} from '../../trials/servers/text-proto.ts'
+import { tritonTuning } from '../../trials/servers/triton.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'

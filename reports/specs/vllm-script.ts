@@ -1,6 +1,6 @@
 /** vLLM: `serve.sh` with its command line. */
-import { unusedNote } from '../../trials/launchers/server-files/knobs.ts'
-import { hubName } from '../../trials/launchers/server-files/language-programs.ts'
+import { unusedNote } from '../../trials/servers/knobs.ts'
+import { hubName } from '../../trials/servers/language-servers.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { weightsRemedy } from './incomplete.ts'
 import {

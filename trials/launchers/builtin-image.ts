@@ -1,13 +1,13 @@
-/** Images of the built-in predictor, as deploy/README.md has them built. */
+/** Images of the built-in predictor, as deploy/README.md builds them. */
 import type { BuiltinTemplate } from './template.ts'
 
-/** On CPU; it makes load too. */
+/** The image for CPU; it also generates load. */
 export const builtinImage = 'tune-predictor:0.1.0'
 
 /**
- * The one that has what a configuration needs: '-onnx' is built with PEERS=onnxruntime-node,
- * '-gguf' with PEERS=node-llama-cpp, '-cuda' with deploy/predictor-cuda.Dockerfile. Undefined: none
- * has that engine and CUDA, for each wants a release of its own.
+ * The image for an engine: '-onnx' is built with PEERS=onnxruntime-node, '-gguf' with
+ * PEERS=node-llama-cpp, '-cuda' with deploy/predictor-cuda.Dockerfile. Undefined: no image has that
+ * engine with CUDA, because each engine needs another CUDA release.
  */
 export function builtinImageFor({
   engine,

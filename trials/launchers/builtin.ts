@@ -1,4 +1,4 @@
-/** How the built-in predictor is started, and how it says where it serves. */
+/** How the built-in predictor is started, and how it announces where it serves. */
 
 import { processEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
@@ -12,22 +12,15 @@ import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
 import { type Resources, resourceParameters, servingParametersOf } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
-import {
-  boundsGpuMemory,
-  environmentName,
-  type FilledTemplate,
-  type TunedParameter,
-} from './fill.ts'
-import type { GpuUse, Holding } from './local/holdings.ts'
-import type { BuiltinTemplate, CommandTemplate } from './template.ts'
+import { environmentName, type FilledTemplate } from './fill.ts'
+import type { BuiltinTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
 
 /**
- * The engine that `auto` comes to: real ones where the machine has what the configuration asks for,
- * else the emulated one.
- * @throws LaunchError when a real engine is asked for on a GPU and the package that drives it is
- * not there
+ * The engine of a configuration. `auto` selects a real one where this machine has the GPU, else the
+ * emulated one.
+ * @throws LaunchError where a real engine lacks the package for the GPU
  */
 export const engineFor = (
   template: BuiltinTemplate,
@@ -51,54 +44,51 @@ export const engineFor = (
   return wanted
 }
 
-/** Engines that compute, each through a package of its own where it uses a GPU. */
+/** Engines that compute, on a GPU each through its own package. */
 export type ComputingEngine = Exclude<RunningEngine, 'emulated'>
 
 /**
- * `leastDriver`: NVIDIA's that its CUDA release runs with ("CUDA Compatibility", table of minor
- * version compatibility).
+ * `minDriver`: oldest NVIDIA driver for the CUDA release of the package ("CUDA Compatibility", table
+ * of minor version compatibility).
  */
 const gpuPackages: Readonly<
   Record<
     ComputingEngine,
-    { readonly name: string; readonly install: string; readonly leastDriver?: number }
+    { readonly name: string; readonly install: string; readonly minDriver?: number }
   >
 > = {
   tfjs: {
     name: '@tensorflow/tfjs-node-gpu',
     install: 'npm install @tensorflow/tfjs-node-gpu@4.22.0 (CUDA 11.2, cuDNN 8.1)',
-    leastDriver: 450,
+    minDriver: 450,
   },
   onnx: {
     name: 'onnxruntime-node',
     install:
       'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)',
-    leastDriver: 525,
+    minDriver: 525,
   },
   // llama.cpp has Vulkan beside CUDA.
   gguf: { name: bindingName, install: `${bindingInstall} (CUDA, Vulkan or Metal)` },
 }
 
-/**
- * What keeps an engine of the built-in predictor from the GPUs of this machine, and what to
- * install; undefined: nothing.
- */
+/** Why an engine cannot use the GPUs of this machine, and what to install; undefined: it can. */
 export const missingGpuDriver = (
   engine: ComputingEngine,
   { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
 ): { readonly what: string; readonly install: string } | undefined => {
-  const { name, install, leastDriver = 0 } = gpuPackages[engine]
+  const { name, install, minDriver = 0 } = gpuPackages[engine]
   if (engine !== 'gguf' && gpus.length > 0 && gpus.every(({ vendor }) => vendor === 'amd'))
     return {
       what: `${name} supports only NVIDIA GPUs`,
       install: 'start a server built for ROCm with --command',
     }
   const old = gpus.find(
-    (gpu) => gpu.vendor === 'nvidia' && Number.parseInt(gpu.driver, 10) < leastDriver,
+    (gpu) => gpu.vendor === 'nvidia' && Number.parseInt(gpu.driver, 10) < minDriver,
   )
   if (old !== undefined)
     return {
-      what: `the CUDA release of ${name} needs driver ${leastDriver} or later, but this machine has ${old.driver}`,
+      what: `the CUDA release of ${name} needs driver ${minDriver} or later, but this machine has ${old.driver}`,
       install: 'update the NVIDIA driver',
     }
   const driver = packages.find((one) => one.name === name)
@@ -115,32 +105,12 @@ export const missingGpuDriver = (
   }
 }
 
-/**
- * What keeps GGUF files from being served on this machine, and what to install; undefined: nothing.
- */
+/** Why this machine cannot serve GGUF files, and what to install; undefined: it can. */
 export const missingGguf = ({
   packages,
 }: Pick<MachineFacts, 'packages'>):
   | { readonly what: string; readonly install: string }
   | undefined => missingGpuDriver('gguf', { packages, gpus: [] })
-
-/**
- * Whether a configuration's GPU must be one of this machine's, and whether the predictor keeps to a
- * share of it by itself.
- */
-export const gpuUseOf = (
-  template: BuiltinTemplate | CommandTemplate,
-  parameters: readonly TunedParameter[],
-  asked: Resources,
-  { machine, ownGpus }: { readonly machine: MachineFacts; readonly ownGpus?: readonly Gpu[] },
-): GpuUse => {
-  if (template.kind === 'command')
-    return { real: asked.gpu !== undefined, boundsMemory: boundsGpuMemory(template, parameters) }
-  return {
-    real: asked.gpu !== undefined && engineFor(template, asked, machine, ownGpus) !== 'emulated',
-    boundsMemory: false,
-  }
-}
 
 /** Exit codes of the built-in predictor beside 0 and 1; its help lists them. */
 export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
@@ -149,12 +119,15 @@ export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
   98: 'port-taken',
 }
 
-/** @param configuration defaults included */
+/**
+ * @param configuration defaults included
+ * @param gpuMemoryFraction share of the GPU's memory that the trial holds, 0-1
+ */
 export const builtinCommand = (
   template: BuiltinTemplate,
   configuration: Configuration,
   asked: Resources,
-  holding: Holding,
+  gpuMemoryFraction: number | undefined,
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): FilledTemplate => {
@@ -164,7 +137,7 @@ export const builtinCommand = (
   return {
     argv: [process.execPath, ...nodeFlags, ...entry.execArgv, entry.path],
     env: {
-      ...predictorEnvironment(template, configuration, engine, asked, holding.gpuMemoryFraction),
+      ...predictorEnvironment(template, configuration, engine, asked, gpuMemoryFraction),
       ...(engine === 'emulated' &&
         template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),
       ...(engine === 'emulated' &&
@@ -182,10 +155,7 @@ export const builtinCommand = (
   }
 }
 
-/**
- * Everything that says what the built-in predictor serves and on which devices, wherever it is
- * started.
- */
+/** Environment that selects model, engine and devices, on this machine and in pods. */
 export const predictorEnvironment = (
   template: BuiltinTemplate,
   configuration: Configuration,
@@ -206,8 +176,8 @@ export const predictorEnvironment = (
 })
 
 /**
- * Tuned values as the environment of the built-in predictor, and for what is not tuned the values
- * that the device model assumes: what is launched is what was modelled.
+ * Environment of the tuned values. Untuned ones get what the device model assumes, so that the
+ * launched predictor is the modelled one.
  */
 export const servingEnvironment = (
   template: BuiltinTemplate,
@@ -219,7 +189,7 @@ export const servingEnvironment = (
     BATCH_SIZE: String(serving.batchSize),
     MAX_DELAY_MS: String(serving.maxDelayMs),
     QUEUE_LIMIT: String(serving.queueLimit),
-    // Without a GPU the predictor has an instance for each core unless told otherwise.
+    // The default on CPU is one instance per core.
     ...(engine === 'emulated' && { PRECISION: precision, INSTANCES: String(serving.instances) }),
   }
   const tuned = Object.entries(configuration)
@@ -228,20 +198,20 @@ export const servingEnvironment = (
   return { ...assumed, GPU_SHARING: sharing, ...template.env, ...Object.fromEntries(tuned) }
 }
 
-/** Reach the predictor by other names, or through what the launcher holds for it. */
+/** Parameters that reach the predictor by other names, or through the launcher. */
 const resourceNames: ReadonlySet<string> = new Set([...resourceParameters, 'sharing'])
 
-/** What the predictor is asked with. */
+/** The protocol of the requests. */
 export const builtinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol =>
   protocol ?? spoken.tensors[0]
 
 /**
- * What the built-in predictor says of itself once it serves:
- * {"ready":true,"port":43211,"provenance":"emulated",...} on a line of its own.
+ * The line that the built-in predictor prints once it serves:
+ * {"ready":true,"port":43211,"provenance":"emulated",...}
  */
 export interface Announcement {
   readonly port: number
-  /** Where it speaks gRPC, which it does when it is asked with it. */
+  /** Port of gRPC, where that is its protocol. */
   readonly grpcPort?: number
   readonly provenance: 'measured' | 'emulated'
 }

@@ -1,8 +1,8 @@
 /**
- * A launcher whose predictors answer as they should before they are measured, and while: to what
- * was asked, as the user expects, and like the configuration that was first. That one is asked the
- * same several times, so that what it answers otherwise each time is not held against others
- * (profiler/protocols/golden-answers.ts).
+ * A launcher that checks the answers of its predictors, before they are measured and under load. An
+ * answer must fit its request, the user's expectations, and the golden answers: those of the first
+ * configuration. It answers the same requests several times, so that fields which differ each time
+ * are left out of the comparison (profiler/protocols/golden-answers.ts).
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -26,17 +26,14 @@ import { variantParameter, withVariant } from './variants.ts'
 export interface AnswerRules {
   readonly expect: readonly Expectation[]
   /**
-   * Answers of the first configuration, none, or answers of a file, in the order of the payload's
-   * requests.
+   * Answers to compare with: those of the first configuration, none, or those of a file, in the order
+   * of the payload's requests.
    */
   readonly golden:
     | 'first'
     | 'off'
     | { readonly file: string; readonly documents: readonly unknown[] }
-  /**
-   * How far numbers may be from golden ones, as a share of the largest; absent: as the precision
-   * allows.
-   */
+  /** Allowed difference of numbers, as a share of the largest. Default: what the precision allows. */
   readonly tolerance?: number
 }
 
@@ -45,7 +42,7 @@ interface CheckedAnswersOptions {
   readonly template: PredictorTemplate
   readonly reading: AnswerReading
   readonly store: GoldenStore
-  /** Default: this machine's. Tests bring one whose time passes at once. */
+  /** Default: this machine's. Tests use one whose time passes at once. */
   readonly clock?: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<unknown> }
 }
 
@@ -56,26 +53,27 @@ const machineClock: NonNullable<CheckedAnswersOptions['clock']> = {
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-const mostBodies = 8
-/** Bodies that are looked through for different ones. */
-const mostLookedAt = 512
-/** Slow servers are asked less. */
-const longEnoughMs = 4_000
-/** A time in seconds is another one by then. */
-const anotherSecondMs = 1_100
+/** Different requests whose answers are compared. */
+const maxBodies = 8
+/** Requests of the payload that are searched for different ones. */
+const maxBodiesSearched = 512
+/** Slow servers answer fewer requests in the first round. */
+const firstRoundMs = 4_000
+/** After this long a timestamp in seconds has changed. */
+const nextSecondMs = 1_100
 
 export function withCheckedAnswers<L extends Launcher>(
   inner: L,
   options: CheckedAnswersOptions,
 ): L {
-  const reading = withoutEchoes(options.reading)
+  const reading = removeSecrets(options.reading)
   return {
     ...inner,
     launch: async (configuration, trialNumber, signal, onWaiting) => {
       const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
       if (predictor.target.kind !== 'http') return predictor
       try {
-        return await checked(predictor, predictor.target, {
+        return await checkAnswers(predictor, predictor.target, {
           ...options,
           reading,
           configuration,
@@ -92,108 +90,113 @@ export function withCheckedAnswers<L extends Launcher>(
   }
 }
 
-/** A server may repeat what it was sent. */
-function withoutEchoes(reading: AnswerReading): AnswerReading {
-  const cleared = ({ document, result, ...rest }: Answered): Answered => ({
+/** A server may repeat what it was sent, secrets too. */
+function removeSecrets(reading: AnswerReading): AnswerReading {
+  const clear = ({ document, result, ...rest }: Answered): Answered => ({
     ...rest,
     document: mapTexts(document, withoutSecrets),
     result: mapTexts(result, withoutSecrets),
   })
   return {
     ...reading,
-    read: async (answer) => cleared(await reading.read(answer)),
-    of: async (document) => cleared(await reading.of(document)),
+    read: async (answer) => clear(await reading.read(answer)),
+    of: async (document) => clear(await reading.of(document)),
   }
 }
 
-interface Asking extends CheckedAnswersOptions {
+interface CheckContext extends CheckedAnswersOptions {
   readonly configuration: Configuration
   readonly trialNumber: number
   readonly signal: AbortSignal
   readonly logPath?: string
 }
 
-async function checked(
+/** @returns the predictor with a check of the answers under load */
+async function checkAnswers(
   predictor: Predictor,
   target: HttpTarget,
-  asking: Asking,
+  context: CheckContext,
 ): Promise<Predictor> {
-  const { rules, template, reading } = asking
-  const given = typeof rules.golden === 'object' ? rules.golden.documents.length : undefined
+  const { rules, template, reading } = context
+  const answersInFile = typeof rules.golden === 'object' ? rules.golden.documents.length : undefined
   const bodies =
-    given === undefined
-      ? differentBodies(target)
-      : Array.from({ length: Math.min(given, target.bodies.length) }, (_, i) => i)
-  const { configuration: asServed } = withVariant(template, asking.configuration)
-  const bits = detectBits(Object.values(asServed))
-  const golden = await goldenFor(target, bodies, bits, asking)
+    answersInFile === undefined
+      ? selectDifferentBodies(target)
+      : Array.from({ length: Math.min(answersInFile, target.bodies.length) }, (_, i) => i)
+  const { configuration: served } = withVariant(template, context.configuration)
+  const bits = detectBits(Object.values(served))
+  const golden = await getGoldenAnswers(target, bodies, bits, context)
   const { expect, tolerance } = rules
-  const spec: AnswerSpec = { expect, golden, bits, configuration: asking.configuration, tolerance }
+  const spec: AnswerSpec = { expect, golden, bits, configuration: context.configuration, tolerance }
   const before = new AnswerCheck(spec, reading)
-  // Those who gave the golden answers just did, and were right.
-  const own = golden?.of === nameOf(asking)
-  const answers = own ? [] : await askMany(target, bodies, asking)
+  // The configuration that just gave the golden answers need not answer again.
+  const isOwn = golden?.of === nameTrial(context)
+  const answers = isOwn ? [] : await requestAnswers(target, bodies, context)
   for (const [i, answer] of answers.entries())
     if (answer !== undefined) before.add(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
-  const loaded = new AnswerCheck(spec, reading, target)
+  const underLoad = new AnswerCheck(spec, reading, target)
   return {
     ...predictor,
-    target: { ...target, sample: { bodies, take: (body, answer) => loaded.take(body, answer) } },
-    answers: { spec, bodies, fault: () => loaded.fault() },
+    target: { ...target, sample: { bodies, take: (body, answer) => underLoad.take(body, answer) } },
+    answers: { spec, bodies, fault: () => underLoad.fault() },
   }
 }
 
-/** Numbers of different bodies, spread over all of them. */
-function differentBodies({ bodies }: HttpTarget): number[] {
+/** Indices of different bodies, spread evenly over all of them. */
+function selectDifferentBodies({ bodies }: HttpTarget): number[] {
   const seen = new Set<string>()
   const different: number[] = []
-  for (const [i, { body }] of bodies.slice(0, mostLookedAt).entries()) {
+  for (const [i, { body }] of bodies.slice(0, maxBodiesSearched).entries()) {
     const hash = createHash('sha1').update(body).digest('hex')
     if (seen.has(hash)) continue
     seen.add(hash)
     different.push(i)
   }
-  const kept = Math.min(mostBodies, different.length)
+  const count = Math.min(maxBodies, different.length)
   return Array.from(
-    { length: kept },
-    (_, i) => different[Math.floor((i * different.length) / kept)]!,
+    { length: count },
+    (_, i) => different[Math.floor((i * different.length) / count)]!,
   )
 }
 
-const nameOf = ({ trialNumber }: Asking): string => `trial ${trialNumber}`
+const nameTrial = ({ trialNumber }: CheckContext): string => `trial ${trialNumber}`
 
-async function goldenFor(
+async function getGoldenAnswers(
   target: HttpTarget,
   bodies: readonly number[],
   bits: GoldenAnswers['bits'],
-  asking: Asking,
+  context: CheckContext,
 ): Promise<GoldenAnswers | undefined> {
-  const { rules, reading, store, configuration } = asking
+  const { rules, reading, store, configuration } = context
   if (rules.golden === 'off') return undefined
   if (rules.golden !== 'first') {
     const { file, documents } = rules.golden
     const answers = await Promise.all(bodies.map((body) => reading.of(documents[body])))
     return buildGoldenAnswers({ of: file, bits: 32, configuration: {} }, bodies, [answers])
   }
-  return store.get(keyOf(asking, target, bodies), async () => {
-    const rounds = await severalRounds(target, bodies, asking)
-    const golden = buildGoldenAnswers({ of: nameOf(asking), bits, configuration }, bodies, rounds)
+  return store.get(writeKey(context, target, bodies), async () => {
+    const rounds = await requestRounds(target, bodies, context)
+    const golden = buildGoldenAnswers(
+      { of: nameTrial(context), bits, configuration },
+      bodies,
+      rounds,
+    )
     return golden.answers.length === 0 ? undefined : golden
   })
 }
 
 /**
- * Of configurations that answer the same: the same requests, and nothing that changes what a good
- * answer is. A variant is another model, unless it is this one in another precision.
+ * Key of the configurations that should answer the same: the same requests to the same model. A
+ * variant is another model, unless it is this one in another precision.
  */
-function keyOf(
-  { template, configuration: asGiven }: Asking,
+function writeKey(
+  { template, configuration: given }: CheckContext,
   target: HttpTarget,
   bodies: readonly number[],
 ): string {
-  const { template: served, configuration } = withVariant(template, asGiven)
+  const { template: served, configuration } = withVariant(template, given)
   const model =
     served.kind === 'builtin'
       ? [served.model, served.env?.MODEL_PATH]
@@ -205,60 +208,63 @@ function keyOf(
 }
 
 /**
- * The same requests one by one, then at once, and for answers in which a time may stand a second
- * later; as many of them as there is time for.
+ * Answers to the same requests in three rounds: one by one, concurrently, and concurrently once more,
+ * at least a second later where answers may contain a timestamp. None where an answer is not as the
+ * user expects.
  */
-async function severalRounds(
+async function requestRounds(
   target: HttpTarget,
   bodies: readonly number[],
-  asking: Asking,
+  context: CheckContext,
 ): Promise<(Answered | undefined)[][]> {
-  const { signal, rules, reading, clock = machineClock } = asking
+  const { signal, rules, reading, clock = machineClock } = context
   const startedMs = clock.now()
-  const alone: (Answered | undefined)[] = []
-  let most = bodies.length
-  while (alone.length < most && clock.now() - startedMs < longEnoughMs) {
-    const { answer, bytes } = await ask(target, bodies[alone.length]!, asking)
-    alone.push(answer)
-    most = Math.min(most, answersHeld(bytes))
+  const first: (Answered | undefined)[] = []
+  let count = bodies.length
+  while (first.length < count && clock.now() - startedMs < firstRoundMs) {
+    const { answer, bytes } = await requestAnswer(target, bodies[first.length]!, context)
+    first.push(answer)
+    count = Math.min(count, answersHeld(bytes))
   }
-  const asked = bodies.slice(0, alone.length)
-  const askTogether = async () =>
-    (await Promise.all(asked.map((body) => ask(target, body, asking)))).map(({ answer }) => answer)
-  if (alone.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
-  const rounds = [alone, await askTogether()]
+  const answered = bodies.slice(0, first.length)
+  const requestAll = async () =>
+    (await Promise.all(answered.map((body) => requestAnswer(target, body, context)))).map(
+      ({ answer }) => answer,
+    )
+  if (first.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
+  const rounds = [first, await requestAll()]
   if (!reading.tensors)
-    await clock.sleep(Math.max(0, anotherSecondMs - (clock.now() - startedMs)), signal)
-  rounds.push(await askTogether())
+    await clock.sleep(Math.max(0, nextSecondMs - (clock.now() - startedMs)), signal)
+  rounds.push(await requestAll())
   return rounds
 }
 
-/** The first, and then at once as many more as are held together. */
-async function askMany(
+/** Answers to the first request, then concurrently to as many more as fit into memory. */
+async function requestAnswers(
   target: HttpTarget,
   bodies: readonly number[],
-  asking: Asking,
+  context: CheckContext,
 ): Promise<(Answered | undefined)[]> {
   const [first, ...others] = bodies
   if (first === undefined) return []
-  const { answer, bytes } = await ask(target, first, asking)
+  const { answer, bytes } = await requestAnswer(target, first, context)
   const rest = await Promise.all(
-    others.slice(0, answersHeld(bytes) - 1).map((body) => ask(target, body, asking)),
+    others.slice(0, answersHeld(bytes) - 1).map((body) => requestAnswer(target, body, context)),
   )
   return [answer, ...rest.map((one) => one.answer)]
 }
 
-/** No answer in place of one that did not come: load tells how often that is. */
-async function ask(
+/** Without an answer where the request failed: the load test counts such errors. */
+async function requestAnswer(
   target: HttpTarget,
   body: number,
-  { reading, signal, logPath }: Asking,
+  { reading, signal, logPath }: CheckContext,
 ): Promise<{ readonly answer?: Answered; readonly bytes: number }> {
   try {
     const bytes = await reading.ask(target, body, signal)
-    const strange = target.meaning?.(target.bodies[body]!, bytes)
-    if (strange !== undefined)
-      throw new InfeasibleError('answers-differ', answeredBut(body, strange), logPath)
+    const fault = target.meaning?.(target.bodies[body]!, bytes)
+    if (fault !== undefined)
+      throw new InfeasibleError('answers-differ', answeredBut(body, fault), logPath)
     return { answer: await reading.read(bytes), bytes: bytes.byteLength }
   } catch (error) {
     signal.throwIfAborted()

@@ -2,7 +2,12 @@
  * Why a predictor ended: out of memory, port taken, something missing on this machine, or a crash.
  */
 import { readFileSync } from 'node:fs'
-import type { Exit } from './local/process-group.ts'
+
+/** How the first process of a predictor ended. */
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
 
 export type Cause =
   | { readonly kind: 'out-of-memory'; readonly evidence: string }
@@ -13,10 +18,7 @@ export type Cause =
   | { readonly kind: 'killed'; readonly evidence: string }
   | { readonly kind: 'crashed'; readonly evidence: string }
 
-/**
- * Lines that servers, runtimes and drivers write when memory ends. Each was seen in the product
- * named.
- */
+/** Lines that servers, runtimes and drivers print when memory runs out, observed in these products. */
 const outOfMemoryLines = [
   /CUDA out of memory/i, // PyTorch
   /CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation/, // TensorFlow, CUDA
@@ -30,17 +32,14 @@ const outOfMemoryLines = [
   /Cannot allocate memory|ENOMEM/,
   /\bout of memory\b/i,
 ]
-/** Those of them, and of the emulated engine's, that can only be the GPU's. */
+/** Such lines, and those of the emulated engine, that can only mean GPU memory. */
 const gpuMemoryLines = [
   /(CUDA|HIP) out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory/i,
   /failed to allocate memory on (the )?device|OOM when allocating tensor.*GPU/i,
   /MiB of GPU memory/,
 ]
 
-/**
- * What an end for want of memory says of itself tells that it was the GPU's; where it does not, it
- * may have been the machine's.
- */
+/** Whether the evidence of an out-of-memory end names GPU memory; if not, it may be either. */
 export const lacksGpuMemory = (detail: string): boolean =>
   gpuMemoryLines.some((pattern) => pattern.test(detail))
 
@@ -48,7 +47,7 @@ const noGpuLines = [
   /no CUDA-capable device is detected/i,
   /CUDA_ERROR_NO_DEVICE/,
   /No CUDA GPUs are available/i,
-  // Code that was built for other GPUs, or for a newer driver.
+  // Built for other GPUs, or for a newer driver.
   /no kernel image is available for execution on the device|CUDA_ERROR_NO_BINARY_FOR_GPU/i,
   /PTX was compiled with an unsupported toolchain|UNSUPPORTED_PTX_VERSION|cudaErrorUnsupportedPtxVersion/i,
   /CUDA driver version is insufficient for CUDA runtime version|cudaErrorInsufficientDriver/i,
@@ -64,9 +63,9 @@ const missingLines = [
 
 /**
  * @param log the end of the predictor's output
- * @param known what the predictor's own exit codes mean
- * @param killedForMemory the kernel ended a process for want of memory meanwhile; undefined where
- * the kernel does not tell
+ * @param known meanings of the predictor's own exit codes
+ * @param killedForMemory whether the kernel ended a process because memory ran out; undefined where
+ * the kernel does not report it
  */
 export const diagnose = (
   exit: Exit | undefined,
@@ -87,7 +86,7 @@ export const diagnose = (
     }
   const outOfMemory = find(outOfMemoryLines)
   if (outOfMemory !== undefined) return { kind: 'out-of-memory', evidence: outOfMemory }
-  // A kernel that does not count its kills: most kills that nobody here sent are for memory.
+  // A kernel that does not count its kills: most kills that tune did not send are for memory.
   if (killed && killedForMemory === undefined)
     return { kind: 'out-of-memory', evidence: `${how}, which tune did not send` }
   const noGpu = find(noGpuLines)
@@ -95,7 +94,7 @@ export const diagnose = (
   if (exit === undefined) return { kind: 'crashed', evidence: how }
   const portTaken = find(portTakenLines)
   if (portTaken !== undefined) return { kind: 'port-taken', evidence: portTaken }
-  // Servers also say so of what they can do without: what ends them stands at the end.
+  // Servers also report optional modules as missing; the fatal one is at the end.
   const missing = find(missingLines, lastLinesOf(log, 12))
   if (missing !== undefined || exit.code === 127 || exit.code === 126)
     return { kind: 'missing', evidence: missing ?? how }
@@ -111,10 +110,19 @@ export const describeExit = ({ code, signal }: Exit): string => {
 }
 
 /**
- * Processes that the kernel ended for want of memory since boot, on the machine or in any control
- * group; undefined where it does not tell.
+ * Watches, from now on, whether the kernel ends processes because memory ran out, on the machine or
+ * in any control group. The result returns undefined where the kernel does not report it.
  */
-export const memoryKills = (): number | undefined => {
+export const watchMemoryKills = (): (() => boolean | undefined) => {
+  const before = countMemoryKills()
+  return () => {
+    const now = countMemoryKills()
+    return now === undefined || before === undefined ? undefined : now > before
+  }
+}
+
+/** Since boot. */
+const countMemoryKills = (): number | undefined => {
   try {
     const count = /^oom_kill (\d+)$/m.exec(readFileSync('/proc/vmstat', 'utf8'))?.[1]
     return count === undefined ? undefined : Number(count)
@@ -134,8 +142,6 @@ const lineWith = (log: string, pattern: RegExp): string | undefined =>
     ?.trim()
     .slice(0, 300)
 
-/**
- * The port is another server's, in the predictor's own words; it may still be running and trying.
- */
+/** Whether the log reports that the port is in use; the predictor may still run and retry. */
 export const saysPortTaken = (log: string): boolean =>
   portTakenLines.some((pattern) => pattern.test(log))

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { InfeasibleError, LaunchError } from '../types.ts'
 import { lastLines, launchFailure, noGoodAnswer } from './failure.ts'
-import type { PredictorLog } from './local/log.ts'
+import type { PredictorLog } from './predictor-log.ts'
 
 const log = { path: '/log', tail: () => '' }
 

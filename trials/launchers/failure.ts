@@ -1,12 +1,12 @@
-/** A predictor's end before it served, as the errors that the loop understands. */
+/** Turns the end of a predictor before it served into the errors that the loop understands. */
 
 import type { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import { type Finality, InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
 import { type Cause, saysPortTaken } from './diagnosis.ts'
-import type { PredictorLog } from './local/log.ts'
+import type { PredictorLog } from './predictor-log.ts'
 import { finalityOf } from './readiness.ts'
 
-/** The port was another server's: the next one is tried. */
+/** Another server has the port: the launcher tries the next one. */
 export class PortTakenError extends Error {}
 
 /** The end of a log, and where all of it is. */
@@ -15,13 +15,13 @@ export interface LogEnd {
   tail(lines?: number): string
 }
 
-/** Causes that say something of the configuration: data. */
+/** Causes that are results about the configuration. */
 const infeasible: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
   'out-of-memory': 'out-of-memory',
   'no-gpu': 'no-such-gpu',
   crashed: 'crashed',
 }
-/** The others are tried again, with a hint of what to do. */
+/** Hints for the other causes, whose trials are tried again. */
 export type CauseHints = Readonly<
   Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>
 >
@@ -34,11 +34,11 @@ const hints: CauseHints = {
 }
 
 /**
- * A predictor's end before it served, as the loop understands it.
+ * The error for a predictor that ended before it served.
  * @param what the end in words
- * @param cleanExit it ended by itself and well, which a server does not
- * @param before what it ended before
- * @param final of what another try does not mend; absent: it is tried again
+ * @param cleanExit it exited with code 0, which a server does not
+ * @param before what it ended before, in words
+ * @param final for causes that another try does not resolve; absent: it is tried again
  */
 export const endBeforeReady = (
   cause: Cause,
@@ -65,13 +65,13 @@ export const endBeforeReady = (
   )
 }
 
-/** What is there next time neither. */
+/** Causes that are still there on the next try. */
 const lasting: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
 
 /**
  * @param how the exit in words
- * @param final of what another try does not mend
- * @param install what brings the server to a machine that lacks it, where that is known
+ * @param final for causes that another try does not resolve
+ * @param install how to install the server, where that is known
  */
 export const launchFailure = (
   cause: Cause,
@@ -106,24 +106,29 @@ export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorL
       portHint,
       log.path,
     )
-  return new InfeasibleError(
+  return neverReadyInTime(error, log)
+}
+
+export const neverReadyInTime = (error: NeverReadyError, log: LogEnd): InfeasibleError =>
+  new InfeasibleError(
     'never-ready',
     `${error.message}; raise readyTimeout if it only needs more time${lastLines(log)}`,
     log.path,
   )
-}
 
 /** @param error a ProtocolError, by name */
 export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
   if ('why' in error && error.why === 'answers-differ')
     return new InfeasibleError('answers-differ', error.message, log.path)
-  const hint =
-    'hint' in error && typeof error.hint === 'string'
-      ? error.hint
-      : 'check that the payload fits the model and the protocol fits the server'
   const message = `the predictor responds, but not as expected: ${error.message}${lastLines(log)}`
-  return new LaunchError(message, hint, log.path, finalityOf(error))
+  return new LaunchError(message, answerHint(error), log.path, finalityOf(error))
 }
+
+/** @param error a ProtocolError */
+export const answerHint = (error: Error): string =>
+  'hint' in error && typeof error.hint === 'string'
+    ? error.hint
+    : 'check that the payload fits the model and the protocol fits the server'
 
 export const portHint = 'does its command listen on ${port}?'
 
@@ -139,10 +144,7 @@ export const describeCause = (cause: Cause, how: string): string => {
   }
 }
 
-/**
- * Frames of a stack, which stand after what went wrong: glibc's, gdb's and V8's native ones,
- * JavaScript's and Java's, and what Node adds below.
- */
+/** Lines of stack traces: of glibc, gdb, V8, JavaScript and Java, and what Node adds below. */
 const frames = [
   /^\S*(\([^)]*\))?\s*\[0x[0-9a-f]+\]$/i,
   /^#\d+\s+0x[0-9a-f]+/i,
@@ -151,7 +153,7 @@ const frames = [
 ]
 const isFrame = (line: string): boolean => frames.some((pattern) => pattern.test(line))
 
-/** The end of the log without stacks, where anything is left then. */
+/** The last lines of the log without stack traces, unless it has nothing else. */
 export const lastLines = (log: LogEnd): string => {
   const lines = log
     .tail(60)

@@ -2,16 +2,12 @@
 import { join, resolve } from 'node:path'
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
+import { recogniseServer } from '../servers/own-command.ts'
+import { OwnSettings, plainFlag, SettingsFileError, withoutFlags } from '../servers/own-settings.ts'
+import { listFlags, selectServerParameters, serverTuning } from '../servers/preset.ts'
+import type { ServerKind } from '../servers/server-kinds.ts'
+import { isLanguageServer } from '../servers/server-kinds.ts'
 import { LaunchError } from '../types.ts'
-import { ownServerOf } from './own-command.ts'
-import { isLanguageServer } from './server-files/language-programs.ts'
-import {
-  OwnSettings,
-  plainFlag,
-  SettingsFileError,
-  withoutFlags,
-} from './server-files/own-settings.ts'
-import { flagsOf, type ServerKind, serverTuning, takenBy } from './server-files/preset.ts'
 import {
   type CommandTemplate,
   defaultPrepareTimeoutS,
@@ -164,7 +160,7 @@ export const tunedParts = (
     Object.entries(template.env ?? {}).filter(([, text]) => isTuned(text)),
   )
   const told = new Set([...command, ...Object.values(env)].flatMap(placeholdersIn))
-  const taken = template.server && takenBy(template.server.kind, [...names])
+  const taken = template.server && selectServerParameters(template.server.kind, [...names])
   return {
     template: { ...template, command, env, files: [], server: undefined },
     elsewhere: parameters.flatMap(({ name, category }) =>
@@ -294,7 +290,9 @@ export const templateProblems = (
   const own = new OwnSettings(template.command, template.cwd, writtenByTemplate(template))
   const settings = settingsProblems(template, parameters, own)
   const used = new Set(
-    settings.length > 0 ? tuned : template.server && takenBy(template.server.kind, tuned, own),
+    settings.length > 0
+      ? tuned
+      : template.server && selectServerParameters(template.server.kind, tuned, own),
   )
   for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
     placeholdersIn,
@@ -373,7 +371,7 @@ function settingsProblems(
   if (server === undefined) return []
   try {
     const names = parameters.map(({ name }) => name)
-    takenBy(server.kind, names, own)
+    selectServerParameters(server.kind, names, own)
     return []
   } catch (error) {
     if (!(error instanceof SettingsFileError)) throw error
@@ -423,10 +421,10 @@ function flagsSetBy(
     substitute(part, argumentNames(name, ''), () => {}),
   )
   const named = Object.values(argumentNames(name, '')).map((text) => `--${text}`)
-  const known = ownServerOf(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
+  const known = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
   return [
     ...(category === 'args' ? written : []),
-    ...(server === undefined ? [...known, ...named] : flagsOf(server.kind, name, own)),
+    ...(server === undefined ? [...known, ...named] : listFlags(server.kind, name, own)),
   ]
 }
 

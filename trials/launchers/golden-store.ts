@@ -1,7 +1,4 @@
-/**
- * Golden answers of an experiment, kept beside its logs: a resumed run holds its trials against the
- * same ones.
- */
+/** Golden answers of an experiment, saved beside its logs, so that a resumed run uses the same. */
 import { renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readText } from '../../profiler/bounded-reader.ts'
@@ -12,27 +9,27 @@ import { LaunchError } from '../types.ts'
 
 export class GoldenStore {
   private known: Map<string, GoldenAnswers> | undefined
-  /** Of each key: who takes the answers now. */
-  private readonly taking = new Map<string, Promise<unknown>>()
+  /** Keys whose answers are being collected. */
+  private readonly pending = new Map<string, Promise<unknown>>()
 
-  /** @param path absent: kept in memory alone */
+  /** @param path absent: in memory only */
   constructor(private readonly path?: string) {}
 
   /**
-   * Those of a key; taken by the first who asks, while the others wait.
-   * @param take resolves with undefined where there are none to be had now
+   * The answers of a key. The first caller collects them while the others wait.
+   * @param collect resolves with undefined where there are none now
    * @throws LaunchError for a file that cannot be read or written
    */
   async get(
     key: string,
-    take: () => Promise<GoldenAnswers | undefined>,
+    collect: () => Promise<GoldenAnswers | undefined>,
   ): Promise<GoldenAnswers | undefined> {
-    for (let others = this.taking.get(key); others !== undefined; others = this.taking.get(key))
+    for (let others = this.pending.get(key); others !== undefined; others = this.pending.get(key))
       await others
     const known = this.read().get(key)
     if (known !== undefined) return known
-    const mine = take()
-    this.taking.set(
+    const mine = collect()
+    this.pending.set(
       key,
       mine.catch(() => undefined),
     )
@@ -41,12 +38,12 @@ export class GoldenStore {
       if (golden !== undefined) this.write(key, golden)
       return golden
     } finally {
-      this.taking.delete(key)
+      this.pending.delete(key)
     }
   }
 
   private read(): Map<string, GoldenAnswers> {
-    this.known ??= new Map(this.path === undefined ? [] : stored(this.path))
+    this.known ??= new Map(this.path === undefined ? [] : readStored(this.path))
     return this.known
   }
 
@@ -66,7 +63,7 @@ export class GoldenStore {
   }
 }
 
-function stored(path: string): [string, GoldenAnswers][] {
+function readStored(path: string): [string, GoldenAnswers][] {
   try {
     const entries: unknown = JSON.parse(readText(path, 'data'))
     if (!Array.isArray(entries) || !entries.every(isEntry))

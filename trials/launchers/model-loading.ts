@@ -1,9 +1,9 @@
-/** How a server is told over HTTP what to load, as Triton's model control has it: ours too. */
+/** Triton's model control over HTTP, which the built-in predictor has too. */
 
 export const loadPath = (model: string): string =>
   `/v2/repository/models/${encodeURIComponent(model)}/load`
 
-/** The server's own words in what it refuses with. */
+/** The message of an error response. */
 export const errorIn = (text: string): string => {
   try {
     return String((JSON.parse(text) as { error?: unknown }).error ?? text)

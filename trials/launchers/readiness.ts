@@ -1,21 +1,21 @@
-/** What a predictor's bad answers mean for other configurations; waiting with a deadline. */
+/** What errors of a protocol mean for other configurations; waiting with a deadline. */
 import { formatSeconds, NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import type { Finality } from '../types.ts'
 
-/** Why a server says no to every configuration: the experiment asks it wrongly. */
-const asksWrongly: readonly unknown[] = ['other-protocol', 'other-port', 'denied', 'unknown-call']
+/** Reasons that apply to every configuration: the experiment sends wrong requests. */
+const wrongRequests: readonly unknown[] = ['other-protocol', 'other-port', 'denied', 'unknown-call']
 
 /**
- * Whether a ProtocolError comes again: one that says why. What is asked wrongly does for every
- * configuration, a refused request for its own.
+ * How final a ProtocolError with a reason is: wrong requests fail with every configuration, any
+ * other refusal with its own. Undefined: another try may succeed.
  */
 export const finalityOf = (error: Error): Finality | undefined => {
   if (error.name === 'PayloadError') return 'experiment'
   if (!('why' in error) || error.why === undefined || error.why === 'not-ready') return undefined
-  return asksWrongly.includes(error.why) ? 'experiment' : 'configuration'
+  return wrongRequests.includes(error.why) ? 'experiment' : 'configuration'
 }
 
-/** A value that is awaited with a deadline. Rejects like `untilServing`. */
+/** Awaits a value with a deadline. Rejects like `untilServing`. */
 export const within = async <T>(
   value: T | Promise<T>,
   timeoutMs: number,

@@ -20,14 +20,21 @@ import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { EngineName } from '../predictor/engines/engine-registry.ts'
 import type { BuiltinProtocol } from '../predictor/protocol/spoken.ts'
-import type { LanguageServer } from './server-files/language-programs.ts'
-import type { ServerPreset } from './server-files/preset.ts'
-import type { KvTransfer } from './simulated/llm-pools.ts'
+import type { LanguageServer } from '../servers/server-kinds.ts'
+import type { ServerPreset } from '../servers/server-start.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate | ImportedTemplate
 
 /** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
 type BuiltinEngine = 'auto' | EngineName
+
+/** How fast the keys and values of a prompt move from a prefill server to a decode server. */
+export interface KvTransfer {
+  /** Bandwidth per GPU; transfers of one GPU run one after the other. */
+  readonly gbPerS: number
+  /** Added to each request. */
+  readonly latencyMs: number
+}
 
 /** What a variant changes of the built-in predictor. */
 export interface VariantSettings {
@@ -61,10 +68,7 @@ export interface BuiltinTemplate {
    * (speculative decoding). Default: assumed by method.
    */
   readonly acceptance?: number
-  /**
-   * What is said of the way of keys and values between pools of prefill and decode servers, where
-   * they are simulated.
-   */
+  /** Transfers between pools of prefill and decode servers, where they are simulated. */
   readonly kvTransfer?: Partial<KvTransfer>
   /** File of the user's own GPUs, absolute, for the emulated engine. */
   readonly gpuCatalogue?: string

@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { tunedCommand } from './own-command.ts'
+import { rewriteCommand } from '../servers/own-command.ts'
 import { readTypedCommand, writeCommand } from './typed-command.ts'
 
 const variables = { MODEL: 'bert', WORKERS: undefined }
 /** How trials start what was typed; -b is --bind. */
 const started = (typed: string | readonly string[]) => {
   const read = readTypedCommand(typed, variables)
-  return writeCommand(read, tunedCommand(read.words).command).join(' ').replace(' -b ', ' --bind ')
+  return writeCommand(read, rewriteCommand(read.words).command)
+    .join(' ')
+    .replace(' -b ', ' --bind ')
 }
 
 const gunicorn =

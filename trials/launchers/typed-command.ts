@@ -3,21 +3,21 @@ import { basename } from 'node:path'
 import { dropExec, type Expand, parseShell, quoteWord, ShellError } from '../shell-words.ts'
 import { launcherPlaceholders } from './fill.ts'
 
-/** The server's own words, and what stands around them. */
+/** The words of the server's command, and the shell around them. */
 export interface TypedCommand {
   readonly words: readonly string[]
   /** `cd DIR &&` before it. */
   readonly cwd?: string
-  /** A shell that does something first: ['bash', '-lc'], 'migrate &&'. */
+  /** A shell that runs something before the server: ['bash', '-lc'], 'migrate &&'. */
   readonly shell?: { readonly words: readonly string[]; readonly before: string }
 }
 
-/** Programs of a shell that do more than to start another one. */
+/** Shell builtins that do more than start a program. */
 const builtins =
   /^(?:\.|source|set|export|ulimit|umask|eval|if|for|while|until|case|exit|trap|alias|unset|\[|\[\[|\{|!)$/
 const shells = /^(?:sh|bash|dash|zsh|ash)$/
 
-/** @throws ShellError for what no shell takes, and for a server in the background */
+/** @throws ShellError for invalid shell syntax, and for a server in the background */
 export function readTypedCommand(
   typed: string | readonly string[],
   variables: Readonly<Record<string, string | undefined>>,
@@ -31,7 +31,7 @@ export function readTypedCommand(
   return { words: words.map((word) => expandPort(word)) }
 }
 
-/** @throws ShellError for a script with a port of its own, which no trial can have for itself */
+/** @throws ShellError for a script that fixes its port, which trials cannot share */
 function checkPort(script: string, why: string): void {
   const fixed = /(?:[:=]|-b ?|-p ?|port[ =])["']?(\d{2,5})\b(?![.:])/i.exec(script)?.[1]
   if (fixed === undefined || /\$\{?PORT\b|\$\{port\}/.test(script)) return
@@ -43,7 +43,7 @@ function checkPort(script: string, why: string): void {
   )
 }
 
-/** In a word that no shell was to read. */
+/** Replaces $PORT in a word that no shell expands. */
 const expandPort = (word: string): string =>
   word.replace(/\$(?:\{PORT(?::?-[^}]*)?\}|PORT\b)/g, '${port}')
 
@@ -77,7 +77,7 @@ function readScript(
   return { words: [...shell, asTemplate(script)] }
 }
 
-/** What a shell would put in: the trial's port, variables of the command and of this shell. */
+/** Expands what a shell would: the trial's port, variables of the command and of this shell. */
 function expandFrom(
   variables: Readonly<Record<string, string | undefined>>,
   script: string,
@@ -99,13 +99,13 @@ function expandFrom(
 const isPlaceholder = (name: string): boolean =>
   (launcherPlaceholders as readonly string[]).includes(name)
 
-/** A script as a shell is handed it: what is the shell's own stays, whatever a trial fills in. */
+/** A script as a template: `${...}` of the shell is escaped, so that no trial fills it in. */
 const asTemplate = (script: string): string =>
   script.replace(/(?<!\$)\$\{([^}]*)\}/g, (whole, name: string) =>
     isPlaceholder(name) ? whole : `$${whole}`,
   )
 
-/** The command for the launcher, its words as trials have them. */
+/** The command for the launcher, with rewritten words of the server. */
 export const writeCommand = (
   { shell }: TypedCommand,
   words: readonly string[],

@@ -1,3 +1,4 @@
+/** The CPU stage of the predictor: a pool of worker threads. */
 import { Worker } from 'node:worker_threads'
 import { threadEntry } from '../../profiler/module-entry.ts'
 import type {

@@ -1,4 +1,13 @@
-/** Runs engine instances apart from the HTTP loop, and tells what becomes of them. */
+/**
+ * Runs engine instances in processes or threads of their own, and reports their end. The states of
+ * a connection to one:
+ *
+ *     started ──load──► loading ──loaded──► ready ◄──► computing one batch
+ *                          │                  │              │
+ *                          └── error ─────────┴── ends ──────┴──► ended: all calls fail
+ *
+ * `died` reports an end that `close` did not cause, and an engine that runs out of memory.
+ */
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
 import { processEntry, threadEntry } from '../../profiler/module-entry.ts'

@@ -1,3 +1,15 @@
+/**
+ * The built-in predictor. The steps of its start, in the order of `startPredictor`:
+ *
+ * 1. Hand language models to predictors of their own (`llm/`).
+ * 2. Start the CPU workers (`cpu-pool.ts`) and the engines (`engine-host.ts`).
+ * 3. Listen on HTTP and, where asked for, gRPC; requests are refused until the models are loaded.
+ * 4. Connect the loaded models with batchers (`served-model.ts`) and publish them
+ *    (`repository.ts`).
+ *
+ * A request passes HTTP or gRPC, a CPU worker that decodes it, the batcher, an engine, and for a
+ * large reply a CPU worker again. `stop` drains the requests in flight and ends all parts.
+ */
 import { existsSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -18,14 +30,14 @@ import type { Settings } from './settings.ts'
 /** Connections that may wait to be accepted: a burst of load opens many at once. */
 const listenBacklog = 4096
 
-/** The settings with other values over those that it was started with. @throws SettingsError */
+/** The settings of the start, overridden by other values. @throws SettingsError */
 type SettingsWith = (values: Readonly<Record<string, string>>) => Settings
 
 /**
- * Starts the built-in predictor: it listens while the model loads, and is ready when this resolves.
- * @param settingsWith for what is loaded later, where `modelControl` is explicit
- * Rejects with OutOfMemoryError, with the listen error (`code` 'EADDRINUSE'), or what the engine
- * says; nothing is left then.
+ * Starts the predictor. It listens while the models load, and is ready when this resolves.
+ * @param settingsWith settings of later loads, where `modelControl` is explicit
+ * @throws OutOfMemoryError, the listen error (`code` 'EADDRINUSE'), or the engine's error; all parts
+ * have ended then
  */
 export async function startPredictor(
   settings: Settings,
@@ -64,7 +76,7 @@ export async function startPredictor(
   let grpc: GrpcServer | undefined
   const end = async () => {
     const closed = server.close()
-    // What is still in flight gets its answer by this: an error.
+    // This answers the requests in flight with an error.
     await Promise.all([pool.close(), ...started(await starting).map((host) => host.close())])
     const lastCall = setTimeout(() => server.server.closeAllConnections(), 500)
     await Promise.all([closed, grpc?.close()])
@@ -115,7 +127,7 @@ export async function startPredictor(
   }
 }
 
-/** What serves a model, whatever it is told to serve it with. */
+/** The parts that stay when other settings are loaded. */
 interface Parts {
   readonly pool: CpuPool
   readonly repository: ModelRepository
@@ -145,8 +157,8 @@ async function serve(
 }
 
 /**
- * Serves with other settings in the same process, once what is in flight is answered. Rejects as a
- * start does; nothing is served then until the next that fits.
+ * Loads other settings in the same process, once the requests in flight are answered. Rejects as the
+ * start does; then no model is served until a later load succeeds.
  */
 async function reloaded(
   hosts: readonly EngineHost[],
@@ -167,7 +179,7 @@ const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonl
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
-/** What the files of the user say. @throws YamlFileError, or what reading them says. */
+/** GPUs and architectures of the user's files. @throws YamlFileError, or the read error */
 async function ownDevices({
   gpuCatalogue,
   architectureFile,
@@ -223,7 +235,7 @@ function servedInfo(
 ): ServedModelInfo {
   const { task, inputs, outputs } = loaded.info
   const width = task === 'text' ? inputs[0]?.shape[1] : undefined
-  // In the model's folder, or beside its file.
+  // In the model's folder, or next to its file.
   const vocabulary =
     path === undefined
       ? undefined

@@ -1,3 +1,4 @@
+/** The versions of a model on disk, and those that the server serves. */
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { RequestError } from './protocol/tensors.ts'

@@ -1,3 +1,4 @@
+/** What every predictor is once it serves, whatever its engine. */
 import type { EngineDeath } from './engine-host.ts'
 
 /** A predictor that serves. */

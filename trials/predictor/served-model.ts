@@ -1,3 +1,7 @@
+/**
+ * One version of a model from request to reply: admit, decode on a CPU worker, wait in the batcher,
+ * compute on an idle engine instance, encode.
+ */
 import { Batcher, type BatchPolicy, type Waiting } from './batcher.ts'
 import type { CpuPool } from './cpu-pool.ts'
 import { OutOfMemoryError, type Tensor, type Tensors } from './engine.ts'

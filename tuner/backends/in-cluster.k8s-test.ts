@@ -22,7 +22,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
 import { Api } from '../../trials/launchers/kubernetes/api.ts'
 import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
-import { wayTo } from '../../trials/launchers/kubernetes/reach.ts'
+import { connectToPod } from '../../trials/launchers/kubernetes/reach.ts'
 import {
   createNamespace,
   type TestNamespace,
@@ -253,7 +253,11 @@ async function seenByViewer(): Promise<void> {
     status: 403,
   })
   const pod = (await ready())!
-  const way = await wayTo(api, 'port-forward', { name: pod.metadata!.name!, ip: '', port: 4455 })
+  const way = await connectToPod(api, 'port-forward', {
+    name: pod.metadata!.name!,
+    ip: '',
+    port: 4455,
+  })
   try {
     const page = await fetch(way.url)
     expect(page.status).toBe(200)

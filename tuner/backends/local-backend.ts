@@ -1,9 +1,9 @@
 /** Predictors as processes of this machine. */
 import { join } from 'node:path'
 import type { Configuration } from '../../search/types.ts'
-import { canBeKept, keptBuiltin } from '../../trials/launchers/local/kept-builtin.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
-import { reconfigured } from '../../trials/launchers/local/reconfigured.ts'
+import { reuseByReconfigure } from '../../trials/launchers/local/reconfigure.ts'
+import { canReuseBuiltin, reuseBuiltin } from '../../trials/launchers/local/reuse-builtin.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
@@ -88,11 +88,13 @@ function launcherOf(
 function keptWhere(
   local: Launcher,
   template: BuiltinTemplate | CommandTemplate,
-  asked: Omit<Parameters<typeof keptBuiltin>[1], 'template'>,
+  asked: Omit<Parameters<typeof reuseBuiltin>[1], 'template'>,
 ): Launcher {
   if (template.kind === 'builtin')
-    return canBeKept({ template, ...asked }) ? keptBuiltin(local, { template, ...asked }) : local
+    return canReuseBuiltin({ template, ...asked })
+      ? reuseBuiltin(local, { template, ...asked })
+      : local
   return template.server?.kind === 'triton'
     ? createTritonLauncher(local, { template, ...asked })
-    : reconfigured(local, { template, ...asked })
+    : reuseByReconfigure(local, { template, ...asked })
 }

@@ -36,7 +36,6 @@ import {
   preparedPlaceholder,
   tunedParts,
 } from '../../trials/launchers/fill.ts'
-import { hubName, isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
@@ -47,6 +46,8 @@ import {
   servingParametersOf,
   sourceParameter,
 } from '../../trials/resources.ts'
+import { hubName } from '../../trials/servers/language-servers.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measuredOf } from '../experiment/measured-of.ts'
 import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'

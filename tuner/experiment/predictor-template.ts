@@ -22,9 +22,6 @@ import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
-import { ownServerOf } from '../../trials/launchers/own-command.ts'
-import { isLanguageServer } from '../../trials/launchers/server-files/language-programs.ts'
-import { serverCommand, serverProtocol } from '../../trials/launchers/server-files/preset.ts'
 import type {
   BuiltinTemplate,
   Called,
@@ -35,6 +32,9 @@ import type {
 import { isGgufFile } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { replaceReferences } from '../../trials/secrets.ts'
+import { recogniseServer } from '../../trials/servers/own-command.ts'
+import { serverCommand, serverProtocol } from '../../trials/servers/preset.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf } from './parse-slo.ts'
@@ -80,7 +80,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
   } = entries.predictor ?? {}
   const kind = kindOf(context)
   const started = entries.predictor?.command
-  const ownProtocol = started && ownServerOf(started)?.protocol
+  const ownProtocol = started && recogniseServer(started)?.protocol
   const ofLanguage =
     (server !== undefined && isLanguageServer(server)) ||
     (ownProtocol && protocolTable[ownProtocol].streams)

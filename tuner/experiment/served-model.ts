@@ -1,9 +1,9 @@
 /** What a server whose flags and files are written for it serves: from where, by which name. */
 import { existsSync, statSync } from 'node:fs'
 import { basename } from 'node:path'
-import { OwnSettings, SettingsFileError } from '../../trials/launchers/server-files/own-settings.ts'
-import type { ServerKind } from '../../trials/launchers/server-files/preset.ts'
-import { tfservingModels } from '../../trials/launchers/server-files/tfserving-files.ts'
+import { OwnSettings, SettingsFileError } from '../../trials/servers/own-settings.ts'
+import type { ServerKind } from '../../trials/servers/server-kinds.ts'
+import { tfservingModels } from '../../trials/servers/tfserving.ts'
 import type { Context, FileContext } from './context.ts'
 import type { ModelSpec } from './types.ts'
 

@@ -1,18 +1,19 @@
 /** The generated parts of docs/reference/server-presets.md. */
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { type OwnServer, ownServers, type ServerKnob } from '../../trials/launchers/own-servers.ts'
+import {
+  type KnownServer,
+  knownServers,
+  type ServerKnob,
+} from '../../trials/servers/known-servers.ts'
+import { languagePrograms } from '../../trials/servers/language-servers.ts'
+import { serverCommand, serverProtocol, serverTuning } from '../../trials/servers/preset.ts'
 import {
   isLanguageServer,
   type LanguageServer,
-  languagePrograms,
-} from '../../trials/launchers/server-files/language-programs.ts'
-import {
-  serverCommand,
-  serverProtocol,
-  serverTuning,
-} from '../../trials/launchers/server-files/preset.ts'
-import { languageServers, serverKinds } from '../../trials/launchers/server-files/server-kinds.ts'
+  languageServers,
+  serverKinds,
+} from '../../trials/servers/server-kinds.ts'
 import { code, codeList, table } from './markdown.ts'
 
 export const serverPresetsRegions = (): Record<string, string> => ({
@@ -112,7 +113,7 @@ const valuesText = (values: ServerKnob['values']): string =>
 const recognisedTable = (): string =>
   table(
     ['server', 'recognised by', 'parameter', 'written as', 'values', 'meaning'],
-    (ownServers as readonly OwnServer[]).flatMap((server) =>
+    (knownServers as readonly KnownServer[]).flatMap((server) =>
       server.knobs.map((knob, i) => [
         i === 0 ? server.title : '',
         i === 0 ? recognisedBy(server) : '',
@@ -124,7 +125,7 @@ const recognisedTable = (): string =>
     ),
   )
 
-function recognisedBy({ programs, subcommand, header }: OwnServer): string {
+function recognisedBy({ programs, subcommand, header }: KnownServer): string {
   const known = programs.map((program, i) =>
     code(subcommand !== undefined && i === 0 ? `${program} ${subcommand}` : program),
   )

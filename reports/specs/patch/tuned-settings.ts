@@ -1,13 +1,11 @@
 /** What was tuned, in the words of the server that a manifest starts. */
 
 import type { Configuration } from '../../../search/types.ts'
-import { Knobs } from '../../../trials/launchers/server-files/knobs.ts'
-import {
-  isLanguageServer,
-  languagePrograms,
-} from '../../../trials/launchers/server-files/language-programs.ts'
-import { tfservingTuning } from '../../../trials/launchers/server-files/tfserving-files.ts'
 import { resourceParameters } from '../../../trials/resources.ts'
+import { Knobs } from '../../../trials/servers/knobs.ts'
+import { languagePrograms } from '../../../trials/servers/language-servers.ts'
+import { isLanguageServer } from '../../../trials/servers/server-kinds.ts'
+import { tfservingTuning } from '../../../trials/servers/tfserving.ts'
 import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
 import { mlserverContainer } from '../mlserver-pod.ts'
 import type { Serving } from '../serving.ts'

@@ -1,4 +1,4 @@
-/** What a pod that does not serve means for its trial: infeasible, failed and retried, or wait. */
+/** What a failed pod means for its trial: infeasible, failed and retried, or worth waiting for. */
 import type { CoreV1Event, V1Pod } from '@kubernetes/client-node'
 import { InfeasibleError, LaunchError } from '../../types.ts'
 import { builtinExitCodes } from '../builtin.ts'
@@ -37,13 +37,10 @@ export function launchEnd(ended: Ended, log: LogEnd, builtin: boolean): Error {
 const signalName = (signal: number): NodeJS.Signals | null =>
   signal === 9 ? 'SIGKILL' : signal === 15 ? 'SIGTERM' : null
 
-/** What says how a pod is made. */
+/** The key of the experiment file that a pod is made from. */
 export type PolicyKey = 'kubernetes.pod' | 'kubernetes.job'
 
-/**
- * Why the API server would not have a trial's pod. `busy`: the quota is used up by what runs now;
- * wait for it.
- */
+/** Why the API server refuses a pod. `busy`: running pods use up the quota, so wait. */
 type Refusal =
   | { readonly kind: 'busy'; readonly what: string }
   | { readonly kind: 'final'; readonly error: Error }
@@ -69,7 +66,7 @@ export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): R
     /(maximum|minimum) .* usage per|must be less than or equal to/.test(message)
   )
     return { kind: 'final', error: new InfeasibleError('never-ready', message) }
-  // What the server understood and will not have, it will not have another time either.
+  // The server understood the request and refuses it: it would refuse it again.
   const lasting = status === 400 || status === 403 || status === 422
   const hint = policyHint(message, key) ?? error.hint
   return {
@@ -79,8 +76,8 @@ export function podRefused(error: unknown, key: PolicyKey = 'kubernetes.pod'): R
 }
 
 /**
- * Why a Job's controller could make no pod for it, in the cluster's words; undefined while it says
- * nothing of that.
+ * Why the controller of a Job cannot create its pod, in the cluster's words; undefined while it
+ * reports nothing.
  * @param beside pods that run as long as the Job does
  */
 export function jobPodRefused(
@@ -163,8 +160,9 @@ function policyHint(message: string, key: PolicyKey): string | undefined {
 }
 
 /**
- * Whether a quota refuses: a resource of which the pod alone, beside what is held as long as it
- * runs, asks for too much, or others hold it.
+ * Whether a quota refuses the pod: `others` where other pods use it up, else the resource that the
+ * pod requests too much of, together with `held`.
+ * @param held use of the quota by pods that run as long as this one
  */
 function overQuota(
   message: string,
@@ -175,7 +173,7 @@ function overQuota(
   return resource === undefined ? 'others' : { resource }
 }
 
-/** The resource of which there is not as much in the whole quota; undefined: others hold it. */
+/** The resource that exceeds the whole quota; undefined: other pods use it up. */
 function beyondQuota(message: string, held: ReadonlyMap<string, number>): string | undefined {
   const list = (name: string) => {
     const text =
@@ -213,7 +211,7 @@ export function quantity(text: string): number {
   return number === '' ? Number.NaN : Number(number) * (suffixes[suffix] ?? Number.NaN)
 }
 
-/** The cluster's last warnings among what it said, newest last: 'FailedMount: ...'. */
+/** The last warnings among the events, newest last: 'FailedMount: ...'. */
 export const warningsIn = (events: readonly CoreV1Event[]): string[] =>
   events
     .filter(({ type }) => type === 'Warning')

@@ -22,7 +22,7 @@ type Fit =
 const maxNodesLookedInto = 5
 
 /** @param beside pods that run as long as it does: what they hold it never gets */
-export async function fitOf(
+export async function findNode(
   api: Api,
   pod: Json,
   beside: readonly V1Pod[],

@@ -1,17 +1,18 @@
-/** A trial's pod while it lives: its state, its log on disk, and how it ended. */
+/** A trial's pod from its creation to its end: its state, its log on disk, and how it ended. */
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError, type PredictorDeath } from '../../types.ts'
 import { lastLines } from '../failure.ts'
-import type { PredictorLog } from '../local/log.ts'
+import type { PredictorLog } from '../predictor-log.ts'
 import type { Api } from './api.ts'
 import { causeOfEnd, describeEnd, launchEnd } from './failures.ts'
-import { type ExplainLoss, lossOf } from './lost-pod.ts'
+import { describeLoss, type ExplainLoss } from './lost-pod.ts'
 import { followLog } from './pod-log.ts'
 import { type PodState, podState, withPullCause } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
 
-/** How long an ended container's last words are waited for. */
+/** How long the rest of the log of an ended container is waited for. */
 const lastWordsMs = 3_000
+
 export class FollowedPod {
   private readonly over = new AbortController()
   private reading: Promise<void> | undefined
@@ -19,7 +20,10 @@ export class FollowedPod {
   /** Of its last known state. */
   private node: string | undefined
 
-  /** @param container name of the tuned one @param builtin whether it is the built-in predictor, whose exit codes are known */
+  /**
+   * @param container name of the tuned one
+   * @param builtin whether it is the built-in predictor, whose exit codes are known
+   */
   constructor(
     private readonly api: Api,
     private readonly watch: PodWatch,
@@ -42,7 +46,7 @@ export class FollowedPod {
       : { kind: 'lost', what: 'the pod is gone: another program removed it' }
   }
 
-  /** Begins with the first sign of the container. */
+  /** Follows the log into the file. Idempotent. */
   readLog(): void {
     const over = () => ['ended', 'lost'].includes(this.state().kind)
     this.reading ??= followLog(
@@ -55,7 +59,7 @@ export class FollowedPod {
     )
   }
 
-  /** The state, when it is an end, as an error of the trial. */
+  /** A final state as an error of the trial. */
   readonly endedAs = async (): Promise<Error> => {
     const now = withPullCause(
       this.state(),
@@ -70,7 +74,7 @@ export class FollowedPod {
     if (now.kind === 'broken')
       return new LaunchError(now.what, now.hint, log.path, now.final ? 'experiment' : undefined)
     if (now.kind === 'lost') {
-      const { what, hint, final } = await lossOf(this.explainLoss, this.node, now.what)
+      const { what, hint, final } = await describeLoss(this.explainLoss, this.node, now.what)
       return new LaunchError(what, hint, log.path, final)
     }
     return new LaunchError(`the pod changed back to ${now.kind}`, undefined, log.path)
@@ -94,7 +98,7 @@ export class FollowedPod {
         unlisten()
         if (now.kind !== 'ended') {
           const words = 'what' in now ? now.what : `the pod is ${now.kind} again`
-          return void lossOf(this.explainLoss, this.node, words).then(({ what }) =>
+          return void describeLoss(this.explainLoss, this.node, words).then(({ what }) =>
             tell({ what, outOfMemory: false, external: true }),
           )
         }
@@ -111,7 +115,7 @@ export class FollowedPod {
     })
   }
 
-  /** From now on an end is expected, and nothing is read any more. */
+  /** From now on the end of the pod is expected, and nothing is read any more. */
   stop(): void {
     this.over.abort(new Error('stopped'))
     for (const step of this.unlisten) step()

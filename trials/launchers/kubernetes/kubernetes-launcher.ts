@@ -1,8 +1,26 @@
+/**
+ * Launches predictors as pods of a cluster. The steps of a launch, in the order of `launchPod`
+ * (`pod-launch.ts`):
+ *
+ * 1. Take the experiment's lease, or renew it; its Job owns every object made below (`lease.ts`).
+ * 2. Plan the objects: the pod (`manifests.ts`) with its GPUs (`gpu-selection.ts`, `dra.ts`), its
+ *    Secret (`pod-secrets.ts`), claim template and Service (`planned-objects.ts`).
+ * 3. Create them, the pod last, waiting while other trials use up the quota (`trial-objects.ts`).
+ * 4. Wait until the container runs: a node, an added node, the image, the volumes (`start.ts`). The
+ *    state of the pod is read from its status (`pod-state.ts`), which is watched (`pod-watch.ts`).
+ * 5. Wait until it serves, at the pod's address or through a forwarded port (`reach.ts`).
+ * 6. Sample the usage (`pod-usage.ts`), watch for the end of the pod (`followed-pod.ts`), and return
+ *    the predictor.
+ *
+ * Every step adds what undoes it to a `Cleanup`, which runs newest first when a step throws and when
+ * the predictor is stopped. What a killed tuner leaves is removed by the cluster once the lease's
+ * Job expires. `failures.ts` and `lost-pod.ts` say what a failed step means for the trial.
+ */
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
 import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
 import { builtinImage } from '../builtin-image.ts'
-import { Cleanup } from '../local/cleanup.ts'
+import { Cleanup } from '../cleanup.ts'
 import { type Api, ApiError } from './api.ts'
 import { namespaceGone } from './failures.ts'
 import { ExperimentLease } from './lease.ts'
@@ -28,24 +46,25 @@ export interface KubernetesLauncher extends Launcher {
   readonly api: Api
   readonly watch: PodWatch
   /**
-   * The Job that owns the experiment's objects, made when first asked for, and anew where it was
-   * lost. @throws LaunchError where another tuner runs the experiment
+   * The Job that owns the experiment's objects; created by the first call, and again where it was
+   * lost.
+   * @throws LaunchError where another tuner runs the experiment
    */
   owner(signal: AbortSignal): Promise<Owner>
-  /** That Job, as it would be sent. */
+  /** The manifest of that Job. */
   ownerPlan(name: string): Json
-  /** What a configuration would be made of. @throws InfeasibleError, LaunchError as `launch` */
+  /** The objects of a configuration. @throws InfeasibleError, LaunchError as `launch` */
   objectsFor(
     configuration: Configuration,
     trialNumber: number,
     owner: Owner,
     name: string,
   ): TrialObjects
-  /** Why a pod is gone that nobody here removed. */
+  /** Why a pod is gone that this tuner did not remove. */
   readonly explainLoss: ExplainLoss
   /**
-   * Why a predictor's pod, and its load generator's beside it, can never have a place; undefined:
-   * they may, or may come to have one.
+   * Why a predictor's pod, with the pod of its load generator, can never be scheduled. Undefined: it
+   * may be, now or later.
    */
   whyNeverPlaced(pod: Json, load?: Json): Promise<string | undefined>
   /** Numbers of other trials whose predictors run on a node. */
@@ -115,12 +134,12 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     ownerPlan: (name) => lease.plan(name),
     objectsFor: (...planned) => plannedObjects(options, ...planned),
     explainLoss: explain,
-    // Who waits for a node waits for any.
+    // A user who waits for new nodes accepts any node.
     whyNeverPlaced: async (pod, load) =>
       options.patience?.waitsForScaleUp ? undefined : whyNeverPlaced(api, pod, load),
     neighbours,
     launch,
-    // Whose lease it is may sweep: what another tuner runs is left alone.
+    // Only the holder of the lease sweeps: pods of another tuner stay.
     sweep: async (signal = new AbortController().signal) => {
       await owner(signal)
       await removeObjects(api, experimentSelector, {

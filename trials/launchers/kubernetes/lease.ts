@@ -1,13 +1,19 @@
 /**
- * What keeps an experiment's objects on a cluster alive: its tuner. A Lease says who runs the
- * experiment, and a Job without pods owns every other object; both are renewed together. The Job
+ * Keeps the objects of an experiment alive as long as its tuner lives. A Lease says which tuner runs
+ * the experiment, and a Job without pods owns every other object; both are renewed together. The Job
  * is complete from its start, and each renewal raises its `ttlSecondsAfterFinished`. When renewals
- * end, the cluster removes the Job and whatever it owns. No node is asked, and no image has to know
- * of it.
+ * end, the cluster removes the Job and whatever it owns. No node and no image takes part.
  *
- * A moved `activeDeadlineSeconds` does not do: before 1.24 the Job controller looks at it only at
- * the first of the moments that it was ever set to. The TTL controller of every version looks again
- * at each moment that it finds moved.
+ *     not taken ──take──► held ──renewals fail for `goneMs`, or Job removed──► lost ──owner()──► held
+ *                          │                                                     (another Job)
+ *                          └──end──► not taken
+ *
+ * `take` waits for another tuner's lease until it has not been renewed for `goneMs`, and throws when
+ * that tuner renews it.
+ *
+ * A moved `activeDeadlineSeconds` does not work: before 1.24 the Job controller checks it only at
+ * the first moment that it was ever set to. The TTL controller of every version checks again at each
+ * moved moment.
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'

@@ -7,7 +7,7 @@ import { LaunchError } from '../../types.ts'
 import type { Api } from './api.ts'
 import { jobPodRefused, warningsIn } from './failures.ts'
 import { type LoadJob, loadJob } from './load-job.ts'
-import { type ExplainLoss, lossOf } from './lost-pod.ts'
+import { describeLoss, type ExplainLoss } from './lost-pod.ts'
 import { type Json, labelsOf, loadContainer } from './manifests.ts'
 import { followLog } from './pod-log.ts'
 import { type PodState, podState, withPullCause } from './pod-state.ts'
@@ -147,7 +147,7 @@ export async function runLoad(
       )
     const now = state()
     if (signal.aborted || now.kind !== 'lost') throw error
-    const { what, hint, final } = await lossOf(options.explainLoss, node, now.what)
+    const { what, hint, final } = await describeLoss(options.explainLoss, node, now.what)
     throw new LaunchError(`the load generator's pod: ${what}`, hint, undefined, final)
   } finally {
     watch.trialsWaitingForLoad.delete(trial)

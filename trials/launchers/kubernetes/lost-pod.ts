@@ -1,6 +1,6 @@
 /**
- * Why a pod is gone that its trial did not remove: its namespace, the experiment's owner, or its
- * node. None of them says anything of the configuration.
+ * Why a pod is gone that its trial did not remove: its namespace, the owner of the experiment, or its
+ * node is gone. None of these is a result about the configuration.
  */
 import type { V1Node } from '@kubernetes/client-node'
 import type { Finality, LaunchError } from '../../types.ts'
@@ -15,20 +15,17 @@ interface Loss {
   readonly final?: Finality
 }
 
-/** @returns undefined where nothing beside the pod itself tells */
+/** @returns undefined where nothing but the state of the pod explains it */
 export type ExplainLoss = (
   node: string | undefined,
   signal: AbortSignal,
 ) => Promise<Loss | undefined>
 
-/**
- * How long the reason of a loss is looked for, ms. Under load it must be there before a missing
- * server counts as a crash.
- */
+/** Limit of the search for the reason, ms: under load a missing server soon counts as a crash. */
 const explainMs = 700
 
 /** A loss with its reason. @param words the pod's own state */
-export async function lossOf(
+export async function describeLoss(
   explain: ExplainLoss,
   node: string | undefined,
   words: string,
@@ -59,7 +56,7 @@ export const explainLoss =
     return what === undefined ? undefined : { what, hint: 'tune tries it again' }
   }
 
-/** Asks for nothing to be made: who may make trials may do that, and not look at the namespace. */
+/** By a dry run: a tuner that may create trials may do that, but perhaps not read namespaces. */
 async function whyNamespaceGone(api: Api, signal: AbortSignal): Promise<LaunchError | undefined> {
   const body = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: `${manager}-check` } }
   const query = { dryRun: 'All' }
@@ -84,7 +81,7 @@ async function whyNodeLost(
   const query = { fieldSelector: `metadata.name=${name}` }
   const found = await api
     .request<{ items: V1Node[] }>('GET', '/api/v1/nodes', { query, signal, once: true })
-    // Who may not see nodes, or gets no answer, has the pod's own words.
+    // Without permission to see nodes, or without an answer, the state of the pod has to do.
     .catch(() => undefined)
   if (found === undefined) return undefined
   const node = found.items.find(({ metadata }) => metadata?.name === name)

@@ -1,16 +1,17 @@
-/** Whether a predictor can ever have a place in a cluster, asked before there is one. */
+/** Whether a predictor can ever be scheduled in a cluster, checked before it is created. */
 import type { V1Pod, V1ResourceQuota } from '@kubernetes/client-node'
 import { type Api, ApiError } from './api.ts'
 import { quantity, quotaUse } from './failures.ts'
-import { fitOf } from './fits-node.ts'
+import { findNode } from './fits-node.ts'
 import type { Json } from './manifests.ts'
 import { mayAddNodes } from './scale-up.ts'
 
 const never = new AbortController().signal
 
 /**
- * @param pod the predictor's @param load its load generator's, where it runs in the cluster
- * @returns why it never has one; undefined: it may, or the tuner may not see that
+ * @param pod the predictor's
+ * @param load its load generator's, where it runs in the cluster
+ * @returns why it never can be; undefined: it may be, or the tuner may not see that
  */
 export async function whyNeverPlaced(
   api: Api,
@@ -21,8 +22,8 @@ export async function whyNeverPlaced(
 }
 
 async function beyondNodes(api: Api, pod: Json): Promise<string | undefined> {
-  const fit = await fitOf(api, pod, []).catch(unseen)
-  // A cluster without nodes has what adds them.
+  const fit = await findNode(api, pod, []).catch(unseen)
+  // A cluster without nodes has something that adds them.
   if (fit?.kind !== 'never' || fit.noNodes || (await mayAddNodes(api, never))) return undefined
   return fit.what
 }
@@ -39,7 +40,7 @@ async function beyondQuotas(
   const pods = [pod, ...(load ? [load] : [])] as unknown as V1Pod[]
   const use = quotaUse(pods)
   for (const { metadata, spec } of quotas?.items ?? []) {
-    // Those of some pods alone are the API server's to judge.
+    // Only the API server can judge quotas with a scope.
     if (spec?.scopes?.length || spec?.scopeSelector) continue
     for (const [resource, hard] of Object.entries(spec?.hard ?? {})) {
       const amount = use.get(resource)
@@ -50,7 +51,7 @@ async function beyondQuotas(
   return undefined
 }
 
-/** In the suffix that another quantity has: 800 of '700m' → '800m'. */
+/** An amount with the suffix of another quantity: 0.8 like '700m' is '800m'. */
 function inUnitOf(text: string, amount: number): string {
   const suffix = /[a-zA-Z]*$/.exec(text)![0]
   return `${Number((amount / quantity(`1${suffix}`)).toPrecision(6))}${suffix}`

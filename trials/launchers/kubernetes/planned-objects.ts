@@ -1,10 +1,11 @@
+/** Plans the objects of a trial before any is created. */
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
-import { type Resources, resourcesOf } from '../../resources.ts'
-import { InfeasibleError, LaunchError } from '../../types.ts'
+import { type Resources, readResources } from '../../resources.ts'
+import { InfeasibleError } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import type { Api } from './api.ts'
@@ -38,7 +39,7 @@ export interface KubernetesLauncherOptions {
   readonly image?: string
   /** The image of its trials on a GPU; absent: the same. */
   readonly gpuImage?: string
-  /** What the user lays over its pod. */
+  /** The user's overlay over its pod. */
   readonly overlay?: PodOverlay
   readonly port: number
   readonly parameters: readonly TunedParameter[]
@@ -48,31 +49,25 @@ export interface KubernetesLauncherOptions {
   readonly payload: PayloadSource
   /** Logs of trial n go to trials/n below it. */
   readonly runDirectory: string
-  /** How this process gets through to the pods. */
+  /** How this process reaches the pods. */
   readonly reach: Reach
-  /** How every GPU is asked for. Absent: as `offers` allow, or by what is tuned. */
+  /** The scheme for every GPU. Absent: chosen by `offers`, or by what is tuned. */
   readonly gpuScheme?: GpuScheme
-  /** What the nodes have, where one scheme may not fit every GPU of the search. */
+  /** The GPUs of the nodes, where one scheme may not fit every GPU of the search. */
   readonly offers?: readonly ClusterGpu[]
-  /**
-   * What the nodes have, for how much memory their GPUs hold, where the scheme is given. Absent:
-   * `offers`.
-   */
+  /** The GPUs of the nodes, for their memory, where the scheme is given. Default: `offers`. */
   readonly boards?: readonly ClusterGpu[]
   readonly dra?: DraOptions
-  /** Of the server. Default v1. */
+  /** The version of DRA that the server has. Default v1. */
   readonly draVersion?: DraVersion
-  /** Where the pods' usage is read. Absent: it stays unknown. */
+  /** Where the usage of pods is read. Absent: it stays unknown. */
   readonly usageSource?: UsageSource
-  /**
-   * After this long the cluster ends a trial's pod itself, whatever became of the tuner. Default an
-   * hour.
-   */
+  /** The cluster itself ends a trial's pod after this long, even without the tuner. Default 1 h. */
   readonly podDeadlineS?: number
   readonly patience?: Partial<StartPatience>
-  /** Load goes through one Service per trial; absent: to the pod's own address. */
+  /** Load goes through a Service of the trial. Absent: to the pod's own address. */
   readonly throughService?: true
-  /** What the Job that owns the experiment's objects is made like. */
+  /** Options of the Job that owns the experiment's objects. */
   readonly lease?: Partial<Omit<LeaseOptions, 'api' | 'experimentId'>>
 }
 
@@ -80,14 +75,14 @@ export interface TrialObjects {
   readonly pod: Json
   /** Where the pod needs secrets. */
   readonly secret?: Json
-  /** With GPUs by DRA: what the pod claims, and the template that its claim is made from. */
+  /** With GPUs by DRA: the devices that the pod claims, and the template of its claim. */
   readonly claim?: DeviceClaim
   readonly claimTemplate?: Json
-  /** Where load goes through one. */
+  /** Where load goes through a Service. */
   readonly service?: Json
 }
 
-/** @throws InfeasibleError where no GPU can be asked for so; LaunchError where the space asks for what there is not */
+/** @throws InfeasibleError where no scheme can give the GPU; LaunchError for an invalid configuration */
 export function plannedObjects(
   options: KubernetesLauncherOptions,
   configuration: Configuration,
@@ -96,7 +91,7 @@ export function plannedObjects(
   name: string,
 ): TrialObjects {
   const all = { ...options.defaults, ...configuration }
-  const asked = resourcesAsked(all, options)
+  const asked = readResources(all, {}, options.ownGpus)
   const gpu = selectionFor(asked, options)
   const labels = labelsOf(options.experimentId, 'predictor', trialNumber)
   const deadlineS = options.podDeadlineS ?? 3600
@@ -134,22 +129,8 @@ export function plannedObjects(
   }
 }
 
-export function resourcesAsked(
-  configuration: Configuration,
-  { ownGpus }: KubernetesLauncherOptions,
-): Resources {
-  try {
-    return resourcesOf(configuration, {}, ownGpus)
-  } catch (error) {
-    throw new LaunchError(
-      `configuration: ${(error as Error).message}`,
-      'correct the search space of the experiment',
-    )
-  }
-}
-
-/** A share of what the driver says that a GPU has, which is less than its name says. */
-function asNodesHaveIt(asked: Resources, gpus: readonly ClusterGpu[]): Resources {
+/** Bounds the memory by what the driver reports, which is less than the GPU's name says. */
+function boundByNodes(asked: Resources, gpus: readonly ClusterGpu[]): Resources {
   const memoryMiB =
     asked.gpu === undefined || asked.migProfile !== undefined
       ? undefined
@@ -172,7 +153,7 @@ function selectionFor(
     (template.kind === 'builtin' && runningEngine(template) === 'emulated')
   )
     return noGpu
-  const asked = asNodesHaveIt(given, boards ?? offers ?? [])
+  const asked = boundByNodes(given, boards ?? offers ?? [])
   try {
     if (gpuScheme !== undefined || offers === undefined) return gpuSelection(asked, gpuScheme, dra)
     const choice = schemeFor(offers, asked, dra)

@@ -1,4 +1,4 @@
-/** One launch of a trial's predictor as a pod: made, running, serving. */
+/** One launch of a trial's predictor as a pod; `kubernetes-launcher.ts` lists the steps. */
 import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
@@ -6,11 +6,12 @@ import type { V1Pod } from '@kubernetes/client-node'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { makePrivateFolder } from '../../private-files.ts'
-import { InfeasibleError, type OnWaiting, type Predictor } from '../../types.ts'
-import { lastLines, noGoodAnswer } from '../failure.ts'
-import type { Cleanup } from '../local/cleanup.ts'
-import { metricsProbe } from '../local/device-probes.ts'
-import { openLog, type PredictorLog } from '../local/log.ts'
+import { readResources } from '../../resources.ts'
+import type { OnWaiting, Predictor } from '../../types.ts'
+import type { Cleanup } from '../cleanup.ts'
+import { metricsProbe } from '../device-probe.ts'
+import { neverReadyInTime, noGoodAnswer } from '../failure.ts'
+import { openLog, type PredictorLog } from '../predictor-log.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { FollowedPod } from './followed-pod.ts'
 import type { ExplainLoss } from './lost-pod.ts'
@@ -19,21 +20,14 @@ import { builtinContainer, type Json, runningEngine } from './manifests.ts'
 import {
   type KubernetesLauncherOptions,
   plannedObjects,
-  resourcesAsked,
   type TrialObjects,
 } from './planned-objects.ts'
 import { kubeletLook, metricsServerLook, type PodPlace, samplePodUsage } from './pod-usage.ts'
 import type { PodWatch } from './pod-watch.ts'
-import { wayTo } from './reach.ts'
+import { connectToPod } from './reach.ts'
 import { defaultStartPatience, untilRunning } from './start.ts'
 import { remove } from './sweep.ts'
-import {
-  createClaimTemplate,
-  createPod,
-  createSecret,
-  createService,
-  removePod,
-} from './trial-objects.ts'
+import { createObject, createPod, removePod } from './trial-objects.ts'
 import { otherTrialsEnd } from './trial-pods.ts'
 import { serviceUrl } from './trial-service.ts'
 
@@ -65,7 +59,7 @@ interface Shared {
   readonly live: Set<string>
 }
 
-/** One launch and what undoes it. */
+/** One launch, with what undoes it. */
 interface Launch {
   readonly shared: Shared
   readonly configuration: Configuration
@@ -86,11 +80,11 @@ export async function launchPod(
   setMaxListeners(0, signal)
   const launch: Launch = { shared, ...asked }
   const { followed, objects } = await makePod(launch)
-  // What a quota has it wait for is no part of a start, and neither is a node that is added first.
+  // A start begins once the pod is there: waiting for quota, or for a node to be added, is no part.
   const madeMs = performance.now()
-  const { ip, unplacedMs } = await untilItRuns(launch, followed, objects)
+  const { ip, unplacedMs } = await waitUntilRunning(launch, followed, objects)
   const runningMs = performance.now()
-  const { way, target } = await untilItServes(launch, followed, ip)
+  const { way, target } = await waitUntilServing(launch, followed, ip)
   const launchSeconds = (performance.now() - madeMs - unplacedMs) / 1000
   const { node, usage, restartUsage } = await watchUsage(launch, followed, way.url, runningMs)
   const { options, neighbours } = shared
@@ -149,19 +143,18 @@ async function makePod({
   cleanup.add(() => {
     live.delete(name)
   })
-  if (objects.claimTemplate) {
-    cleanup.add(() => remove(api, { kind: 'resourceclaimtemplates', name }))
-    await createClaimTemplate(api, objects.claimTemplate, signal)
+  const others = {
+    resourceclaimtemplates: objects.claimTemplate,
+    secrets: objects.secret,
+    services: objects.service,
   }
-  if (objects.secret) {
-    cleanup.add(() => remove(api, { kind: 'secrets', name }))
-    await createSecret(api, objects.secret, signal)
+  for (const kind of ['resourceclaimtemplates', 'secrets', 'services'] as const) {
+    const body = others[kind]
+    if (body === undefined) continue
+    cleanup.add(() => remove(api, { kind, name }))
+    await createObject(api, kind, body, signal)
   }
-  if (objects.service) {
-    cleanup.add(() => remove(api, { kind: 'services', name }))
-    await createService(api, objects.service, signal)
-  }
-  // Before it is made: an answer may be lost on its way.
+  // Before its creation: the answer may be lost.
   cleanup.add(() => removePod(api, watch, name))
   await createPod(api, watch, objects.pod, {
     othersMs: { ...defaultStartPatience, ...options.patience }.unschedulableMs,
@@ -181,7 +174,7 @@ async function makePod({
   return { followed, objects }
 }
 
-async function untilItRuns(
+async function waitUntilRunning(
   { shared, trial, signal, onWaiting }: Launch,
   followed: FollowedPod,
   { pod, claim }: TrialObjects,
@@ -206,13 +199,13 @@ async function untilItRuns(
   return started
 }
 
-async function untilItServes(
+async function waitUntilServing(
   { shared: { options }, cleanup, signal, onWaiting }: Launch,
   followed: FollowedPod,
   ip: string,
 ) {
   const { api, template, protocol, payload, port } = options
-  const way = await wayTo(api, options.reach, { name: followed.name, ip, port })
+  const way = await connectToPod(api, options.reach, { name: followed.name, ip, port })
   cleanup.add(way.close)
   const notRunning = followed.notRunning()
   try {
@@ -245,7 +238,7 @@ async function watchUsage(
   const { name, container } = followed
   const pod = followed.pod!
   const node = pod.spec?.nodeName ?? 'an unknown node'
-  const asked = resourcesAsked({ ...options.defaults, ...configuration }, options)
+  const asked = readResources(configuration, options.defaults, options.ownGpus)
   const probe =
     options.template.kind === 'builtin' ? metricsProbe(url, asked.gpu !== undefined) : undefined
   // The first reading is what later ones are counted from; one that fails is a reading less.
@@ -273,13 +266,7 @@ async function watchUsage(
 }
 
 function notServing(error: unknown, log: PredictorLog): unknown {
-  if (error instanceof NeverReadyError) {
-    return new InfeasibleError(
-      'never-ready',
-      `${error.message}; raise readyTimeout if it only needs more time${lastLines(log)}`,
-      log.path,
-    )
-  }
+  if (error instanceof NeverReadyError) return neverReadyInTime(error, log)
   if (!(error instanceof Error) || error.name !== 'ProtocolError') return error
   return noGoodAnswer(error, log)
 }

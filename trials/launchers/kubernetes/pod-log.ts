@@ -3,10 +3,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { type Api, ApiError } from './api.ts'
 
 /**
- * Hands on what a container prints, from its first byte on, until it has ended. A follow that
- * breaks off is begun anew, and what was handed on before is left out: nothing is lost, nothing
- * comes twice, unless the node has rotated its file meanwhile.
- * @param over says whether the container has ended: then what the server gives next is all there is
+ * Passes on the output of a container, from its first byte until it has ended. A stream that breaks
+ * is opened again, and bytes that were passed on are skipped: nothing is lost or repeated, unless
+ * the node has rotated the file.
+ * @param over whether the container has ended, so that the next stream is the last
  */
 export async function followLog(
   api: Api,

@@ -1,4 +1,16 @@
-/** What has become of a trial's pod, read from its status alone. */
+/**
+ * The state of a trial's pod, read from its status alone:
+ *
+ *     starting ◄──► unschedulable          the scheduler finds a node, or none
+ *        │
+ *        ▼
+ *     running ──► ended                    the tuned container ended by itself
+ *
+ *     any state ──► broken                 it cannot run as it stands (image, volumes, command)
+ *     any state ──► lost                   evicted, deleted, or its node is gone
+ *
+ * A launch fails at `ended`, `broken` and `lost`.
+ */
 import type { CoreV1Event, V1ContainerStatus, V1Pod } from '@kubernetes/client-node'
 
 export type PodState =
@@ -15,17 +27,18 @@ export type PodState =
       readonly outOfMemory: boolean
       readonly message: string
     }
-  /** It will not run as it stands: no word on the configuration. */
+  /** It cannot run as it stands, whatever the configuration. */
   | {
       readonly kind: 'broken'
       readonly what: string
-      readonly hint: string /** Another try comes to the same. */
+      readonly hint: string
+      /** Another try ends the same way. */
       readonly final: boolean
     }
-  /** Ended or removed by the cluster or by somebody else: it may run another time. */
+  /** Ended or removed by the cluster or by another program: it may run another time. */
   | { readonly kind: 'lost'; readonly what: string }
 
-/** Reasons of a waiting container that do not pass by themselves, and what to do about each. */
+/** Reasons of a waiting container that do not resolve by themselves, each with a hint. */
 const stuck: Readonly<Record<string, string>> = {
   ErrImagePull: 'check that the image exists and that the pod names its pull secret',
   ImagePullBackOff: 'check that the image exists and that the pod names its pull secret',
@@ -40,10 +53,7 @@ const stuck: Readonly<Record<string, string>> = {
   CrashLoopBackOff: 'see its log for the reason',
 }
 
-/**
- * A pull that fails at once may be the registry's hiccup; kubelet tries once more and then backs
- * off.
- */
+/** The first failed pull may be a passing fault of the registry: the kubelet tries again. */
 const mayPass: ReadonlySet<string> = new Set(['ErrImagePull', 'RegistryUnavailable'])
 
 /** @param container name of the tuned one */
@@ -124,7 +134,7 @@ function troubleOf(
   return undefined
 }
 
-/** Those that no registry's or node's hiccup explains. */
+/** Reasons that no passing fault of a registry or node explains. */
 const lasting: ReadonlySet<string> = new Set([
   'InvalidImageName',
   'CreateContainerConfigError',
@@ -135,8 +145,8 @@ const mightPass = (message = ''): boolean =>
   !/not found|manifest unknown|denied|unauthorized|forbidden|invalid reference/i.test(message)
 
 /**
- * Of a pull that the node backs off from: with what failed, which older nodes (before 1.31) say in
- * an event alone, and with whether that may pass.
+ * Adds to a failed pull its cause, and whether it may pass. Nodes before 1.31 report the cause only
+ * in an event.
  */
 export function withPullCause(state: PodState, events: readonly CoreV1Event[]): PodState {
   if (state.kind !== 'broken' || !state.what.includes('ImagePullBackOff')) return state

@@ -1,6 +1,4 @@
-/**
- * How the tuner itself gets through to a pod: straight to its address, or through the API server.
- */
+/** How the tuner reaches a pod: at its address, or through the API server. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createServer, type Socket } from 'node:net'
@@ -13,7 +11,7 @@ interface Way {
 
 export type Reach = 'direct' | 'port-forward'
 
-export const wayTo = async (
+export const connectToPod = async (
   api: Api,
   reach: Reach,
   pod: { name: string; ip: string; port: number },
@@ -27,9 +25,9 @@ export const wayTo = async (
   const server = createServer((socket) => {
     sockets.add(socket)
     socket.on('close', () => sockets.delete(socket))
-    // A connection that breaks is the caller's to see: it finds its own end closed.
+    // The caller sees a broken connection: its own end is closed.
     socket.on('error', () => socket.destroy())
-    // Nothing may be read from it before the other side is there.
+    // Reading starts once the other side is connected.
     socket.pause()
     api.forward(pod.name, pod.port, socket).then(
       (end) => {

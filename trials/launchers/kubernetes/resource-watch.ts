@@ -1,6 +1,9 @@
 /**
- * Objects of one kind as the cluster has them: listed once, then watched from version to version,
- * whatever breaks in between.
+ * Objects of one kind as the cluster has them, kept up to date by a list and a watch:
+ *
+ *     list ──version──► watch ──ends, or fails (then a pause)──► watch from the last version
+ *       ▲                                                               │
+ *       └──────────────── 410 Gone: the version is too old ◄────────────┘
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { jsonFrom, readLines } from '../../../profiler/bounded-reader.ts'
@@ -34,7 +37,7 @@ export abstract class ResourceWatch<T extends Watched> {
   private readonly answer = new Promise<void>((resolve) => {
     this.answered = resolve
   })
-  /** Up to which all is known; undefined: it has to be listed. */
+  /** The version up to which all is known; undefined: a list is needed. */
   private version: string | undefined
   /** Why the last list or watch failed; undefined while they work. */
   problem: Error | undefined
@@ -46,19 +49,19 @@ export abstract class ResourceWatch<T extends Watched> {
     private readonly patience: WatchPatience = defaultPatience,
   ) {}
 
-  /** A list is about to be asked for. */
+  /** Called before each list. */
   protected asks(): void {}
-  /** What there is, all of it. */
+  /** Called with all objects. */
   protected abstract listed(items: readonly T[]): void
-  /** One of them, as it is now or was before it went. */
+  /** Called with an object that changed, or that is gone. */
   protected abstract told(object: T, gone: boolean): void
-  /** Of a list beside its selector. */
+  /** Parameters of the list, beside its selector. */
   protected readonly listQuery: { readonly limit?: number } = {}
 
-  /** Who may not see what is watched is not asked again and again. */
+  /** Whether the watch ends where the tuner may not see the objects. */
   protected readonly endsWithoutLeave: boolean = false
 
-  /** From now on. Resolves when the server has answered, with a list or an error. */
+  /** Starts the watch. Resolves when the server has answered, with a list or an error. */
   begin(): Promise<void> {
     this.running ??= this.run()
     return this.answer

@@ -1,6 +1,6 @@
 /**
- * Whether a cluster is adding a node for a pod: what its autoscaler says in events, of Karpenter's
- * NodeClaims, and of its node groups.
+ * Whether a cluster is adding a node for a pod, by the events of its autoscaler, the NodeClaims of
+ * Karpenter, and the status of its node groups.
  */
 import type { CoreV1Event, V1ConfigMap } from '@kubernetes/client-node'
 import { parse, YAMLError } from 'yaml'
@@ -8,7 +8,7 @@ import { type Api, ApiError } from './api.ts'
 
 interface ScaleUp {
   readonly grows: boolean
-  /** The autoscaler's last words about the pod. */
+  /** The last event of the autoscaler about the pod. */
   readonly said?: string
 }
 
@@ -71,7 +71,7 @@ export async function mayAddNodes(api: Api, signal: AbortSignal): Promise<boolea
   return (await exists('/apis/karpenter.sh')) || (await exists(statusMap))
 }
 
-/** Karpenter uses the scheduler's own word where it can make no node for a pod. */
+/** Karpenter uses the scheduler's reason for a pod that it cannot create a node for. */
 const refusedByKarpenter = ({ reason, reportingComponent, source }: CoreV1Event): boolean =>
   reason === 'FailedScheduling' &&
   (reportingComponent === 'karpenter' || source?.component === 'karpenter')
@@ -82,8 +82,8 @@ const timeOf = ({ lastTimestamp, eventTime, firstTimestamp, metadata }: CoreV1Ev
   ).getTime()
 
 /**
- * Why a node that was asked for will not come; undefined: it may, or it may not be seen (NodeClaims
- * belong to the cluster).
+ * Why a requested node will not come. Undefined: it may come, or the tuner may not see NodeClaims,
+ * which are cluster-scoped.
  */
 async function nodeClaimLost(
   api: Api,
@@ -97,7 +97,7 @@ async function nodeClaimLost(
       { signal, once: true },
     )
     const launched = status?.conditions?.find(({ type }) => type === 'Launched')
-    // Until it is tried nothing is lost.
+    // Not tried yet.
     if (launched?.status !== 'False') return undefined
     return `nodeclaim ${name}: ${launched.reason ?? 'not launched'}${launched.message ? `: ${launched.message}` : ''}`
   } catch (error) {
@@ -124,8 +124,8 @@ interface AutoscalerStatus {
 const statusMap = '/api/v1/namespaces/kube-system/configmaps/cluster-autoscaler-status'
 
 /**
- * Why the group that was to grow does not: no quota, nothing in stock. Undefined: it may, or it may
- * not be seen.
+ * Why a node group does not grow: no quota, no capacity at the provider. Undefined: it may grow, or
+ * the tuner may not see its status.
  * @param said 'pod triggered scale-up: [{GROUP 0->1 (max: 4)}]'
  */
 async function groupLost(api: Api, said: string, signal: AbortSignal): Promise<string | undefined> {
@@ -140,7 +140,7 @@ async function groupLost(api: Api, said: string, signal: AbortSignal): Promise<s
     const { errorCode = 'its last attempt failed', errorMessage } = group.scaleUp?.backoffInfo ?? {}
     return `node group ${group.name}: ${errorCode}${errorMessage ? `: ${errorMessage}` : ''}`
   } catch (error) {
-    // Older ones write prose.
+    // Older autoscalers publish prose.
     if (error instanceof ApiError || error instanceof YAMLError) return undefined
     throw error
   }

@@ -1,11 +1,22 @@
-/** From a pod made to a container that runs: what is waited for, how long, and why not longer. */
+/**
+ * Waits from the creation of a pod until its container runs. Two clocks limit the wait:
+ *
+ *     state of the pod                                    gives up after
+ *     unschedulable, other trials will free room          never: their end is waited for
+ *     unschedulable, the cluster adds a node              `scaleUpMs`
+ *     unschedulable, no node could ever hold it           at once
+ *     unschedulable, otherwise                            `unschedulableMs`
+ *     starting: image pull, volumes                       `startMs`; at once for a missing volume
+ *
+ * `PlaceClock` is the clock of the unschedulable states, `watchTheClock` that of the start.
+ */
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError, type OnWaiting } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
 import { listDevices, offersClaim } from './device-slices.ts'
 import { type DeviceClaim, draVersionOf } from './dra.ts'
 import { warningsIn } from './failures.ts'
-import { fitOf } from './fits-node.ts'
+import { findNode } from './fits-node.ts'
 import type { Json } from './manifests.ts'
 import type { PodState } from './pod-state.ts'
 import type { PodWatch } from './pod-watch.ts'
@@ -14,16 +25,15 @@ import { mayAddNodes, scaleUpSaid } from './scale-up.ts'
 /** Times in ms. */
 export interface StartPatience {
   /**
-   * No node fits, and no other trial's end could change that. A cluster that adds nodes gets
-   * `scaleUpMs`.
+   * For a pod that fits no node, where the end of another trial would not change that.
    */
   readonly unschedulableMs: number
   readonly scaleUpMs: number
-  /** `scaleUpMs` are waited whatever the cluster says: for autoscalers that say nothing. */
+  /** Wait `scaleUpMs` even without a sign of a new node: some autoscalers report nothing. */
   readonly waitsForScaleUp?: boolean
-  /** From a node found to the container running: image pull, volumes. */
+  /** From the choice of a node until the container runs: image pull, volumes. */
   readonly startMs: number
-  /** Between two looks at the clock and at the cluster's warnings. */
+  /** Between two checks of the clock and of the cluster's warnings. */
   readonly lookMs: number
 }
 
@@ -39,25 +49,25 @@ interface Start {
   readonly watch: PodWatch
   readonly name: string
   readonly state: () => PodState
-  /** The present state as the trial's error. */
+  /** The current state as an error of the trial. */
   readonly endedAs: () => Promise<Error>
   /** The pod as it was asked for. */
   readonly requested: Json
   /** The devices that it claims. */
   readonly claim?: DeviceClaim
-  /** Pods of its own trial, which run as long as it does. */
+  /** Pods of the same trial, which run as long as it does. */
   readonly beside?: () => readonly V1Pod[]
   /** Whether pods of other trials will end by themselves while this one waits. */
   readonly othersEnd: () => boolean
   readonly patience: StartPatience
   readonly signal: AbortSignal
-  /** Told, time and again, while the cluster adds a node, and once for anything else. */
+  /** Called repeatedly while the cluster adds a node, and once for any other reason. */
   readonly onWaiting?: OnWaiting
 }
 
 interface Started {
   readonly ip: string
-  /** For so long the scheduler had no place for it; 0: it found one at once. */
+  /** Time without a node, ms; 0: the scheduler found one at once. */
   readonly unplacedMs: number
 }
 
@@ -140,10 +150,7 @@ function watchTheClock(start: Start, gaveUp: AbortController): { stop: () => voi
   return { stop: () => clearInterval(timer) }
 }
 
-/**
- * How long a pod has been without a place. A cluster that adds a node gets its time, and others run
- * meanwhile; what another trial holds is waited for; what no node can ever give is not.
- */
+/** How long a pod has been without a node, and whether it is worth waiting longer. */
 class PlaceClock {
   readonly #start: Start
   #since: number | undefined
@@ -230,7 +237,7 @@ const seen = <T>(looked: Promise<T>): Promise<T | undefined> =>
   })
 
 const fitSeen = ({ api, requested, beside, signal }: Start) =>
-  seen(fitOf(api, requested, beside?.() ?? [], signal))
+  seen(findNode(api, requested, beside?.() ?? [], signal))
 
 async function neverScheduled(start: Start, why: string): Promise<Error> {
   const { api, claim, signal } = start

@@ -1,4 +1,4 @@
-/** Removes what experiments left on a cluster, found by label. */
+/** Finds and removes the objects of experiments on a cluster, by their labels. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
 import { type Api, ApiError } from './api.ts'
@@ -13,12 +13,12 @@ const groups = {
 } as const
 export type Kind = keyof typeof groups | 'resourceclaimtemplates'
 /**
- * Made and removed by name, never listed: who may list Secrets may read all of a namespace, and of
- * the others what a killed tuner left goes with the Job that owns it.
+ * Secrets and Services are removed by name, never listed: permission to list Secrets would reveal
+ * all of a namespace. Those of a killed tuner go with the Job that owns them.
  */
 type Removable = Kind | 'secrets' | 'services'
 
-/** Where objects of a kind are; undefined: the server has no such kind. */
+/** API path of a kind; undefined: the server has no such kind. */
 async function pathOf(api: Api, kind: Removable): Promise<string | undefined> {
   if (kind === 'secrets' || kind === 'services')
     return `/api/v1/namespaces/${api.namespace}/${kind}`

@@ -1,4 +1,4 @@
-/** Makes and removes the objects of a trial: its claim template, its Secret, its pod. */
+/** Creates and removes the objects of a trial: its pod, Secret, Service and claim template. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { V1Pod } from '@kubernetes/client-node'
 import { LaunchError, type OnWaiting } from '../../types.ts'
@@ -10,41 +10,32 @@ import type { PodWatch } from './pod-watch.ts'
 /** Longer than a watch may be silent. */
 const removalMs = 20_000
 
-/** @throws LaunchError in the server's words, for a claim template that it refuses */
-export async function createClaimTemplate(
+/** Creates an object of the trial beside its pod. @throws ApiError */
+export const createObject = (
   api: Api,
+  kind: 'resourceclaimtemplates' | 'secrets' | 'services' | 'configmaps',
   body: Json,
-  signal: AbortSignal,
-): Promise<void> {
-  const path = `/apis/${body.apiVersion}/namespaces/${api.namespace}/resourceclaimtemplates`
-  await api.request('POST', path, { body, signal })
+  signal?: AbortSignal,
+): Promise<unknown> => {
+  const group = body.apiVersion === 'v1' ? '/api/v1' : `/apis/${body.apiVersion}`
+  return api.request('POST', `${group}/namespaces/${api.namespace}/${kind}`, { body, signal })
 }
-
-/** @throws ApiError for who may not make any */
-export const createSecret = (api: Api, body: Json, signal: AbortSignal): Promise<unknown> =>
-  api.request('POST', `/api/v1/namespaces/${api.namespace}/secrets`, { body, signal })
-
-/** @throws ApiError */
-export const createService = (api: Api, body: Json, signal: AbortSignal): Promise<unknown> =>
-  api.request('POST', `/api/v1/namespaces/${api.namespace}/services`, { body, signal })
 
 /** Makes a ConfigMap, unless one of that name is there. */
 export async function createConfigMap(api: Api, body: Json, signal?: AbortSignal): Promise<void> {
-  await api
-    .request('POST', `/api/v1/namespaces/${api.namespace}/configmaps`, { body, signal })
-    .catch((error: unknown) => {
-      if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
-    })
+  await createObject(api, 'configmaps', body, signal).catch((error: unknown) => {
+    if (!(error instanceof ApiError) || error.reason !== 'AlreadyExists') throw error
+  })
 }
 
 interface PodCreation {
-  /** How long a quota that no pod of this experiment uses is waited for. */
+  /** How long to wait for a quota that no pod of this experiment uses, ms. */
   readonly othersMs: number
   readonly signal: AbortSignal
   readonly onWaiting?: OnWaiting
 }
 
-/** Waits while what runs now is in the way (a quota used up). @throws LaunchError, InfeasibleError */
+/** Waits while running pods use up the quota. @throws LaunchError, InfeasibleError */
 export async function createPod(
   api: Api,
   watch: PodWatch,
@@ -76,7 +67,7 @@ export async function createPod(
           true,
         )
       }
-      // What a pod that has just ended held is counted for a moment yet.
+      // The quota counts a pod that has just ended for a moment longer.
       if (attempt === 3) onWaiting?.(`quota: ${refusal.what}`, 'room')
       await sleep(1_000, undefined, { signal }).catch(() => signal.throwIfAborted())
     }
@@ -107,17 +98,17 @@ export async function removePod(api: Api, watch: PodWatch, name: string): Promis
   if (runs()) {
     if (!(await remove(graceSeconds))) return
     // A node that is lost never says so: then it is removed all the same.
-    await waited(watch, () => !runs())
+    await waitFor(watch, () => !runs())
   }
-  if (!(await remove(0)) || (await waited(watch, () => watch.get(name) === undefined))) return
+  if (!(await remove(0)) || (await waitFor(watch, () => watch.get(name) === undefined))) return
   throw new LaunchError(
     `pod ${name} cannot be removed`,
     `kubectl -n ${api.namespace} describe pod ${name}`,
   )
 }
 
-/** Whether it came true in time. */
-async function waited(watch: PodWatch, holds: () => boolean): Promise<boolean> {
+/** Whether the condition held in time. */
+async function waitFor(watch: PodWatch, holds: () => boolean): Promise<boolean> {
   const patience = AbortSignal.timeout(removalMs)
   try {
     return await watch.until(() => (holds() ? true : undefined), patience)

@@ -1,21 +1,15 @@
-/**
- * Predictors on this machine whose tuner is gone, of whatever store: found by the environment that
- * their processes inherited.
- */
+/** Predictors on this machine whose tuner is gone, of any store, found by inherited variables. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isOwned, sweepLeftovers } from './leftovers.ts'
 import { endGroup } from './process-group.ts'
 import { bootId, cookieVariable, processStat } from './processes.ts'
 
-/**
- * Where the notes of running predictors are, and of which experiment a predictor is: in the
- * environment of its processes.
- */
+/** Variables of every process of a predictor: the folder of its note, and its experiment. */
 export const folderVariable = 'TUNE_RUNNING_FOLDER'
 export const experimentVariable = 'TUNE_EXPERIMENT_ID'
 
-export interface Abandoned {
+export interface AbandonedPredictor {
   readonly experiment: string
   readonly cookie: string
   readonly folder: string
@@ -23,7 +17,7 @@ export interface Abandoned {
 }
 
 /** Undefined where the machine shows no processes (no /proc). */
-export function findAbandoned(): Abandoned[] | undefined {
+export function findAbandoned(): AbandonedPredictor[] | undefined {
   if (!existsSync('/proc/self/environ')) return undefined
   const found = new Map<
     string,
@@ -60,10 +54,10 @@ export function findAbandoned(): Abandoned[] | undefined {
 }
 
 /**
- * SIGTERM, and SIGKILL after a moment; their notes go too. Throws LaunchError for a process that
- * outlives SIGKILL.
+ * SIGTERM, then SIGKILL; their notes are removed too.
+ * @throws LaunchError for a process that outlives SIGKILL
  */
-export async function endAbandoned(all: readonly Abandoned[]): Promise<void> {
+export async function endAbandoned(all: readonly AbandonedPredictor[]): Promise<void> {
   for (const { cookie, folder } of all) {
     await endGroup({ leader: -1, leaderStartTicks: 0, cookie, bootId: bootId() }, graceMs, false)
     await sweepLeftovers(folder, graceMs)
@@ -84,7 +78,7 @@ function readProcess(pid: number, file: string): string | undefined {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'utf8')
   } catch {
-    // It ended meanwhile, or is another user's.
+    // The process has ended, or is another user's.
     return undefined
   }
 }

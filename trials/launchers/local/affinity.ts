@@ -1,10 +1,10 @@
-/** The cores that a predictor keeps to, by taskset. */
+/** Pins a predictor to its cores, by taskset. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { Holding } from './holdings.ts'
 
-/** What a command is started through, and how that is said. */
+/** Words before a command that pin it, and a description. */
 export const affinityOf = (
   { taskset }: MachineFacts,
   { coreList }: Pick<Holding, 'coreList'>,
@@ -14,8 +14,8 @@ export const affinityOf = (
     : { prefix: [taskset, '--cpu-list', coreList], words: 'by affinity' }
 
 /**
- * Moves processes that run, with all their threads; what these start goes with them. Rejects where
- * one has ended.
+ * Pins running processes to other cores, with all their threads; later children inherit it. Rejects
+ * where one has ended.
  */
 export const moveTo = async (
   { taskset }: MachineFacts,

@@ -1,6 +1,6 @@
 /**
- * Control groups: they hold all that a predictor starts, and limit what it uses where cores by
- * number do not: parts of a core, and memory.
+ * Control groups: they contain all processes that a predictor starts, and limit its memory and its
+ * share of a core.
  */
 import { existsSync, mkdirSync, readFileSync, rmdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -10,21 +10,21 @@ import { LaunchError } from '../../types.ts'
 
 export interface ControlGroup {
   /**
-   * One folder with version 2, one a controller with version 1. Empty: nothing was to be limited,
-   * and nothing can be held.
+   * One folder with version 2, one for each controller with version 1. Empty: there is no limit, and
+   * this machine does not let us create a group.
    */
   readonly folders: readonly string[]
-  /** The command, run inside. */
+  /** The command that runs `argv` inside. */
   wrap(argv: readonly string[]): readonly string[]
   /** 'CPU time of 0.5 cores, 2048 MiB memory by cgroup v2'; undefined: no limits. */
   readonly words?: string
-  /** Processes the kernel ended in this group for want of memory; undefined: not limited here. */
+  /** Processes of the group that the kernel ended because memory ran out; undefined: no limit. */
   memoryKills(): number | undefined
   end(): Promise<void>
 }
 
 interface Limits {
-  /** Without a limit too, where this machine lets us: nothing that is started inside gets out. */
+  /** Create a group without limits too, where this machine allows it: no process leaves it. */
   readonly hold?: boolean
   /** Cores' worth of CPU time. */
   readonly cpuCores?: number
@@ -34,17 +34,17 @@ interface Limits {
 const periodUs = 100_000
 const shell = '/bin/sh'
 
-/** The name of a trial's group: says whose it is when nothing else does. */
+/** Name of a trial's group; it identifies the tuner. */
 export const groupName = (trialNumber: number): string =>
   `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
 
-/** Pid of the tuner that made a group of that name; undefined: no trial's. */
+/** Pid of the tuner that created a group of that name; undefined: not a trial's group. */
 export const tunerOf = (name: string): number | undefined => {
   const pid = /^tune-(\d+)-\d+-\d+$/.exec(name)?.[1]
   return pid === undefined ? undefined : Number(pid)
 }
 
-/** @throws LaunchError where a limit is asked for and this machine lets us set none */
+/** @throws LaunchError where there is a limit and this machine does not let us set it */
 export const createControlGroup = async (
   facts: CgroupFacts,
   name: string,
@@ -101,18 +101,18 @@ export const createControlGroup = async (
       'leave fractions of cores and memoryMiB out of the search',
     )
   }
-  if (folders.size === 0 && limits.hold === true) heldOnly = heldIn(facts.holdParent, name)
+  if (folders.size === 0 && limits.hold === true)
+    heldOnly = createPlainGroup(facts.holdParent, name)
   const parts = [
     ...(limits.cpuCores === undefined ? [] : [`CPU time of ${limits.cpuCores} cores`]),
     ...(limits.memoryMiB === undefined ? [] : [`${limits.memoryMiB} MiB memory`]),
   ]
   return {
     folders: heldOnly === undefined ? [...folders] : [heldOnly],
-    // The shell puts itself in and then becomes the command: no process of the predictor ever runs
-    // outside.
+    // The shell enters the group and then becomes the command, so that no process runs outside.
     wrap: (argv) =>
       heldOnly !== undefined
-        ? // Where it cannot go in, it runs all the same.
+        ? // Where it cannot enter, it runs all the same.
           [
             shell,
             '-c',
@@ -137,11 +137,8 @@ export const createControlGroup = async (
   }
 }
 
-/**
- * A group of that name; undefined where none can be made, and processes are known by what they
- * inherit alone.
- */
-function heldIn(parent: string | undefined, name: string): string | undefined {
+/** Creates a group without limits; undefined where this machine does not allow it. */
+function createPlainGroup(parent: string | undefined, name: string): string | undefined {
   if (parent === undefined || !existsSync(shell)) return undefined
   const folder = join(parent, name)
   try {
@@ -152,7 +149,7 @@ function heldIn(parent: string | undefined, name: string): string | undefined {
   }
 }
 
-/** Removes a group whose processes have ended; waits for the kernel to let go of them. */
+/** Removes a group whose processes have ended; waits until the kernel has released them. */
 export const endControlGroup = async (folder: string): Promise<void> => {
   for (let waitedMs = 0; ; waitedMs += 20) {
     try {

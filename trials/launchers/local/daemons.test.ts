@@ -19,10 +19,10 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { type CgroupFacts, inspectCgroups } from '../../machine/cgroups.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
+import { openLog } from '../predictor-log.ts'
 import { createControlGroup } from './control-group.ts'
-import { listeningLeft, noteRunning, sweepLeftovers } from './leftovers.ts'
+import { findLeftListeners, noteRunning, sweepLeftovers } from './leftovers.ts'
 import { createLocalLauncher } from './local-launcher.ts'
-import { openLog } from './log.ts'
 import { startGroup } from './process-group.ts'
 import { membersOf, processStat } from './processes.ts'
 
@@ -181,7 +181,7 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
     )
     expect(await sweep()).toEqual([words])
     expect(await sweep()).toEqual([words])
-    expect(await listeningLeft(running)).toEqual([expect.objectContaining({ pid })])
+    expect(await findLeftListeners(running)).toEqual([expect.objectContaining({ pid })])
     expect(isRunning(pid!)).toBe(true)
     process.kill(pid!, 'SIGKILL')
     await predictor.stop()

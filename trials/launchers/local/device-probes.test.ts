@@ -7,7 +7,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { standIn } from '../../machine/testing/stand-in.ts'
 import { PredictorMetrics } from '../../predictor/metrics.ts'
-import { heldProbe, metricsProbe, raplProbe, readMetrics } from './device-probes.ts'
+import { metricsProbe, readMetrics } from '../device-probe.ts'
+import { heldProbe, raplProbe } from './device-probes.ts'
 
 test('reads what the predictor’s metrics write', async () => {
   const metrics = new PredictorMetrics()

@@ -2,10 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { expect, test } from 'vitest'
-import type { LanguageEngine } from '../own-servers.ts'
-import type { ServerKind } from '../server-files/preset.ts'
-import { languageServers } from '../server-files/server-kinds.ts'
-import { engineProbe, engineReading, tellingEngine } from './engine-probe.ts'
+import type { LanguageEngine } from '../../servers/known-servers.ts'
+import type { ServerKind } from '../../servers/server-kinds.ts'
+import { languageServers } from '../../servers/server-kinds.ts'
+import { engineProbe, engineReading, findMeteredEngine } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */
 const pages = {
@@ -141,7 +141,7 @@ test('draft tokens that a step kept: by counts since the first look, or by what 
 
 test('who tells nothing is not asked', () => {
   const asked = (command: string, kind?: ServerKind) =>
-    tellingEngine({
+    findMeteredEngine({
       command: command.split(' '),
       ...(kind && { server: { kind, modelPath: 'm' } }),
     })
@@ -160,5 +160,5 @@ test.each([
   ['trtllm-serve m', undefined],
   ['gunicorn app:app', undefined],
 ])("%s, by a command of one's own: %s", (command, engine) => {
-  expect(tellingEngine({ command: command.split(' ') })).toBe(engine)
+  expect(findMeteredEngine({ command: command.split(' ') })).toBe(engine)
 })

@@ -1,55 +1,22 @@
-/**
- * What a server of language models says of its scheduler and its cache, in the metrics of the
- * versions that `language-programs.ts` names, and of llama.cpp 0.5.
- */
+/** What a server of language models reports of its scheduler and its cache in its metrics. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { seriesValue } from '../../../profiler/prometheus.ts'
-import { ownServerOf } from '../own-command.ts'
-import type { LanguageEngine } from '../own-servers.ts'
-import { isLanguageServer } from '../server-files/language-programs.ts'
+import type { LanguageEngine } from '../../servers/known-servers.ts'
+import type { EngineFigure, EngineMetrics } from '../../servers/language-program.ts'
+import { languagePrograms } from '../../servers/language-servers.ts'
+import { recogniseServer } from '../../servers/own-command.ts'
+import { isLanguageServer } from '../../servers/server-kinds.ts'
+import { type DeviceProbe, scrapeTimeoutMs } from '../device-probe.ts'
 import type { PredictorTemplate } from '../template.ts'
-import { type DeviceProbe, scrapeTimeoutMs } from './device-probes.ts'
 
-/**
- * `accepted` and `draftings`: draft tokens that were kept, and how often an answer had some
- * drafted; `stepTokens`: tokens that a step lately made of an answer.
- */
-type EngineFigure =
-  | 'sequences'
-  | 'waiting'
-  | 'cacheUse'
-  | 'preemptions'
-  | 'accepted'
-  | 'draftings'
-  | 'stepTokens'
 type EngineReading = Readonly<Partial<Record<EngineFigure, number>>>
 
-/**
- * The first of these names that is there. TGI tells no use of its cache, and takes no place back.
- * TensorRT-LLM 1.2 hands its statistics out once, as JSON, and under load does not come to their
- * end (NVIDIA/TensorRT-LLM issue 4926): they are left alone.
- */
-const names: Readonly<
-  Record<LanguageEngine, Readonly<Partial<Record<EngineFigure, readonly string[]>>>>
-> = {
-  vllm: {
-    sequences: ['vllm:num_requests_running'],
-    waiting: ['vllm:num_requests_waiting'],
-    cacheUse: ['vllm:kv_cache_usage_perc', 'vllm:gpu_cache_usage_perc'],
-    preemptions: ['vllm:num_preemptions_total'],
-    accepted: ['vllm:spec_decode_num_accepted_tokens_total'],
-    draftings: ['vllm:spec_decode_num_drafts_total'],
-  },
-  sglang: {
-    sequences: ['sglang:num_running_reqs'],
-    waiting: ['sglang:num_queue_reqs'],
-    cacheUse: ['sglang:token_usage'],
-    preemptions: ['sglang:num_retracted_requests_total', 'sglang:num_retracted_reqs_total'],
-    stepTokens: ['sglang:spec_accept_length'],
-  },
-  tgi: { sequences: ['tgi_batch_current_size'], waiting: ['tgi_queue_size'] },
-  'tensorrt-llm': {},
-  // Its cache is shared out among its places, so that none is ever taken back.
+const metricsByEngine: Readonly<Record<LanguageEngine, EngineMetrics>> = {
+  vllm: languagePrograms.vllm.metrics,
+  sglang: languagePrograms.sglang.metrics,
+  tgi: languagePrograms.tgi.metrics,
+  'tensorrt-llm': languagePrograms['tensorrt-llm'].metrics,
+  // Version 0.5. It divides its cache among its slots, so it never preempts.
   'llama.cpp': {
     sequences: ['llamacpp:requests_processing'],
     waiting: ['llamacpp:requests_deferred'],
@@ -59,10 +26,10 @@ const names: Readonly<
 }
 
 /**
- * Which of them a command starts, by the server that was asked for or by its program; undefined of
- * others, and of those that tell nothing.
+ * The engine that a command starts, by the configured server or by its program; undefined for
+ * others, and for an engine without metrics that are read.
  */
-export function tellingEngine({
+export function findMeteredEngine({
   server,
   command,
 }: Pick<Extract<PredictorTemplate, { kind: 'command' }>, 'server' | 'command'>):
@@ -70,11 +37,13 @@ export function tellingEngine({
   | undefined {
   const engine =
     server === undefined
-      ? ownServerOf(command)?.engine
+      ? recogniseServer(command)?.engine
       : isLanguageServer(server.kind)
         ? server.kind
         : undefined
-  return engine !== undefined && Object.keys(names[engine]).length > 0 ? engine : undefined
+  return engine !== undefined && Object.keys(metricsByEngine[engine]).length > 0
+    ? engine
+    : undefined
 }
 
 /** Reads `/metrics` of a server that was started. */
@@ -117,7 +86,7 @@ function acceptedOf(
 
 /** What one look tells, counts since its start; what the server does not tell is absent. */
 export function engineReading(text: string, server: LanguageEngine): EngineReading {
-  const entries = Object.entries(names[server]).flatMap(([figure, of]) => {
+  const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, of]) => {
     const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]
   })

@@ -1,6 +1,6 @@
 /**
- * Which cores and which GPU of this machine a trial holds. Trials that run at once never hold the
- * same core or slice; a later one waits.
+ * Assigns cores and GPUs of this machine to trials. Concurrent trials never hold the same core or
+ * slice; a later one waits until another releases what it needs.
  */
 import type { Gpu } from '../../devices/catalogue.ts'
 import {
@@ -16,13 +16,13 @@ import { InfeasibleError, LaunchError } from '../../types.ts'
 import { mpsVariables } from '../mps-variables.ts'
 
 export interface Holding {
-  /** The cores held, as taskset and cpusets write them: '0-1,4'. */
+  /** The cores, as taskset and cpusets write them: '0-1,4'. */
   readonly coreList: string
   /** CUDA_VISIBLE_DEVICES and its like. */
   readonly env: Readonly<Record<string, string>>
-  /** The GPUs, or the slice, for the vendor's tool; none that is emulated. */
+  /** The GPUs, or the slice, for the vendor's tool; none for an emulated GPU. */
   readonly devices: readonly HeldDevice[]
-  /** Of the GPU memory, 0-1: what a framework may be told to take. */
+  /** Share of the GPU memory, 0-1, that a framework may allocate. */
   readonly gpuMemoryFraction?: number
   /** 'core 1 (core 0 left to the load generator)' */
   readonly coresWords: string
@@ -34,23 +34,22 @@ export interface Holding {
 export interface HeldDevice {
   readonly vendor: GpuFacts['vendor']
   readonly index: number
-  /** Of the GPU, or of its slice. */
+  /** UUID of the GPU, or of its slice. */
   readonly uuid: string
 }
 
 /** How a predictor uses the GPU that its configuration names. */
 export interface GpuUse {
-  /** False: it is emulated, nothing of this machine is taken for it. */
+  /** False: the GPU is emulated, and no GPU of this machine is needed. */
   readonly real: boolean
-  /** The predictor is told its share of the memory and keeps to it. */
+  /** The predictor itself keeps to its share of the memory. */
   readonly boundsMemory: boolean
 }
 
 interface Holdings {
   /**
-   * Takes what a configuration asks for, waiting while other trials hold it.
-   * @throws LaunchError when the machine never has as many cores, or nothing would enforce the
-   * share; InfeasibleError('no-such-gpu'), or the signal's reason
+   * Takes the resources, waiting while other trials hold them.
+   * @throws LaunchError when the machine has too few cores, or nothing enforces the share; InfeasibleError('no-such-gpu'), or the signal's reason
    */
   take(asked: Resources, use: GpuUse, signal: AbortSignal): Promise<Holding>
 }
@@ -60,11 +59,11 @@ interface GpuGrant {
   readonly devices: readonly HeldDevice[]
   readonly fraction: number
   readonly words: string
-  /** Held part by uuid of GPU or slice. */
+  /** Parts of GPUs or slices. */
   readonly parts: readonly { readonly uuid: string; readonly part: number }[]
 }
 
-/** @param ownGpus the user's own, by whose names the machine's GPUs may go */
+/** @param ownGpus the user's own catalogue entries, which may name the machine's GPUs */
 export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = []): Holdings => {
   const heldCores = new Set<number>()
   const heldParts = new Map<string, number>()
@@ -82,7 +81,7 @@ export const createHoldings = (machine: MachineFacts, ownGpus: readonly Gpu[] = 
     return {
       coreList: formatCoreList(cores),
       coresWords: describeCores(machine, cores),
-      // Without a GPU of its own a predictor must not find the machine's.
+      // A predictor without a GPU must not find the machine's.
       env: gpu?.env ?? hidden(machine),
       devices: gpu?.devices ?? [],
       gpuMemoryFraction: gpu?.fraction,
@@ -127,7 +126,7 @@ const released = (signal: AbortSignal, register: (wake: () => void) => void): Pr
     register(wake)
   })
 
-/** From the highest number down: the first core stays with the load generator as long as it can. */
+/** From the highest number down, so that the load generator keeps the first core if possible. */
 const pickCores = (
   machine: MachineFacts,
   asked: number,
@@ -156,7 +155,7 @@ const describeCores = (machine: MachineFacts, cores: readonly number[]): string 
 const words = (cores: readonly number[]) =>
   `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
 
-/** What each vendor's runtime takes for its GPUs; HIP takes an index that no GPU has for none. */
+/** Variables that select GPUs; for HIP an index that no GPU has selects none. */
 const variables = {
   nvidia: { name: 'CUDA_VISIBLE_DEVICES', none: '' },
   amd: { name: 'HIP_VISIBLE_DEVICES', none: '-1' },
@@ -165,7 +164,7 @@ const variables = {
 const hidden = ({ gpus }: MachineFacts): Record<string, string> =>
   Object.fromEntries(gpus.map(({ vendor }) => [variables[vendor].name, variables[vendor].none]))
 
-/** These, and none of another vendor's. */
+/** Selects these GPUs, and none of another vendor. */
 const visible = (
   machine: MachineFacts,
   vendor: GpuFacts['vendor'],
@@ -175,7 +174,7 @@ const visible = (
   [variables[vendor].name]: ids.join(','),
 })
 
-/** NVIDIA's by its UUID where the runtime takes it: a Jetson's has no 'GPU-' before it. */
+/** NVIDIA's UUID where the runtime accepts it: a Jetson's has no prefix 'GPU-'. */
 const idOf = ({ vendor, index, ordinal = index, uuid }: GpuFacts): string =>
   vendor === 'nvidia' && uuid.startsWith('GPU-') ? uuid : String(ordinal)
 
@@ -187,7 +186,7 @@ interface Asked {
   readonly held: ReadonlyMap<string, number>
 }
 
-/** Undefined: there is one, and it is held by another trial just now. */
+/** Undefined: other trials hold what it needs. */
 const pickGpu = (want: Asked): GpuGrant | undefined => {
   const { machine, ownGpus, asked } = want
   const fitting = machine.gpus.filter(
@@ -195,7 +194,7 @@ const pickGpu = (want: Asked): GpuGrant | undefined => {
   )
   if (fitting.length === 0) throw noSuchGpu(machine, `this machine has no ${asked.gpu}`)
   if (asked.migProfile !== undefined) return pickSlice(want, fitting)
-  // Those that others use least come first.
+  // Least memory in use by other processes first.
   const wholes = fitting
     .filter((gpu) => !gpu.migEnabled)
     .sort((a, b) => heldByOthersMiB(a) - heldByOthersMiB(b))
@@ -287,9 +286,7 @@ const pickShare = (
   }
 }
 
-/**
- * What a bound needs in the environment. A server that bounds itself is told by its own template.
- */
+/** Variables that set a bound. A server that bounds itself gets its share from its template. */
 const limits: Readonly<Record<ShareBound, (asked: Resources) => Record<string, string>>> = {
   mps: ({ gpuMemoryMiB, gpuShare, gpus }) => mpsVariables(gpuShare, gpuMemoryMiB, gpus),
   server: () => ({}),

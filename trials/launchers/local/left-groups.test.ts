@@ -4,7 +4,7 @@ import { existsSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { inspectCgroups } from '../../machine/cgroups.ts'
 import { createControlGroup, groupName } from './control-group.ts'
-import { endLeftGroups, leftGroups } from './left-groups.ts'
+import { endLeftGroups, findLeftGroups } from './left-groups.ts'
 
 const cgroups = inspectCgroups()
 
@@ -20,7 +20,7 @@ test.skipIf(cgroups.holdParent === undefined)(
     try {
       await once(child.stdout, 'data')
       const mine = () =>
-        leftGroups(cgroups).filter(({ folders }) =>
+        findLeftGroups(cgroups).filter(({ folders }) =>
           folders.some((folder) => [...group.folders, ...own.folders].includes(folder)),
         )
       expect(mine()).toEqual([{ folders: group.folders, pids: [child.pid] }])

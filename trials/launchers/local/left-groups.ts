@@ -1,7 +1,4 @@
-/**
- * Control groups of this machine that tuners made and left, found by their names: no note tells of
- * them, or the note's store is gone.
- */
+/** Control groups that tuners left on this machine without a note, found by their names. */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
@@ -11,17 +8,17 @@ import { endGroup } from './process-group.ts'
 import { bootId, pidsIn, processStat } from './processes.ts'
 
 export interface LeftGroup {
-  /** Folders of that name, one a hierarchy. */
+  /** Folders of that name, one for each hierarchy. */
   readonly folders: readonly string[]
-  /** Processes inside, least pid first. */
+  /** Processes inside, by ascending pid. */
   readonly pids: readonly number[]
 }
 
 /**
- * Groups whose tuner's process is gone. A group with a process of another PID namespace is a
- * container's business, and left out.
+ * Groups whose tuner's process is gone. Groups with a process of another PID namespace belong to a
+ * container and are left out.
  */
-export function leftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts): LeftGroup[] {
+export function findLeftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts): LeftGroup[] {
   const found = new Map<string, string[]>()
   for (const parent of new Set([cpuParent, memoryParent, holdParent])) {
     if (parent === undefined) continue
@@ -40,8 +37,8 @@ export function leftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts)
 }
 
 /**
- * SIGTERM, and SIGKILL after a moment; then the groups go. Throws LaunchError for a process that
- * outlives SIGKILL.
+ * SIGTERM, then SIGKILL; then the groups are removed.
+ * @throws LaunchError for a process that outlives SIGKILL
  */
 export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void> {
   for (const { folders } of groups) {
@@ -62,13 +59,13 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
 
 const graceMs = 1_000
 
-/** The kernel shows a process that our namespace does not have as 0. */
+/** The kernel shows a process of another namespace as 0. */
 const isOfOurNamespace = (pid: number): boolean => {
   if (pid === 0) return false
   try {
     return readlinkSync(`/proc/${pid}/ns/pid`) === readlinkSync('/proc/self/ns/pid')
   } catch (error) {
-    // Ended meanwhile: nobody's any more. Another user's: not ours to end.
+    // It may have ended. Another user's process is not ours to end.
     return (error as NodeJS.ErrnoException).code === 'ENOENT'
   }
 }

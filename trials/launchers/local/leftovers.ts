@@ -1,6 +1,6 @@
 /**
- * A note on disk for each predictor that runs, so that what a killed tuner left behind is found and
- * ended, and nothing else is.
+ * A note on disk for each running predictor, so that a sweep ends what a killed tuner left behind,
+ * and nothing else.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -9,38 +9,38 @@ import { makeFolder } from '../../private-files.ts'
 import { endControlGroup } from './control-group.ts'
 import { listensStill } from './port.ts'
 import { endGroup } from './process-group.ts'
-import { bootId, type GroupIdentity, isAlive, membersOf, processStat } from './processes.ts'
+import {
+  bootId,
+  type GroupIdentity,
+  isRunning,
+  membersOf,
+  ownIdentity,
+  type ProcessIdentity,
+} from './processes.ts'
 
 interface Note {
   readonly predictor: GroupIdentity
-  /** Folders of the control groups made for it. */
+  /** Folders of its control groups. */
   readonly controlGroups: readonly string[]
-  /** That it was given to serve on. */
+  /** The port that was reserved for it. */
   readonly port?: number
-  /** The tuner that started it: while it lives, the predictor is its business. */
-  readonly owner: { readonly pid: number; readonly startTicks: number; readonly bootId: string }
+  /** The tuner that started it. While it runs, no one else ends the predictor. */
+  readonly owner: ProcessIdentity
 }
 
 interface RunningNote {
   readonly cookie: string
-  /** Adds what is known once the predictor has started. */
+  /** Adds the processes once the predictor has started. */
   started(predictor: GroupIdentity, port?: number): void
   remove(): void
 }
 
-/**
- * Writes a note before the predictor starts: from then on it can be found by its cookie, whenever
- * the tuner dies.
- */
+/** Writes a note before the predictor starts, so that its cookie finds it whenever the tuner dies. */
 export const noteRunning = (folder: string, controlGroups: readonly string[]): RunningNote => {
   makeFolder(folder)
   const cookie = randomUUID()
   const path = join(folder, `${cookie}.json`)
-  const owner = {
-    pid: process.pid,
-    startTicks: processStat(process.pid)?.startTicks ?? 0,
-    bootId: bootId(),
-  }
+  const owner = ownIdentity()
   const write = (predictor: GroupIdentity, port?: number) =>
     writeFileSync(path, JSON.stringify({ predictor, controlGroups, port, owner } satisfies Note))
   write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId(), controlGroups })
@@ -50,15 +50,15 @@ export const noteRunning = (folder: string, controlGroups: readonly string[]): R
 /** No process, group or session has this number. */
 const notStarted = -1
 
-/** Whether a note is there, of a tuner that lives. */
+/** Whether there is a note whose tuner runs. */
 export const isOwned = (path: string): boolean => {
   const owner = readNote(path)?.owner
-  return owner !== undefined && owner.bootId === bootId() && isAlive(owner.pid, owner.startTicks)
+  return owner !== undefined && isRunning(owner)
 }
 
 /**
- * Listens on the port of a predictor whose tuner is gone, and nothing else says that it is its: it
- * may be another's, so nobody but the user ends it.
+ * A process that listens on the port of a predictor whose tuner is gone, without any other sign that
+ * it belongs to the predictor. Only the user may end it.
  */
 interface Listening {
   readonly pid: number
@@ -66,8 +66,8 @@ interface Listening {
   readonly port: number
 }
 
-/** Who is known by nothing but the port of a killed tuner's predictor. */
-export const listeningLeft = async (folder: string): Promise<Listening[]> => {
+/** Processes that are known only by the port of a killed tuner's predictor. */
+export const findLeftListeners = async (folder: string): Promise<Listening[]> => {
   const found: Listening[] = []
   for (const name of notesIn(folder)) {
     const path = join(folder, name)
@@ -87,8 +87,9 @@ const listenerOf = async ({ port, predictor }: Note): Promise<Listening | undefi
 }
 
 /**
- * Ends the predictors of tuners that live no more, and removes their notes, but of those whose port
- * is listened on still.
+ * Ends the predictors of tuners that no longer run, and removes their notes, except where a process
+ * still listens on the port.
+ * @param onLeft called with a sentence about such a process
  */
 export const sweepLeftovers = async (
   folder: string,
@@ -104,7 +105,7 @@ export const sweepLeftovers = async (
       for (const group of note.controlGroups) await endControlGroup(group)
       const left = await listenerOf(note)
       if (left !== undefined) {
-        onLeft(wordsOfListening(left))
+        onLeft(describeListener(left))
         continue
       }
     }
@@ -121,10 +122,7 @@ const notesIn = (folder: string): string[] => {
   }
 }
 
-/**
- * Undefined for a note that a crash or a full disk cut short, or that another sweep has just
- * removed.
- */
+/** Undefined for a note that a crash or a full disk truncated, or that another sweep removed. */
 const readNote = (path: string): Note | undefined => {
   try {
     return JSON.parse(readFileSync(path, 'utf8')) as Note
@@ -136,5 +134,5 @@ const readNote = (path: string): Note | undefined => {
 }
 
 /** A sentence and what to do. */
-export const wordsOfListening = ({ pid, command, port }: Listening): string =>
+export const describeListener = ({ pid, command, port }: Listening): string =>
   `process ${pid} (${command.slice(0, 120)}) listens on port ${port}, which a predictor of a killed tuner used; nothing else identifies it. If it is that predictor, end it: kill ${pid}`

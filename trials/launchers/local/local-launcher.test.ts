@@ -12,7 +12,8 @@ import { inspectMachine, type MachineFacts } from '../../machine/machine-facts.t
 import { InfeasibleError, LaunchError, type Predictor } from '../../types.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { CommandTemplate } from '../template.ts'
-import { createLocalLauncher, type LocalLauncherOptions } from './local-launcher.ts'
+import type { LocalLauncherOptions } from './launch.ts'
+import { createLocalLauncher } from './local-launcher.ts'
 import { isAlive, processStat, strangersOn } from './processes.ts'
 
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
-import type { PredictorLog } from './log.ts'
+import type { PredictorLog } from '../predictor-log.ts'
 import { type GroupIdentity, serverOn, strangersOn } from './processes.ts'
 
 /** Handed out by this process and perhaps not yet bound: parallel launches get different ones. */

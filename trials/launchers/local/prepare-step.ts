@@ -1,7 +1,11 @@
 /**
- * What is made once before a predictor is started: an engine that is built, a model that is
- * converted. Kept by all that it is made from, so that trials, resumed runs and later experiments
- * with the same inputs make it no second time.
+ * The template's `prepare` step: makes something once before predictors start, e.g. builds an engine
+ * or converts a model. The result is saved under a key of its inputs, so that trials, resumed runs
+ * and later experiments with the same inputs reuse it. The states of a result, by its files:
+ *
+ *     missing ──lock──► KEY.lock and KEY/ ──the step succeeds──► KEY/ and KEY.json: reused
+ *        ▲                    │
+ *        └── step fails ◄─────┘     a lock whose process is gone is broken by the next
  */
 import { createHash, randomUUID } from 'node:crypto'
 import {
@@ -18,50 +22,47 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { makePrivateFolder, privateFile } from '../../private-files.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
-import { describeExit, diagnose, memoryKills } from '../diagnosis.ts'
+import { describeExit, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { endBeforeReady } from '../failure.ts'
 import { type FilledPrepare, preparedPlaceholder } from '../fill.ts'
+import { openLog, type PredictorLog } from '../predictor-log.ts'
 import type { ControlGroup } from './control-group.ts'
 import { noteRunning } from './leftovers.ts'
-import { openLog, type PredictorLog } from './log.ts'
-import { type Exit, startGroup } from './process-group.ts'
-import { bootId, isAlive, processStat } from './processes.ts'
+import { startGroup } from './process-group.ts'
+import { isRunning, ownIdentity, type ProcessIdentity } from './processes.ts'
 import { checkProgram } from './program.ts'
 import { watchOver } from './warden.ts'
 
 export interface Prepared {
-  /** What `${prepared}` stands for. */
+  /** The value of `${prepared}`. */
   readonly folder: string
-  /** Seconds that it took, waiting for another one's included. */
+  /** Seconds that it took, the wait for another process included. */
   readonly seconds: number
-  /** It was there already. */
+  /** An earlier run made it. */
   readonly kept: boolean
 }
 
 interface PrepareSurroundings {
-  /** Holds a folder for each step and its inputs. */
+  /** Has a folder for each key. */
   readonly preparedDirectory: string
   readonly runningDirectory: string
   /** The trial's own, for the log. */
   readonly folder: string
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
-  /** What holds it to the trial's cores. */
+  /** Words before the command that pin it to the trial's cores. */
   readonly prefix: readonly string[]
-  /**
-   * Makes what holds all that the step starts; its memory is not limited, as building may take more
-   * than serving.
-   */
+  /** Without a limit of memory: building may take more than serving. */
   readonly controlGroup: () => Promise<ControlGroup>
-  /** The GPU that it may build for, in words: what is built for one is of no use on another. */
+  /** The GPU in words, part of the key: an engine built for one does not run on another. */
   readonly device: string | undefined
   readonly graceMs: number
   readonly logLimitBytes?: number
 }
 
 /**
- * Runs the step unless what it makes is there. Its processes are ended before it returns, whatever
- * happens, and what is half made is made anew.
+ * Runs the step unless its result is there. All its processes have ended when it returns or throws;
+ * a partial result is deleted.
  * @throws InfeasibleError where the step fails with this configuration, LaunchError where it would
  * with any, the signal's reason
  */
@@ -114,7 +115,7 @@ async function run(
     controlGroup = await around.controlGroup()
     note = noteRunning(around.runningDirectory, controlGroup.folders)
     checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
-    const killsBefore = memoryKills()
+    const killedSinceStart = watchMemoryKills()
     signal.throwIfAborted()
     const group = await startGroup(
       { argv: controlGroup.wrap([...around.prefix, ...argv]), env, cwd: around.cwd },
@@ -131,7 +132,7 @@ async function run(
           `prepare took longer than ${step.timeoutS} s; raise prepare.timeout if it only needs more time`,
           log.path,
         )
-      if (exit.code !== 0) throw failure(exit, log, step, killsBefore)
+      if (exit.code !== 0) throw failure(exit, log, step, killedSinceStart())
     } finally {
       await group.stop(around.graceMs)
     }
@@ -172,14 +173,9 @@ function failure(
   exit: Exit,
   log: PredictorLog,
   { varies }: FilledPrepare,
-  killsBefore: number | undefined,
+  killedForMemory: boolean | undefined,
 ): Error {
-  const kills = memoryKills()
-  const cause = diagnose(
-    exit,
-    log.tail(200),
-    kills === undefined || killsBefore === undefined ? undefined : kills > killsBefore,
-  )
+  const cause = diagnose(exit, log.tail(200), killedForMemory)
   const error = endBeforeReady(
     cause,
     `prepare ended: ${describeExit(exit)}`,
@@ -271,12 +267,7 @@ async function lock(
 /** Written whole before it stands there. */
 function isTaken(path: string): boolean {
   const mine = `${path}.${randomUUID()}`
-  const owner = {
-    pid: process.pid,
-    startTicks: processStat(process.pid)?.startTicks ?? 0,
-    bootId: bootId(),
-  }
-  writeFileSync(mine, JSON.stringify(owner), { mode: privateFile })
+  writeFileSync(mine, JSON.stringify(ownIdentity()), { mode: privateFile })
   try {
     linkSync(mine, path)
     return true
@@ -292,7 +283,7 @@ function isTaken(path: string): boolean {
 function breakStale(path: string): boolean {
   const held = readOwner(path)
   if (held === undefined) return true
-  if (held.bootId === bootId() && isAlive(held.pid, held.startTicks)) return false
+  if (isRunning(held)) return false
   const aside = `${path}.${randomUUID()}`
   try {
     renameSync(path, aside)
@@ -306,13 +297,9 @@ function breakStale(path: string): boolean {
   return true
 }
 
-function readOwner(path: string): { pid: number; startTicks: number; bootId: string } | undefined {
+function readOwner(path: string): ProcessIdentity | undefined {
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as {
-      pid: number
-      startTicks: number
-      bootId: string
-    }
+    return JSON.parse(readFileSync(path, 'utf8')) as ProcessIdentity
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw error

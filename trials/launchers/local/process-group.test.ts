@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { openLog } from './log.ts'
+import { openLog } from '../predictor-log.ts'
 import { startGroup } from './process-group.ts'
 
 let folder: string

@@ -4,7 +4,8 @@ import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
-import type { PredictorLog } from './log.ts'
+import type { Exit } from '../diagnosis.ts'
+import type { PredictorLog } from '../predictor-log.ts'
 import {
   bootId,
   cookieVariable,
@@ -25,12 +26,6 @@ interface CommandLine {
    * Give it a standard input that ends when this process does, however it ends. Else it has none.
    */
   readonly tied?: boolean
-}
-
-/** How the leader of a group ended. */
-export interface Exit {
-  readonly code: number | null
-  readonly signal: NodeJS.Signals | null
 }
 
 export interface ProcessGroup {

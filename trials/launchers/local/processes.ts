@@ -76,6 +76,22 @@ export const isAlive = (pid: number, startTicks: number): boolean => {
   return stat !== undefined && stat.startTicks === startTicks && !isDead(stat)
 }
 
+/** Identifies a process of this machine for ever. */
+export interface ProcessIdentity {
+  readonly pid: number
+  readonly startTicks: number
+  readonly bootId: string
+}
+
+export const ownIdentity = (): ProcessIdentity => ({
+  pid: process.pid,
+  startTicks: processStat(process.pid)?.startTicks ?? 0,
+  bootId: bootId(),
+})
+
+export const isRunning = (identity: ProcessIdentity): boolean =>
+  identity.bootId === bootId() && isAlive(identity.pid, identity.startTicks)
+
 /**
  * Living members of a group: the leader's group and session, and whoever carries its cookie.
  * `held`: the caller has had the group since its start, so a group without a leader is still the
@@ -145,13 +161,7 @@ const listensForOthers: ReadonlySet<string> = new Set(['dockerd', 'systemd'])
  * others start, as `docker run` does, is no stranger.
  */
 export const strangersOn = (port: number, group: GroupIdentity): boolean => {
-  const names = new Set(
-    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
-  )
-  if (names.size === 0) return false
-  const listening = allProcesses().filter(({ pid }) =>
-    openSockets(pid).some((socket) => names.has(socket)),
-  )
+  const listening = findListeners(port)
   const isStranger = ({ pid, startTicks }: ProcessStat) => {
     const cookie = cookieOf(pid)
     if (cookie !== undefined) return cookie !== group.cookie
@@ -181,18 +191,21 @@ export const serverOn = (
 ):
   | { readonly pid: number; readonly words: readonly string[]; readonly cwd: string }
   | undefined => {
-  const names = new Set(
-    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
-  )
-  if (names.size === 0) return undefined
-  const [first] = allProcesses()
-    .filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
-    .sort((a, b) => a.startTicks - b.startTicks || a.pid - b.pid)
+  const [first] = findListeners(port).sort((a, b) => a.startTicks - b.startTicks || a.pid - b.pid)
   if (first === undefined) return undefined
   const words = (readProc(`/proc/${first.pid}/cmdline`) ?? '')
     .split('\0')
     .filter((word) => word !== '')
   return { pid: first.pid, words, cwd: readlinkOrGone(`/proc/${first.pid}/cwd`) ?? '/' }
+}
+
+/** Processes that listen on a TCP port, as far as they may be seen. */
+function findListeners(port: number): ProcessStat[] {
+  const names = new Set(
+    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
+  )
+  if (names.size === 0) return []
+  return allProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
 }
 
 /** Every socket that listens, as /proc/PID/fd names it; undefined where /proc does not tell. */

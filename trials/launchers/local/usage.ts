@@ -1,32 +1,26 @@
-/** What a predictor uses, sampled while it serves. */
+/** Samples what a predictor uses while it serves. */
 import type { Usage } from '../../types.ts'
-import type { DeviceProbe, DeviceReading } from './device-probes.ts'
+import type { DeviceProbe, DeviceReading } from '../device-probe.ts'
 import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
 
 interface UsageSampler {
-  /** Takes one more sample and sums up. */
+  /** Takes one more sample, and summarises all. */
   read(): Promise<Usage>
   stop(): void
 }
 
 const everyMs = 1_000
-/**
- * Finding the members means a look at every process of the machine; in between only those found are
- * looked at.
- */
+/** Finding the members reads every process of the machine; the samples between reuse the result. */
 const findEvery = 5
-/**
- * A probe takes milliseconds of a core, nvidia-smi tens of them; more often it would disturb what
- * is measured.
- */
+/** A probe takes milliseconds of a core, nvidia-smi tens: more often would disturb the measurement. */
 const probeEveryMs = 3_000
-/** Shorter than this a rate says more of the clock's ticks than of the predictor. */
-const leastIntervalMs = 500
+/** Over shorter intervals clock ticks dominate a rate. */
+const minIntervalMs = 500
 
 /**
- * Samples a group's CPU time and memory from now on, and its device through probes; of what two of
- * them tell, the later one's counts.
- * @param launchSeconds passed on
+ * Samples CPU time and memory of a group from now on, and its device through probes. Where two
+ * probes report the same figure, the later one counts.
+ * @param launchSeconds part of the result
  */
 export const sampleUsage = (
   members: () => readonly ProcessStat[],
@@ -37,7 +31,7 @@ export const sampleUsage = (
   const readings: DeviceReading[] = []
   const probe = async () => {
     const results = await Promise.allSettled(probes.map((one) => one()))
-    // One that failed is a reading less; what none ever told stays undefined.
+    // A failed probe is one reading less; figures without a reading stay undefined.
     const told = results.flatMap((result) =>
       result.status === 'fulfilled' ? Object.entries(result.value) : [],
     )
@@ -100,7 +94,7 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
       found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
     )
     const now = { ms: performance.now(), ticks: usedTicks() }
-    if (now.ms - before.ms < leastIntervalMs) return
+    if (now.ms - before.ms < minIntervalMs) return
     busiest = Math.max(busiest, rate(now.ticks - before.ticks, now.ms - before.ms))
     before = now
   }

@@ -1,17 +1,14 @@
 /**
- * What `warden.ts` starts: waits for the end of its standard input, then ends the predictors of the
- * folder whose tuners live no more.
+ * The process that `warden.ts` starts: waits for the end of its standard input, then ends the
+ * predictors of the folder whose tuners no longer run.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sweepLeftovers } from './leftovers.ts'
 
-/**
- * A tuner that is started anew at once sweeps by itself, and one that has just been killed takes a
- * moment to be gone.
- */
+/** A killed tuner takes a moment to be gone, and a restarted one sweeps by itself. */
 const firstMs = 500
 const graceMs = 1_000
-/** Twice: a note may be of a tuner that was not quite gone. */
+/** Twice: at the first sweep a tuner may not be gone yet. */
 const sweeps = 2
 
 const [, , folder] = process.argv

@@ -1,7 +1,6 @@
 /**
- * Outlives its tuner by a moment: when the tuner ends, however it ends, its predictors are ended
- * too, foreign commands among them. A process of a session of its own, whose standard input is the
- * tuner's to hold open.
+ * A process that outlives its tuner by a moment, and ends the tuner's predictors however the tuner
+ * ends. It has a session of its own, and sees the end of the tuner by the end of its standard input.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
@@ -11,16 +10,16 @@ interface Warden {
   readonly process: ChildProcess
   /** Resolves once it has ended. */
   readonly ended: Promise<void>
-  /** Predictors that it watches. */
+  /** Number of predictors that it watches. */
   watched: number
 }
 
 const wardens = new Map<string, Warden>()
 
 /**
- * Has a predictor that is noted in a folder ended when this process ends. What is returned says
- * that it has been stopped: with the last one of the folder its warden goes too, and is gone when
- * the promise resolves.
+ * Has the warden of a folder watch one more predictor.
+ * @returns call it when the predictor has stopped; with the last predictor of the folder the warden
+ * ends too, before the promise resolves
  */
 export function watchOver(runningDirectory: string): () => Promise<void> {
   const warden = wardens.get(runningDirectory) ?? appoint(runningDirectory)
@@ -29,8 +28,7 @@ export function watchOver(runningDirectory: string): () => Promise<void> {
     warden.watched--
     if (warden.watched > 0) return
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
-    // Held again, or a tuner with nothing else to do would end here (exit code 13) in place of
-    // going on.
+    // Otherwise a tuner with nothing else to wait for would exit here with code 13.
     warden.process.ref()
     warden.process.kill('SIGKILL')
     await warden.ended
@@ -49,7 +47,7 @@ function appoint(runningDirectory: string): Warden {
   })
   const warden: Warden = { process: child, ended, watched: 0 }
   wardens.set(runningDirectory, warden)
-  // Without it the next experiment or `tune clean` ends what is left.
+  // If it ends early, the next experiment or `tune clean` ends what is left.
   ended.then(() => {
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
   })

@@ -1,6 +1,6 @@
 /**
- * What the prior of an anchored server is unsure of: the five numbers of its fit, what a share
- * really gives, and each GPU beside the one it was measured on.
+ * Uncertain factors in the prior of an anchored server: the five numbers of its fit, the exponent of
+ * a GPU share, and the speed of each GPU other than the measured one.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
@@ -25,10 +25,10 @@ interface Around {
 
 /** Standard deviation of the exponent of a share. */
 export const shareExponentSd = 0.06
-/** The GPU of the anchors in another of its slices, or on another day. */
+/** Of the measured GPU itself, in another slice or on another day. */
 const sameGpuSd = 0.05
 const typicalBatch = 8
-/** By which sensitivities are taken. */
+/** Step of the finite differences. */
 const step = 0.05
 
 /**

@@ -1,6 +1,6 @@
 /**
- * Arrivals drawn once and stretched to each rate: as many requests of the same seed differ between
- * windows in nothing else.
+ * Arrivals sampled once and stretched to each rate, so that windows with the same seed and number of
+ * requests differ only in their rate.
  */
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Load } from '../../../profiler/model/load.ts'
@@ -8,14 +8,14 @@ import type { Load } from '../../../profiler/model/load.ts'
 type OpenLoad = Extract<Load, { kind: 'open' }>
 type Schedule = (load: OpenLoad) => Float64Array
 
-/** Windows of one search, and of a few more. */
-const kept = 8
+/** Enough for the windows of a search. */
+const maxSchedules = 8
 
 /**
- * The same times as the schedule's, to rounding; it is asked once for each seed, number of requests
- * and kind of arrivals that scales with time.
+ * The times of `schedule`, up to rounding. It samples once for each seed, number of requests and kind
+ * of arrivals that scales with time.
  */
-export function stretching(): Schedule {
+export function createStretchedSchedule(): Schedule {
   const known = new Map<string, { readonly durationS: number; readonly atMs: Float64Array }>()
   return (load) => {
     const { arrivals, rateRps, durationS, seed } = load
@@ -25,7 +25,7 @@ export function stretching(): Schedule {
     const drawn = known.get(key) ?? { durationS, atMs: schedule(load) }
     known.delete(key)
     known.set(key, drawn)
-    if (known.size > kept) known.delete(known.keys().next().value!)
+    if (known.size > maxSchedules) known.delete(known.keys().next().value!)
     const stretch = durationS / drawn.durationS
     const atMs = new Float64Array(drawn.atMs)
     for (let i = 0; i < atMs.length; i++) atMs[i]! *= stretch

@@ -1,9 +1,9 @@
-/** What a request costs on the CPU before it can join a batch. */
+/** CPU costs of a request before it can join a batch. */
 import { type Architecture, defaultSequenceLength, takesOf } from '../../devices/architecture.ts'
 import type { AnchoredOn } from '../../devices/device-model.ts'
 
 export interface CpuStage {
-  /** On the server's one event loop: reading, parsing and answering, ms. */
+  /** On the single event loop of the server: reading, parsing and answering, ms. */
   readonly acceptMs: number
   /** On any core: tokenising a text, decoding and resizing an image, ms. */
   readonly prepareMs: number
@@ -13,27 +13,24 @@ export interface CpuStage {
   readonly overheadMs: number
   /** As `DeviceLatency.relativeError`, of the CPU times. */
   readonly relativeError: number
-  /**
-   * The times are part of those of the batches: they bound the rate, and no request takes them
-   * twice.
-   */
+  /** The times are part of the batch times: they bound the rate and add no latency. */
   readonly within?: boolean
 }
 
-/** The cores of the machine that a server runs on, the load beside it. */
+/** The cores of the machine that server and load generator share. */
 export interface MachineCores {
-  /** How often as fast they are as those that CPU costs were measured on. */
+  /** Speed relative to the cores that CPU costs were measured on. */
   readonly speed: number
-  /** All that server and load have together. */
+  /** Number of cores that server and load generator share. */
   readonly count: number
 }
 
-/** Those of a device model alone: as fast, and the load is elsewhere. */
+/** The assumption of the device model: same speed, load generator on another machine. */
 export const coresElsewhere: MachineCores = { speed: 1, count: Number.POSITIVE_INFINITY }
 
 /**
- * What a request costs the load that asks it, ms on that core (0.39 of one of half the speed at
- * 3,354 a second): on cores of the server where it has them all.
+ * CPU cost of a request in the load generator, ms (measured: 0.39 of a core of half the speed at
+ * 3,354 requests per second). It counts where the server has all cores of the machine.
  */
 const loadMs = 0.06
 
@@ -62,10 +59,10 @@ export function cpuStageOf(
 }
 
 /**
- * Of a server whose batch times were measured whole: the host's work is in them, each process on a
- * core. What waits beside is for a core where there are more processes than cores, and for the one
- * loop that takes requests.
- * @param at the server's fit
+ * The stage of a server whose batch times include the work of the host, each process on a core.
+ * Requests wait for a core where there are more processes than cores, and for the single loop that
+ * takes requests.
+ * @param at the fit of the server
  */
 export const anchoredStage = (
   at: readonly number[],

@@ -1,4 +1,4 @@
-/** A configuration as the device model sees it: what runs, on what, with which limits. */
+/** A configuration as the device model sees it: model, devices and limits. */
 import type { Configuration } from '../../../search/types.ts'
 import { type Architecture, takesOf } from '../../devices/architecture.ts'
 import { flopsOf } from '../../devices/call-work.ts'
@@ -28,20 +28,20 @@ export interface ModelledServer {
   /** Device time of one batch of this size. */
   readonly batchLatency: (batch: number) => DeviceLatency
   readonly cores: MachineCores
-  /** The server's own fit, and the device's part of a batch's time without it, ms. */
+  /** The fit of the server, and the device time of a batch without it, ms. */
   readonly anchor?: { readonly anchored: AnchoredOn; readonly deviceMs: (batch: number) => number }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
   readonly neededMiB?: number
   /** As `DeviceLatency.relativeError`, of the memory. */
   readonly memoryError?: number
   readonly availableMiB?: number
-  /** The boards' power at its limit, of the share that is held; undefined without a GPU. */
+  /** Power limit of the GPUs, times the share; undefined without a GPU. */
   readonly gpuWatts?: number
 }
 
 /**
- * The built-in server's; one whose memory was read at several batches; a framework of which nothing
- * was read.
+ * Relative errors of the memory: of the built-in server, of one measured at several batches, and of a
+ * framework without measurements.
  */
 const modelledMemoryError = 0.15
 const measuredMemoryError = 0.06
@@ -60,7 +60,7 @@ export function modelledServer(
   cores = coresElsewhere,
 ): ModelledServer {
   const resources = resourcesOf(configuration, defaults, ownGpus)
-  // A server's own latencies have its delay in them.
+  // The measured latencies of a server include its delay.
   const serving = servingParametersOf(configuration, {
     ...(anchored && { maxDelayMs: 0 }),
     ...(resources.gpu === undefined && { instances: instancesOnCores(resources.cpuCores) }),
@@ -131,7 +131,7 @@ export function modelledServer(
 
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
-/** Device times by batch, asked once each: thousands of configurations share a few devices. */
+/** Memoised device times by batch: thousands of configurations share a few devices. */
 function latenciesOf(
   architecture: Architecture,
   gpu: Gpu,
@@ -153,24 +153,24 @@ function latenciesOf(
  */
 const coreFlopsPerMs = 27e6
 /**
- * Activations that it reads and writes per ms between products, on one core whatever their number;
- * those of convolutions are fused into them.
+ * Activation bytes that it reads and writes per ms between products, always on one core.
+ * Convolutions fuse theirs into the products.
  */
 const serialBytesPerMs = 2.3e6
-/** Of a batch, whatever is in it. */
+/** Fixed cost of a batch. */
 const callMs = 0.2
 /**
- * Of each request, around its batch: in the process that it comes to, in that of the instance, and
- * between them; 2 to 3 ms (`npm run bench:predictor -- cpu`).
+ * Cost of each request beside its batch: in the process that receives it, in that of the instance,
+ * and between them; 2 to 3 ms (`npm run bench:predictor -- cpu`).
  */
 const handOverMs = 2.5
-/** How far off such a time may be, two cases of three. */
+/** Relative error of such a time, in two cases of three. */
 export const cpuError = 0.4
 
 /**
- * Inference on the CPU itself: instances side by side, as many as cores unless said, each with its
- * part of them. Where that is several, part of the work is not divided among them (`npm run
- * bench:predictor -- inference`).
+ * Inference on the CPU: concurrent instances, by default one per core, that divide the cores. An
+ * instance with several cores does part of its work on one of them (`npm run bench:predictor --
+ * inference`).
  */
 function onCores(
   architecture: Architecture,

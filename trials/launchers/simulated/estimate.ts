@@ -1,6 +1,6 @@
 /**
- * What the device model expects of configurations before any trial: for the search's prior and for
- * `tune estimate`.
+ * Predictions of the device model before any trial: for the prior of the search and for `tune
+ * estimate`.
  */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
@@ -19,7 +19,7 @@ import {
   predictTimedCapacity,
   softCapacity,
   type TimedModel,
-  timed,
+  tabulateDeviceTimes,
 } from './estimated-capacity.ts'
 
 interface EstimatorOptions {
@@ -28,7 +28,7 @@ interface EstimatorOptions {
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
-  /** What is known of a server that is not the built-in one. */
+  /** The fit of a server other than the built-in one. */
   readonly anchored?: AnchoredOn
   readonly cores?: MachineCores
 }
@@ -36,11 +36,9 @@ interface EstimatorOptions {
 export type Estimated =
   | ({
       readonly serves: true
-      /**
-       * The truth lies within ± this part of the capacity with a probability of about two in three.
-       */
+      /** The true capacity is within ± this share of it with a probability of about two thirds. */
       readonly relativeError: number
-      /** P(the memory does not suffice after all). */
+      /** Probability that the memory does not suffice. */
       readonly outOfMemory: number
       readonly neededMiB?: number
       readonly availableMiB?: number
@@ -48,42 +46,29 @@ export type Estimated =
   | {
       readonly serves: false
       readonly reason: string
-      /** Where memory is the reason: the part of what it needs that it has, below 1. */
+      /** Where memory is the reason: available over needed memory, below 1. */
       readonly memoryShare?: number
     }
 
 export interface Estimator {
-  /**
-   * ln of the expected capacity, req/s; undefined where the model knows nothing or the
-   * configuration surely cannot serve.
-   */
+  /** ln of the predicted capacity, req/s; undefined without a prediction. */
   priorLogRate(configuration: Configuration): number | undefined
   /**
-   * What the rate's prior is unsure of: CPU costs, each GPU's speed, its slope over the batch, what
-   * a share of it really gives and, of inference on cores ('none' among the GPUs), what more of
-   * them do.
+   * Uncertain factors of the prior: CPU costs, the speed of each GPU, the slope over the batch, the
+   * exponent of a GPU share and, for inference on CPU ('none' among the GPUs), of the cores.
    */
   priorFactors(gpus: readonly string[]): PriorFactors
-  /** ln of the expected idle latency at the SLO's percentile, ms. */
+  /** ln of the predicted unloaded latency at the SLO's percentile, ms. */
   priorLogConstraint(configuration: Configuration): number | undefined
-  /**
-   * Certainly cannot serve: its memory falls short by more than the model's error, or the GPU lacks
-   * what is asked.
-   */
+  /** Whether it certainly cannot serve: for memory beyond the model's error, or a missing feature. */
   cannotServe(configuration: Configuration): boolean
-  /**
-   * P(its memory suffices), by the model's error of what is needed; 1 where none is known, or
-   * nothing of what is needed.
-   */
+  /** Probability that the memory suffices, by the model's error; 1 where that is unknown. */
   memoryFitProbability(configuration: Configuration): number
-  /** Everything, with error bars. */
+  /** The full prediction, with errors. */
   estimate(configuration: Configuration): Estimated
 }
 
-/**
- * Memory falls short for certain when the need exceeds the share by this much: three times the
- * model's error is out of question.
- */
+/** Ratio of needed to available memory beyond which an error of the model cannot explain it. */
 const certainShortage = ({ memoryError = 0 }: ModelledServer): number => 1 + 2.35 * memoryError
 
 interface Known {
@@ -93,11 +78,11 @@ interface Known {
   readonly reason?: string
 }
 
-/** An estimator that remembers what it was asked. */
+/** A memoising estimator. */
 export function createEstimator(options: EstimatorOptions): Estimator {
   const { architecture, slo } = options
   const capacities = new Map<string, Known>()
-  /** The same by object: one suggestion asks of each configuration several times. */
+  /** The same by object: one suggestion looks up each configuration several times. */
   const ofObject = new WeakMap<Configuration, Known>()
 
   const read = (configuration: Configuration) => {
@@ -119,7 +104,7 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         options.anchored,
         options.cores,
       )
-      const model = timed(queueingModel(modelled))
+      const model = tabulateDeviceTimes(queueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
       if (!(error instanceof DeviceModelError)) throw error
@@ -200,8 +185,8 @@ export function createEstimator(options: EstimatorOptions): Estimator {
 const batchSlopeSd = 0.03
 const coreExponentSd = 0.25
 const typicalBatch = 8
-/** The tables' GPUs in another host, with another version. */
-const leastDeviceError = 0.05
+/** Of the GPUs of the tables, in another host and with other versions. */
+const minDeviceError = 0.05
 
 const deviceError = (
   architecture: Architecture,
@@ -211,14 +196,14 @@ const deviceError = (
   gpu === 'none'
     ? cpuError
     : Math.max(
-        leastDeviceError,
+        minDeviceError,
         deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch })
           .relativeError,
       )
 
 /**
- * The prior with CPU cost, batch slope, exponents of share and cores, and each GPU's time moved,
- * and how it moves further: by forward differences.
+ * The prior with CPU cost, batch slope, exponents of share and cores, and the time of each GPU
+ * shifted; its sensitivities are forward differences.
  */
 function movedPrior(
   [cpu, slope, share, cores, ...devices]: readonly number[],
@@ -289,37 +274,40 @@ function movedPrior(
   }
 }
 
-/** ln of what is held of a GPU, and of the cores that infer where there is none. */
+/** ln of the GPU share, and of the cores that compute where there is no GPU. */
 const logShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
 const logCores = ({ gpu, cpuCores }: Resources): number =>
   gpu === undefined ? Math.log(cpuCores) : 0
 
-export const queueingModel = (modelled: ModelledServer, cpu: CpuStage = stageOf(modelled)) => ({
+export const queueingModel = (
+  modelled: ModelledServer,
+  cpu: CpuStage = deriveCpuStage(modelled),
+) => ({
   cpu,
   cpuCores: modelled.resources.cpuCores,
   maxBatchSize: modelled.serving.batchSize,
   maxDelayMs: modelled.serving.maxDelayMs,
-  devices: queuesOf(modelled),
+  devices: countQueues(modelled),
   batchMs: (batch: number) => modelled.batchLatency(batch).ms,
 })
 
 /**
- * Instances on cores compute side by side. Processes of an anchored server take turns, in batches
- * that last as long as the turns of all.
+ * Whether each instance is a queue of its own: on CPU, and for an anchored server, whose processes
+ * take turns in batches that last as long as the turns of all.
  */
 const computesApart = ({ resources, anchor }: ModelledServer): boolean =>
   anchor !== undefined || resources.gpu === undefined
 
-/** What takes batches from the queue. */
-export const queuesOf = (modelled: ModelledServer): number =>
+/** Number of servers that take batches from the queue. */
+export const countQueues = (modelled: ModelledServer): number =>
   Math.max(1, modelled.resources.gpus) * (computesApart(modelled) ? modelled.serving.instances : 1)
 
-/** Batches under way at once on each of them. */
-export const turnsOf = (modelled: ModelledServer): number =>
+/** Concurrent batches on each of them. */
+export const countInstancesPerQueue = (modelled: ModelledServer): number =>
   computesApart(modelled) ? 1 : modelled.serving.instances
 
-/** Work of the host is in the batch times of an anchored server, on cores that there must be. */
-export const stageOf = ({
+/** The CPU stage; the batch times of an anchored server include it. */
+export const deriveCpuStage = ({
   architecture,
   resources,
   serving,
@@ -334,13 +322,13 @@ export const stageOf = ({
       )
     : cpuStageOf(architecture, serving.sequenceLength, resources.cpuCores, cores)
 
-/** No bar is as wide as the whole. */
-const mostDeviceError = 0.95
+/** An error below 1, so that the slowest device time is finite. */
+const maxDeviceError = 0.95
 
 /**
- * How the errors of device and CPU carry over to the capacity: each input moved by its own error,
- * the changes added in squares. A batch of which the model says ± e of the truth takes up to 1 / (1
- * − e) as long, so that the capacity of a device that is the limit has the same error.
+ * Propagates the errors of device and CPU to the capacity: each input is shifted by its own error,
+ * and the changes add up in squares. With a relative error e a batch takes up to 1 / (1 − e) as long,
+ * so that the capacity of a limiting device has the same error.
  */
 function capacityError(
   modelled: ModelledServer,
@@ -365,12 +353,12 @@ function capacityError(
     return capacity.capacityRps > 0 ? moved.capacityRps / capacity.capacityRps - 1 : 1
   }
   return Math.hypot(
-    change(1 / (1 - Math.min(device, mostDeviceError)), 1),
+    change(1 / (1 - Math.min(device, maxDeviceError)), 1),
     change(1, 1 + model.cpu.relativeError),
   )
 }
 
-/** Whether the memory falls short by more than this factor. */
+/** Whether needed memory exceeds the available by more than this factor. */
 const shortOf = (
   { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer,
   factor: number,

@@ -1,7 +1,4 @@
-/**
- * Capacity under an SLO in closed form: what the simulation would find, in microseconds instead of
- * milliseconds.
- */
+/** Capacity under an SLO in closed form: as the simulation, in microseconds of computing time. */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import type { VirtualExpectation } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
@@ -13,27 +10,27 @@ interface QueueingModel {
   readonly maxBatchSize: number
   readonly maxDelayMs: number
   readonly devices: number
-  /** Device time of a batch, ms; asked at whole sizes only. */
+  /** Device time of a batch of a whole size, ms. */
   readonly batchMs: (batch: number) => number
 }
 
-/** Capacity 0 when even a lone request misses the SLO. */
+/** Capacity 0 where a single request violates the SLO. */
 export interface PredictedCapacity extends VirtualExpectation {
-  /** The stage that saturates first, or the SLO where it does not let any saturate. */
+  /** The stage that saturates first, or the SLO where it is violated before. */
   readonly binding: 'gpu' | 'cpu' | 'slo'
 }
 
-/** A predictor with its device times at hand. */
+/** A predictor with tabulated device times. */
 export interface TimedModel extends Omit<QueueingModel, 'batchMs'> {
   /** Ascending batch sizes from 1 to the largest batch, and the device time of each, ms. */
   readonly sizes: readonly number[]
   readonly times: ArrayLike<number>
 }
 
-/** Batch sizes at which the device time is asked; between them it is nearly straight. */
+/** Batch sizes of the table; between them the device time is nearly linear. */
 const nodes = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
 
-export function timed(model: QueueingModel): TimedModel {
+export function tabulateDeviceTimes(model: QueueingModel): TimedModel {
   const sizes = [...nodes.filter((n) => n < model.maxBatchSize), model.maxBatchSize]
   return { ...model, sizes, times: sizes.map(model.batchMs) }
 }
@@ -46,7 +43,7 @@ const nodeBelow = Uint8Array.from({ length: 513 }, (_, size) =>
   ),
 )
 
-/** Device time of a fractional batch by straight lines between the sizes. */
+/** Device time of a fractional batch by linear interpolation. */
 function timeOf({ sizes, times }: TimedModel, batch: number): number {
   const last = sizes.length - 1
   if (batch >= sizes[last]!) return times[last]!
@@ -57,18 +54,18 @@ function timeOf({ sizes, times }: TimedModel, batch: number): number {
 }
 
 /**
- * A batch that a slow request travels in is larger than the mean by about this many standard
- * deviations of the arrivals meanwhile.
+ * The batch of a slow request exceeds the mean by about this many standard deviations of the arrivals
+ * during a batch.
  */
 const spread = 1.6
-/** The same of one that gathers for as long as the delay lets it. */
+/** The same for a batch that waits for the whole delay. */
 const gatheredSpread = 2.6
 
 /** The `percentile` of an exponential tail that starts at probability p with this mean. */
 const tail = (mean: number, p: number, percentile: number) =>
   mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0
 
-/** P(a request finds all k of them busy) of such that are each busy for this part of the time. */
+/** Probability that all k servers are busy, each with this utilisation. */
 const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
 
 /**
@@ -141,11 +138,11 @@ export function latencyPercentileMs(
   )
 }
 
-/** The highest rate that keeps the SLO. */
+/** The highest rate that meets the SLO. */
 export const predictCapacity = (
   model: QueueingModel,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
-): PredictedCapacity => predictTimedCapacity(timed(model), slo)
+): PredictedCapacity => predictTimedCapacity(tabulateDeviceTimes(model), slo)
 
 /** As `predictCapacity`. */
 export function predictTimedCapacity(
@@ -159,7 +156,7 @@ export function predictTimedCapacity(
   )
   const gpuLimit = (1000 * B * model.devices) / times[times.length - 1]!
   const saturationRps = Math.min(cpuLimit, gpuLimit)
-  // A lone request waits out the delay of its batch of one.
+  // A single request waits for the whole delay in its batch of one.
   const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
   const unloadedMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (unloadedMs > slo.limitMs) return { capacityRps: 0, saturationRps, unloadedMs, binding: 'slo' }
@@ -169,8 +166,8 @@ export function predictTimedCapacity(
 }
 
 /**
- * Where the model expects the SLO to fail, a rate that falls off smoothly: the model may be wrong,
- * and a logarithm needs a number.
+ * The capacity, or a small rate that falls smoothly where the model predicts that the SLO is violated:
+ * the model may be wrong, and the search needs a slope.
  */
 export const softCapacity = (
   capacity: PredictedCapacity,
@@ -181,7 +178,7 @@ export const softCapacity = (
     0.02 * capacity.saturationRps * Math.min(1, slo.limitMs / capacity.unloadedMs),
   )
 
-/** Ends of the bracket around the highest rate are this far apart. */
+/** Final ratio of the bracket around the highest rate. */
 const precision = 1.0005
 
 /**
@@ -205,7 +202,7 @@ function highestRate(
   }
   let moved = 0
   for (let i = 0; high - low > Math.log(precision); i++) {
-    // A root that false position closes in on slowly is bisected.
+    // Bisect where false position converges slowly.
     const part = i % 4 === 3 ? 0.5 : Math.min(0.98, Math.max(0.02, atLow / (atLow - atHigh)))
     const middle = low + part * (high - low)
     const value = spare(middle)

@@ -1,12 +1,12 @@
-/** Random factors of service times, by number: drawing one is a look into a table. */
+/** Random factors of service times, from a table. */
 
 const size = 1024
 const known = new Map<number, Float64Array>()
 let normals: Float64Array | undefined
 
 /**
- * Lognormal factors of mean 1, a power of two of them in random order, the same for every caller:
- * servers start at places of their own.
+ * Lognormal factors of mean 1, in random order, the same for every caller: each server starts at an
+ * index of its own. Their number is a power of two.
  * @param sd standard deviation of ln(factor)
  */
 export function jitterFactors(sd: number): Float64Array {

@@ -1,6 +1,6 @@
 /**
- * A configuration of a language model's server as the simulation and the closed form see it: read
- * as the built-in predictor would.
+ * A configuration of a language-model server as the simulation and the closed form see it, read as
+ * the built-in predictor reads it.
  */
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
@@ -12,9 +12,10 @@ import { llmDefaults, llmServer, speculationOf } from '../../predictor/llm/servi
 import { speculativeMethods } from '../../predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
-import { type KvTransfer, llmPools, type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
+import type { KvTransfer } from '../template.ts'
+import { llmPools, type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 
-/** A request of the load: what the scheduler needs to know of it. */
+/** A request of the load, as the scheduler sees it. */
 export interface LlmRequest {
   readonly promptTokens: number
   readonly outputTokens: number
@@ -26,13 +27,13 @@ export interface LlmRequest {
 
 export interface LlmModelOptions {
   readonly ownGpus?: readonly Gpu[]
-  /** The server whose schedule and host it has, vLLM unless said. */
+  /** The server whose schedule and host costs it has. Default: vLLM. */
   readonly engine?: LlmEngineName
-  /** What is said of the way between the pools of a configuration that has them. */
+  /** Transfers between pools, for configurations that have them. */
   readonly kvTransfer?: Partial<KvTransfer>
-  /** Values of what a configuration does not name. */
+  /** Values of parameters that a configuration does not name. */
   readonly defaults?: Configuration
-  /** Dimensions of the user's own, which a draft model may have too. */
+  /** The user's own architectures, which a draft model may have too. */
   readonly ownArchitectures?: readonly Architecture[]
   /** Probability that a draft token is accepted; absent: the assumption for its method. */
   readonly acceptance?: number
@@ -101,10 +102,7 @@ export function modelledLlm(
   }
 }
 
-/**
- * Why a server refuses requests that are longer than its longest sequence; undefined where it takes
- * all.
- */
+/** Why a server refuses requests longer than its longest sequence; undefined: it accepts all. */
 export function refusal(
   requests: readonly LlmRequest[],
   { maxModelLength }: ModelledLlm,

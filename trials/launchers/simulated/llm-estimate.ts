@@ -1,7 +1,4 @@
-/**
- * What the step model and the closed form expect of a language model's configurations before any
- * trial.
- */
+/** Predictions of the step model and the closed form for a language model, before any trial. */
 import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -14,7 +11,7 @@ import { llmDefaults } from '../../predictor/llm/serving-limits.ts'
 import { arithmeticOf, layerWeights } from '../../predictor/llm/step-model.ts'
 import { resourcesOf, servingParametersOf } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
-import type { PredictedCapacity } from './estimated-capacity.ts'
+import { type PredictedCapacity, softCapacity } from './estimated-capacity.ts'
 import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
 import { type LlmModelOptions, type LlmRequest, modelledLlm, refusal } from './llm-configuration.ts'
 import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
@@ -22,22 +19,19 @@ import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
 interface LlmEstimatorOptions extends LlmModelOptions {
   readonly architecture: Decoder
   readonly slo: Slo
-  /** Asked for once, when first needed. */
+  /** Called once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
-  /**
-   * Whether they are sent as they are where they are longer than the server takes; else they are
-   * cut.
-   */
+  /** Whether requests longer than the server accepts are sent as they are; else they are cut. */
   readonly asDrawn?: boolean
 }
 
 /**
- * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs: two of
- * three within it. Prompts that wait for company: TGI's.
+ * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs. Larger for
+ * TGI, whose prompts wait for each other.
  */
 const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
-/** d ln by which sensitivities are taken. */
-const small = 0.02
+/** Step of the finite differences, of ln. */
+const step = 0.02
 
 type Read =
   | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof llmCapacities> }
@@ -79,7 +73,9 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       throw error
     }
   }
-  const logRate = (capacity: PredictedCapacity) => Math.log(softCapacity(capacity, slo))
+  /** A logarithm needs a positive rate. */
+  const logRate = (capacity: PredictedCapacity) =>
+    Math.log(Math.max(softCapacity(capacity, slo), 1e-6))
   return {
     priorLogRate(configuration) {
       const found = read(configuration)
@@ -88,7 +84,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
     priorFactors: (gpus) => ({
       sd: gpus.map((gpu) =>
         gpu === 'none'
-          ? small
+          ? step
           : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
       at: (logFactors) => {
@@ -104,7 +100,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
             const found = read(configuration)
             const own = 'server' in found ? gpus.indexOf(found.server.device.gpu.name) : -1
             return gpus.map((_, i) =>
-              i === own ? (moved(configuration, small)! - moved(configuration)!) / small : 0,
+              i === own ? (moved(configuration, step)! - moved(configuration)!) / step : 0,
             )
           },
         }
@@ -141,16 +137,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   }
 }
 
-/**
- * Where even a lone request misses the SLO, ever less the further it does: a search has to see a
- * slope.
- */
-const softCapacity = (
-  { capacityRps, saturationRps, unloadedMs }: PredictedCapacity,
-  { limitMs }: Slo,
-): number => Math.max(capacityRps, 0.02 * saturationRps * Math.min(1, limitMs / unloadedMs), 1e-6)
-
-/** The weights alone are more than the memory: no error of the model changes that. */
+/** Whether the weights alone exceed the memory, whatever the error of the model. */
 function weightsExceed(
   architecture: Decoder,
   configuration: Configuration,

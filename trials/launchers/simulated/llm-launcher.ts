@@ -1,4 +1,13 @@
-/** The `simulated` launcher of language models: a trial is continuous batching in virtual time. */
+/**
+ * The `simulated` launcher of language models: a trial is continuous batching in virtual time. The
+ * steps of a launch:
+ *
+ * 1. Read the configuration as the step model sees it (`llm-configuration.ts`), with its pools
+ *    (`llm-pools.ts`); infeasible where weights and one sequence do not fit.
+ * 2. Refuse loads with requests longer than the server's longest sequence.
+ * 3. Make a virtual server (`llm-server.ts`) of one replica, or of a pool each for prefill and decode
+ *    (`llm-replica.ts`).
+ */
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'

@@ -1,6 +1,6 @@
 /**
- * Prompts and answers on servers of their own: a prefill server computes the prompt, its keys and
- * values move to a decode server, which makes the answer (DistServe, Zhong et al., OSDI 2024,
+ * Prefill and decode on separate servers: a prefill server computes the prompt, its keys and values
+ * move to a decode server, which generates the answer (DistServe, Zhong et al., OSDI 2024,
  * sections 2 and 3; Splitwise, Patel et al., ISCA 2024). How fast they move is assumed, not
  * measured.
  */
@@ -11,17 +11,9 @@ import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import { cacheBytes, hasNvlink, type LlmDevice, links } from '../../predictor/llm/step-model.ts'
 import type { Resources } from '../../resources.ts'
+import type { KvTransfer } from '../template.ts'
 
-/**
- * The way from a prefill server to a decode server: GB/s of each GPU, one after the other, and ms
- * of each request beside.
- */
-export interface KvTransfer {
-  readonly gbPerS: number
-  readonly latencyMs: number
-}
-
-/** What is assumed where nothing is said. */
+/** Defaults where the user gives no figures. */
 export const assumedTransfers = {
   /** In one machine over NVLink, as its all-reduces go. */
   nvlink: { gbPerS: links.nvlink.gbPerS, latencyMs: 2 },
@@ -48,29 +40,29 @@ const handOvers: Readonly<Partial<Record<LlmEngineName, 'fetched' | 'pushed'>>> 
   vllm: 'fetched',
   sglang: 'pushed',
 }
-/** Servers that have pools. */
+/** Engines that support pools. */
 export const pooledEngines = Object.keys(handOvers) as readonly LlmEngineName[]
 
 export interface LlmPools {
   readonly prefill: number
   readonly decode: number
-  /** One of those that make answers. */
+  /** One of the decode servers. */
   readonly decoder: LlmServer
   readonly handOver: 'fetched' | 'pushed'
   readonly transfer: KvTransfer
-  /** ms that so many tokens are on their way, without the latency. */
+  /** Transfer time of so many tokens, ms, without the latency. */
   transferMs(tokens: number): number
 }
 
-/** A server as configured: where there are pools, one of those that compute prompts. */
+/** A server as configured; with pools, one of the prefill servers. */
 export interface ModelledLlm extends LlmServer {
   readonly pools?: LlmPools
 }
 
 /**
- * @param server one that computes prompts
- * @param decoder one that makes answers, as it would be alone
- * @throws DeviceModelError for a server that has no pools, or not of so many GPUs each
+ * @param server a prefill server
+ * @param decoder a decode server, as it would be without pools
+ * @throws DeviceModelError for an engine without pools, or with unsupported numbers of GPUs
  */
 export function llmPools(
   architecture: Decoder,
@@ -108,7 +100,7 @@ export function llmPools(
  */
 const gathering: ReadonlySet<LlmEngineName> = new Set(['sglang'])
 
-/** Why servers of so many GPUs cannot hand over to each other; undefined: they can. */
+/** Why servers with these numbers of GPUs cannot transfer to each other; undefined: they can. */
 function splitFault(
   engine: LlmEngineName,
   prefillGpus: number,
@@ -120,21 +112,18 @@ function splitFault(
   return `the supported version of ${engine} does not allow decode servers with fewer GPUs: raise decodeGpus, or use ${[...gathering].join(', ')}`
 }
 
-/** The same as a condition of a space. */
+/** The same as a condition of a search space. */
 export const splitCondition = (engine: LlmEngineName): string =>
   `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
-/** Of one token, over all GPUs of a server. */
+/** Bytes of keys and values of a token, over all GPUs of a server. */
 const kvBytesOf = (architecture: Decoder, device: LlmDevice): number =>
   kvElementsPerToken(architecture) * cacheBytes(device)
 
-/**
- * GPUs that share every layer: those of one server, of a replica with pools those of a prefill
- * server.
- */
+/** GPUs of a tensor-parallel group: of the server, or with pools of a prefill server. */
 export const tensorParallelOf = ({ gpus, pools }: Resources): number => pools?.prefillGpus ?? gpus
 
-/** No prompts are computed in steps of their own there. */
+/** A decode server has no separate prefill steps. */
 function decodeServer(server: LlmServer): LlmServer {
   const { promptsApart: _, ...limits } = server.limits
   return { ...server, limits }

@@ -1,11 +1,12 @@
 /**
- * One server of a language model in virtual time: the scheduler of the emulated one, its steps as
- * long as its profile says.
+ * One replica of a language-model server in virtual time: the scheduler of the emulated server, with
+ * step times by its profile. A replica is idle, or a step is under way; `advance` finishes the step,
+ * passes on arrivals, and begins the next one.
  */
 import { ContinuousBatcher, type Sequence, type Step } from '../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 
-/** A step, or several of its kind in a row, under way. */
+/** A running step, or several equal ones in a row. */
 interface UnderWay {
   readonly step: Step
   readonly startMs: number
@@ -26,7 +27,7 @@ interface ReplicaUsage {
   steps: number
   /** Sequences over all steps. */
   stepSequences: number
-  /** Most at once, most that waited, and the fullest cache (0-1). */
+  /** Maximum of running sequences, of waiting ones, and of cache use (0-1). */
   sequences: number
   waiting: number
   cacheUse: number
@@ -34,7 +35,7 @@ interface ReplicaUsage {
 
 export class LlmReplica {
   readonly #server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
-  /** Lasts from one play to the next, and with it what it knows of beginnings. */
+  /** Kept between plays, with its prefix cache. */
   readonly #batcher: ContinuousBatcher
   readonly usage: ReplicaUsage = {
     busyMs: 0,
@@ -58,33 +59,30 @@ export class LlmReplica {
     return this.#batcher.preemptions
   }
 
-  /** Draft tokens that were kept. */
+  /** Accepted draft tokens. */
   get accepted(): number {
     return this.#batcher.acceptedTokens
   }
 
-  /** How often an answer had some drafted. */
+  /** Drafting steps, counted once per sequence. */
   get draftings(): number {
     return this.#batcher.draftings
   }
 
-  /** Begins another play, idle, at the time 0. */
+  /** Starts another play at time 0, idle. */
   restart(): void {
     this.#arrivals = []
     this.#arrived = 0
     this.#takenInMs = 0
   }
 
-  /**
-   * When the host has taken in a request that reaches it at `ms`: one after the other, in the order
-   * of the calls.
-   */
+  /** When the host has accepted a request that arrives at `ms`; one at a time, in call order. */
   takeIn(ms: number): number {
     this.#takenInMs = Math.max(this.#takenInMs, ms) + this.#server.frontMs
     return this.#takenInMs
   }
 
-  /** Has something reach the scheduler at a time, before the steps that begin then. */
+  /** Calls `reach` at a time, before the steps that begin then. */
   at(atMs: number, reach: () => void): void {
     let place = this.#arrivals.length
     while (place > this.#arrived && this.#arrivals[place - 1]!.atMs > atMs) place--
@@ -96,7 +94,7 @@ export class LlmReplica {
     return this.#batcher.add(sequence)
   }
 
-  /** When something next happens, ms; infinite when nothing will. */
+  /** Time of the next event, ms; Infinity where there is none. */
   get dueMs(): number {
     return Math.min(
       this.#underWay?.endMs ?? Number.POSITIVE_INFINITY,
@@ -104,7 +102,7 @@ export class LlmReplica {
     )
   }
 
-  /** Does what is due at `now`. */
+  /** Processes the events until `now`. */
   advance(now: number): void {
     if (this.#underWay !== undefined && this.#underWay.endMs <= now) this.#finish(this.#underWay)
     let came = false
@@ -132,15 +130,13 @@ export class LlmReplica {
     this.#underWay = this.#lasting(step, now, onceMs, Math.min(step.repeats(), until))
   }
 
-  /** What came and was not foreseen is looked at after the step that it came in. */
+  /** Ends the row of steps after the one in which something unforeseen arrived. */
   #cut({ step, startMs, onceMs, times }: UnderWay, now: number): void {
     const until = stepsUntil(now, startMs, onceMs)
     if (until < times) this.#underWay = this.#lasting(step, startMs, onceMs, until)
   }
 
-  /**
-   * Steps of the same sequences alone are done as one: their time grows evenly with the context.
-   */
+  /** Equal steps are processed as one: their time grows linearly with the context. */
   #lasting(step: Step, startMs: number, onceMs: number, times: number): UnderWay {
     const { decodes, decodeContext } = step.work
     const ms =
@@ -163,6 +159,6 @@ export class LlmReplica {
   }
 }
 
-/** Steps until the one in which something comes is over. */
+/** Number of steps until the one that contains `atMs` is over. */
 const stepsUntil = (atMs: number, startMs: number, onceMs: number): number =>
   Math.max(1, Math.ceil((atMs - startMs) / onceMs))

@@ -1,6 +1,6 @@
 /**
- * Beginnings of prompts that a server has seen, where the same requests stand for ever new ones:
- * sent over and over, each is found by what follows it alone.
+ * Prefix-cache hits in a load that repeats a list of requests. The repetitions stand for new requests,
+ * so that a prompt is found only by requests that follow it closely.
  */
 import { blockTokens } from '../../predictor/llm/scheduler.ts'
 import type { LlmRequest } from './llm-configuration.ts'

@@ -1,6 +1,11 @@
 /**
  * The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device
- * model.
+ * model. The steps of a launch:
+ *
+ * 1. Read the configuration as the device model sees it (`device.ts`); infeasible where its memory
+ *    does not suffice.
+ * 2. Derive the stages of the server: its CPU costs (`cpu-stage.ts`), queues and instances.
+ * 3. Make a virtual server of them (`batch-server.ts`), which plays any load that it is given.
  */
 import { createRng } from '../../../search/index.ts'
 import type { Configuration } from '../../../search/types.ts'
@@ -11,29 +16,29 @@ import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { stretching } from './arrival-times.ts'
+import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { type ModelledServer, modelledServer } from './device.ts'
-import { queuesOf, stageOf, turnsOf } from './estimate.ts'
+import { countInstancesPerQueue, countQueues, deriveCpuStage } from './estimate.ts'
 
 interface SimulatedLauncherOptions {
   readonly architecture: Architecture
   /** Values of parameters that configurations do not name. */
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
-  /** What is known of a server that is not the built-in one. */
+  /** The fit of a server other than the built-in one. */
   readonly anchored?: AnchoredOn
-  /** Each trial draws from a stream of its own, by this and its number. */
+  /** With the number of the trial, seeds the random stream of each trial. */
   readonly seed: number
-  /** Standard deviation of ln(device time) from batch to batch; 0.01 unless said. */
+  /** Standard deviation of ln(device time) from batch to batch. Default 0.01. */
   readonly deviceJitter?: number
-  /** What a request costs on this CPU, of what the device model expects; 1 unless said. */
+  /** CPU cost of a request, relative to what the device model expects. Default 1. */
   readonly cpuCostFactor?: number
 }
 
 export function createSimulatedLauncher(options: SimulatedLauncherOptions): Launcher {
-  const schedule = stretching()
+  const schedule = createStretchedSchedule()
   return {
     name: 'simulated',
     async launch(configuration, trialNumber, signal) {
@@ -41,13 +46,13 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
       const modelled = serverOrInfeasible(options, configuration)
       const { serving, resources } = modelled
       const server = new SimulatedServer({
-        cpu: costing(options.cpuCostFactor, stageOf(modelled)),
+        cpu: scaleCpuCosts(options.cpuCostFactor, deriveCpuStage(modelled)),
         cpuCores: resources.cpuCores,
         maxBatchSize: serving.batchSize,
         maxDelayMs: serving.maxDelayMs,
         queueLimit: serving.queueLimit,
-        instances: turnsOf(modelled),
-        devices: queuesOf(modelled),
+        instances: countInstancesPerQueue(modelled),
+        devices: countQueues(modelled),
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
         schedule,
@@ -68,7 +73,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
   }
 }
 
-const costing = (factor = 1, cpu: CpuStage): CpuStage => ({
+const scaleCpuCosts = (factor = 1, cpu: CpuStage): CpuStage => ({
   ...cpu,
   acceptMs: factor * cpu.acceptMs,
   prepareMs: factor * cpu.prepareMs,

@@ -7,12 +7,12 @@ import { architectureOf } from '../../devices/architecture.ts'
 import { deviceLatencyMs } from '../../devices/device-model.ts'
 import { completed } from '../../devices/own.ts'
 import { InfeasibleError } from '../../types.ts'
-import { stretching } from './arrival-times.ts'
+import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
 import { coresElsewhere } from './cpu-stage.ts'
 import { modelledServer } from './device.ts'
 import { createEstimator, queueingModel } from './estimate.ts'
-import { latencyPercentileMs, predictCapacity, timed } from './estimated-capacity.ts'
+import { latencyPercentileMs, predictCapacity, tabulateDeviceTimes } from './estimated-capacity.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
 const noCpu = { acceptMs: 0, prepareMs: 0, jitter: 0, overheadMs: 0, relativeError: 0 }
@@ -154,7 +154,7 @@ test.each([
   { kind: 'gamma', cv: 2 },
   { kind: 'on-off', onS: 1, offS: 2 },
 ] as const)('stretched arrivals are the schedule, to rounding: $kind', (arrivals) => {
-  const stretched = stretching()
+  const stretched = createStretchedSchedule()
   for (const rateRps of [100, 130, 70]) {
     const load = { kind: 'open', rateRps, arrivals, durationS: 1000 / rateRps, seed: 3 } as const
     const [got, wanted] = [stretched(load), schedule(load)]
@@ -286,7 +286,7 @@ describe('prediction', () => {
             limitMs: 60,
           })
           const latencyMs = (rateRps: number) =>
-            latencyPercentileMs(timed(queueing), rateRps, percentile)
+            latencyPercentileMs(tabulateDeviceTimes(queueing), rateRps, percentile)
           expect(capacityRps).toBeLessThanOrEqual(saturationRps)
           if (capacityRps > 1e-5 * saturationRps)
             expect(latencyMs(capacityRps)).toBeLessThanOrEqual(60 * (1 + 1e-9))

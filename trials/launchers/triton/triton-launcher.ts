@@ -1,22 +1,28 @@
 /**
- * Keeps a Triton server from one trial to the next: where only batching, queue and instances
- * change, the model is reloaded with them through the model control API, which takes the time of
- * loading the model instead of that of starting the server. Anything else that changes (cores, GPU,
- * arguments, environment) restarts it.
+ * Reuses a Triton server for trials that differ only in batching, queue and instances. The steps of
+ * a launch, as `reuseServers` calls them:
+ *
+ * 1. Start the server with the model as its repository has it, or take the idle one.
+ * 2. After a start, read the model's own configuration (`begin`).
+ * 3. Write the tuned fields over it, and load the model with them through the model control API
+ *    (`reload`).
+ * 4. Wait until the model serves, and remember its counters for the mean batch of the trial.
+ *
+ * Any other change (cores, GPU, arguments, environment) starts another server.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { Knobs } from '../../servers/knobs.ts'
+import { selectServerParameters } from '../../servers/preset.ts'
+import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
+import { type TritonTuning, tritonTuning } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
 import type { TunedParameter } from '../fill.ts'
-import { type KeptServer, keptServers } from '../kept-servers.ts'
 import { errorIn, loadPath } from '../model-loading.ts'
-import { Knobs } from '../server-files/knobs.ts'
-import { takenBy } from '../server-files/preset.ts'
-import { Enum, type ProtoValue, Text } from '../server-files/text-proto.ts'
-import { type TritonTuning, tritonTuning } from '../server-files/triton-files.ts'
+import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
 interface TritonLauncherOptions {
@@ -35,8 +41,8 @@ type Json =
   | { readonly [key: string]: Json | undefined }
 type ModelConfig = { readonly [field: string]: Json | undefined }
 
-/** A server that runs, and the model's configuration as its repository has it. */
-type Server = KeptServer<ModelConfig>
+/** A running server, with the model's configuration as its repository has it. */
+type Server = ReusableServer<ModelConfig>
 
 /** @param inner starts the server with the model as it is */
 export const createTritonLauncher = (
@@ -44,7 +50,7 @@ export const createTritonLauncher = (
   { template, parameters, protocol, payload }: TritonLauncherOptions,
 ): Launcher => {
   const { model } = template
-  return keptServers<ModelConfig>(inner, {
+  return reuseServers<ModelConfig>(inner, {
     names: reloadableNames(template, parameters),
     done: 'model reloaded',
     // A refused reload leaves the server as it was.
@@ -74,10 +80,7 @@ export const createTritonLauncher = (
   })
 }
 
-/**
- * Tuned names that reach the server through its model control alone: no argument, and no
- * placeholder of the template.
- */
+/** Parameters that reach the server only through model control: no argument, no placeholder. */
 const reloadableNames = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
@@ -89,7 +92,7 @@ const reloadableNames = (
     template.cwd,
     template.prepare,
   ])
-  const taken = takenBy(
+  const taken = selectServerParameters(
     'triton',
     parameters.map(({ name }) => name),
   )
@@ -136,8 +139,8 @@ const reload = async (
 }
 
 /**
- * The model's configuration with the tuned fields. Dynamic batching keeps what the model says of it
- * beside; without batches larger than one it is off. Instances keep their placement, and their
+ * The model's configuration with the tuned fields. Other fields of dynamic batching keep their
+ * values; without batches larger than one it is off. Instances keep their placement, and only their
  * number changes.
  */
 export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
@@ -163,7 +166,7 @@ export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfi
   }
 }
 
-/** Fields of both, the second's where both have one; groups of fields likewise. */
+/** Fields of both, recursively; `set` wins. */
 const merged = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
   const both: Record<string, Json | undefined> = { ...own }
   for (const [field, value] of Object.entries(set)) {
@@ -188,7 +191,7 @@ const json = (value: ProtoValue): Json => {
   )
 }
 
-/** What Triton answers to what it does not do: its own words. */
+/** Triton refused a request; the message is its own. */
 class TritonRefusal extends Error {}
 
 const askTriton = async (

@@ -1,4 +1,11 @@
-/** "Launches" a server that runs already: measured as it is, never started, never stopped. */
+/**
+ * "Launches" a server that already runs: it is measured as it is, never started, never stopped. The
+ * steps of a launch:
+ *
+ * 1. Wait until the first server answers correctly, then each of the others, within one deadline.
+ * 2. Spread the load over them by their weights, where there are several.
+ * 3. Return a predictor whose resources are unknown, and which cannot be stopped.
+ */
 
 import type { SpreadServer } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -6,6 +13,7 @@ import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import { withoutSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
+import { answerHint } from '../failure.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
 interface UrlLauncherOptions {
@@ -15,10 +23,7 @@ interface UrlLauncherOptions {
   readonly payload: PayloadSource
 }
 
-/**
- * No configuration reaches the server: one whose configuration is empty or fixed is the only one
- * that makes sense, and what fails with it fails again.
- */
+/** No configuration reaches the server, so that a failure is final for the experiment. */
 export const createUrlLauncher = ({
   template,
   protocolFor,
@@ -66,11 +71,12 @@ export const createUrlLauncher = ({
           'experiment',
         )
       if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
-      const hint =
-        'hint' in error && typeof error.hint === 'string'
-          ? error.hint
-          : 'check that the payload fits the model and the protocol fits the server'
-      throw new LaunchError(`no valid answer: ${error.message}`, hint, undefined, 'experiment')
+      throw new LaunchError(
+        `no valid answer: ${error.message}`,
+        answerHint(error),
+        undefined,
+        'experiment',
+      )
     }
   },
   sweep: async () => {},

@@ -1,3 +1,4 @@
+/** The engines of the built-in predictor, each loaded when it is used. */
 import type { CreateEngine } from '../engine.ts'
 
 /** Where an engine runs, and its module, loaded when it is asked for. */

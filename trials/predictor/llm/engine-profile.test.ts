@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { architectureOf, type Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
-import { languageServers } from '../../launchers/server-files/server-kinds.ts'
 import { composedProfile, departures } from '../../launchers/simulated/testing/fit-profiles.ts'
 import { blockServers, measuredServers } from '../../launchers/simulated/testing/judged-servers.ts'
 import {
@@ -12,6 +11,7 @@ import {
   pilotServers,
   throughputServers,
 } from '../../launchers/simulated/testing/measured-servers.ts'
+import { languageServers } from '../../servers/server-kinds.ts'
 import {
   engineError,
   engineErrors,

@@ -1,3 +1,4 @@
+/** A language model that is emulated: real requests, modelled step times. */
 import { wordsAndSigns } from '../../../profiler/protocols/tokenizer.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'

@@ -1,3 +1,4 @@
+/** Finds the model file below a path of the user. */
 import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { ModelError } from './model-registry.ts'

@@ -1,3 +1,4 @@
+/** What a model expects: texts, images or tensors. */
 import type { Task, TensorSpec } from '../engine.ts'
 
 /**

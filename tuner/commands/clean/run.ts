@@ -12,16 +12,16 @@ import {
   removeObjects,
 } from '../../../trials/launchers/kubernetes/sweep.ts'
 import {
-  type Abandoned,
+  type AbandonedPredictor,
   endAbandoned,
   findAbandoned,
 } from '../../../trials/launchers/local/abandoned.ts'
 import {
   endLeftGroups,
+  findLeftGroups,
   type LeftGroup,
-  leftGroups,
 } from '../../../trials/launchers/local/left-groups.ts'
-import { listeningLeft, wordsOfListening } from '../../../trials/launchers/local/leftovers.ts'
+import { describeListener, findLeftListeners } from '../../../trials/launchers/local/leftovers.ts'
 import { inspectCgroups } from '../../../trials/machine/cgroups.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { table } from '../../render/columns.ts'
@@ -58,7 +58,7 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
   if (remove) await endAbandoned(predictors)
   const controlGroups = groupsBeside(predictors, experiment)
   if (remove) await endLeftGroups(controlGroups)
-  const listening = await listeningLeft(join(dirname(resolve(flags.db)), 'running'))
+  const listening = await findLeftListeners(join(dirname(resolve(flags.db)), 'running'))
   const cluster = flags.local ? undefined : await cleanCluster(experiment, remove, flags)
   if (flags.json)
     process.stdout.write(
@@ -67,7 +67,7 @@ export async function clean(experiment: string | undefined, flags: CleanFlags): 
   else {
     const local = [
       ...localLines(predictors, controlGroups, experiment, remove),
-      ...listening.map(wordsOfListening),
+      ...listening.map(describeListener),
     ]
     process.stdout.write(`${[...local, ...clusterLines(cluster, experiment, remove)].join('\n')}\n`)
   }
@@ -81,16 +81,16 @@ const hint = 'to remove them: `tune clean EXPERIMENT` or `tune clean --all`'
  * one experiment has none.
  */
 function groupsBeside(
-  predictors: readonly Abandoned[],
+  predictors: readonly AbandonedPredictor[],
   experiment: string | undefined,
 ): LeftGroup[] {
   if (experiment !== undefined) return []
   const shown = new Set(predictors.flatMap(({ processes }) => processes.map(({ pid }) => pid)))
-  return leftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
+  return findLeftGroups(inspectCgroups()).filter(({ pids }) => !pids.some((pid) => shown.has(pid)))
 }
 
 function localLines(
-  predictors: readonly Abandoned[],
+  predictors: readonly AbandonedPredictor[],
   groups: readonly LeftGroup[],
   experiment: string | undefined,
   removed: boolean,

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import { ownServers } from '../../../trials/launchers/own-servers.ts'
+import { knownServers } from '../../../trials/servers/known-servers.ts'
 import { loadExperiment } from '../../experiment/load-experiment.ts'
 import { experimentText } from './experiment-text.ts'
 import { describedCalls, describedHealth } from './json-calls.ts'
@@ -35,7 +35,7 @@ describe('what is to be tuned', () => {
 
 describe('a server of the table', () => {
   test.each(
-    ownServers
+    knownServers
       .filter((server) => !('preset' in server))
       .map(({ title, programs, ...rest }) => [title, programs[0], rest] as const),
   )('%s makes an experiment that loads', (_, program, rest) => {

@@ -5,17 +5,17 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { basename, isAbsolute, join, resolve } from 'node:path'
 import {
-  ownServerOf,
-  type TunedCommand,
-  tunedCommand,
-} from '../../../trials/launchers/own-command.ts'
-import { OwnSettings } from '../../../trials/launchers/server-files/own-settings.ts'
-import { tfservingModels } from '../../../trials/launchers/server-files/tfserving-files.ts'
-import {
   readTypedCommand,
   type TypedCommand,
   writeCommand,
 } from '../../../trials/launchers/typed-command.ts'
+import {
+  recogniseServer,
+  rewriteCommand,
+  type TunedCommand,
+} from '../../../trials/servers/own-command.ts'
+import { OwnSettings } from '../../../trials/servers/own-settings.ts'
+import { tfservingModels } from '../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../trials/shell-words.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { parseSlo } from '../../experiment/parse-slo.ts'
@@ -38,7 +38,7 @@ export function targetOf(words: readonly string[], isProgram: (name: string) => 
   if (/^((https?|grpcs?|http\+unix):\/\/|unix:)/i.test(first)) return { kind: 'url', url: first }
   if (/^[\w.-]+:\d{1,5}(\/|$)/.test(first)) return { kind: 'url', url: `http://${first}` }
   if (/\s/.test(first.trim())) return commandTarget(first)
-  if (ownServerOf([first]) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
+  if (recogniseServer([first]) || (isProgram(first) && !/\.(onnx|gguf|json)$/.test(first)))
     return { kind: 'command', words: [first] }
   return { kind: 'model', model: first }
 }
@@ -71,7 +71,7 @@ export function commandPlan(
   saysModel = false,
 ): Plan & { readonly tuned: TunedCommand } {
   const cwd = resolve(here, typed.cwd ?? '.')
-  const tuned = tunedCommand(typed.words)
+  const tuned = rewriteCommand(typed.words)
   const settings = settingsFile(tuned, cwd)
   const { server, env } = tuned
   const command = writeCommand(typed, settings?.command ?? tuned.command)

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { ownServerTitles } from '../../../trials/launchers/own-servers.ts'
+import { knownServerTitles } from '../../../trials/servers/known-servers.ts'
 import { addChosenOptions } from '../../experiment/flags/flags.ts'
 import { serverFlags } from '../../experiment/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'
@@ -40,7 +40,7 @@ Examples:
   tune init --slo 50ms --path /predict --body '{"text": "{{text}}"}' 'python3 app.py --port 8080'
   tune init bert --slo 50ms
 
-Flags precede the command, unless the command is one word in quotes. Recognised servers: ${ownServerTitles.join(', ')}.
+Flags precede the command, unless the command is one word in quotes. Recognised servers: ${knownServerTitles.join(', ')}.
 Exit codes: 0 the file was written and the server answered; 1 the server did not answer; 2 usage.`,
     )
     .action(async (target: string[]) => {

@@ -7,12 +7,12 @@ import { namesGrpc, namesSocket } from '../../../profiler/server-address.ts'
 import { architectureOf } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { serverOn } from '../../../trials/launchers/local/processes.ts'
-import { ownServerOf, ownServerSaying } from '../../../trials/launchers/own-command.ts'
 import type { TypedCommand } from '../../../trials/launchers/typed-command.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { isProgram as isProgramFile, programIn } from '../../../trials/machine/programs.ts'
 import { makeFolder } from '../../../trials/private-files.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
+import { findServerByHeader, recogniseServer } from '../../../trials/servers/own-command.ts'
 import { quoteWord } from '../../../trials/shell-words.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { type FlagValues, flagsToLayer } from '../../experiment/flags/flags.ts'
@@ -218,7 +218,7 @@ class Initialised {
     this.#comments.pin = local
       ? 'the resources it runs on, which set its price'
       : 'set the resources it runs on, which set its price'
-    const server = here && ownServerOf(here.words)
+    const server = here && recogniseServer(here.words)
     if (here && server) {
       note(`Recognised ${server.title}, process ${here.pid}.`)
       this.#foot.push(...this.#startedHere(here))
@@ -281,7 +281,7 @@ class Initialised {
     say(withoutSecrets(`  ${request}\n  → ${answer}`))
     const server =
       this.target.kind === 'url' && this.#foot.length === 0
-        ? ownServerSaying(found.server)
+        ? findServerByHeader(found.server)
         : undefined
     if (server) {
       note(`Recognised ${server.title} by its answers.`)

@@ -4,7 +4,7 @@
  * verify) take theirs from here.
  */
 import { protocolNames } from '../../../profiler/protocols/protocol-table.ts'
-import { serverKinds } from '../../../trials/launchers/server-files/server-kinds.ts'
+import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { defaults } from '../names.ts'
 import type { Flag } from './flag-entries.ts'
 

@@ -3,7 +3,7 @@
  */
 import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { serverKinds } from '../../../trials/launchers/server-files/server-kinds.ts'
+import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
 import {
   assumedAcceptance,

@@ -4,7 +4,6 @@
  */
 import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter, SearchSpace } from '../../../search/types.ts'
-import type { LanguageServer } from '../../../trials/launchers/server-files/language-programs.ts'
 import {
   assumedTransfers,
   gpusOfMachine,
@@ -14,6 +13,7 @@ import {
 import { isStarted, type PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { poolParameters } from '../../../trials/resources.ts'
+import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
 import { defaults } from '../names.ts'
 import { splitParameters } from '../tensor-parallel.ts'

@@ -5,11 +5,6 @@
 import { parameterValues } from '../../../search/space/space.ts'
 import type { SearchSpace } from '../../../search/types.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import {
-  draftsFault,
-  isLanguageServer,
-  type LanguageServer,
-} from '../../../trials/launchers/server-files/language-programs.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { draftOf } from '../../../trials/predictor/llm/speculation.ts'
@@ -18,6 +13,8 @@ import {
   defaultMethod,
   type SpeculativeMethod,
 } from '../../../trials/predictor/llm/speculative-methods.ts'
+import { draftsFault } from '../../../trials/servers/language-servers.ts'
+import { isLanguageServer, type LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
 import { languageModelOf } from '../predictor-template.ts'
 import type { Experiment } from '../types.ts'

@@ -1,3 +1,4 @@
+/** A language model that is computed: a GGUF file in llama.cpp. */
 import { cpus } from 'node:os'
 import type { RunningPredictor } from '../../running-predictor.ts'
 import type { Settings } from '../../settings.ts'

@@ -1,39 +1,39 @@
 /**
- * A server's command line read as its user starts it by hand, and rewritten so that a launcher says
- * where it listens and a search tunes it. Pure.
+ * Rewrites the command line that a user starts a server with, so that the launcher sets its address
+ * and a search sets its tuned arguments. Pure.
  */
 import { basename } from 'node:path'
 import { dropExec, isAssignment } from '../shell-words.ts'
-import { type OwnServer, ownServers, type ServerKnob } from './own-servers.ts'
+import { type KnownServer, knownServers, type ServerKnob } from './known-servers.ts'
 
-/** How a command is started for trials. */
+/** A command as trials start it. */
 export interface TunedCommand {
-  /** Undefined: nobody known. */
-  readonly server?: OwnServer
-  /** With placeholders for host, port and what is tuned. */
+  /** Undefined: not a known server. */
+  readonly server?: KnownServer
+  /** With placeholders for host, port and tuned parameters. */
   readonly command: readonly string[]
   /** Likewise. */
   readonly env: Readonly<Record<string, string>>
   readonly parameters: readonly TunableKnob[]
-  /** What the server's own arguments say of its models. */
+  /** Folder and name of the model, by the server's own arguments. */
   readonly models?: string
   readonly model?: string
-  /** How it is told its port: false where only the variable PORT is left to try. */
+  /** Whether an argument sets the port; false: only the variable PORT does, if the server reads it. */
   readonly saysPort: boolean
 }
 
 interface TunableKnob extends ServerKnob {
-  /** What the command said of it. */
+  /** Its value in the user's command. */
   readonly was?: string
 }
 
-/** Before the program may stand what starts it: python3 -m, env A=b, uv run. */
-const mostWordsBefore = 6
+/** Words before the program, e.g. python3 -m, env A=b, uv run. */
+const maxWordsBefore = 6
 
-const all: readonly OwnServer[] = ownServers
+const all: readonly KnownServer[] = knownServers
 
-/** The server that a command starts; undefined where it is none of the table. */
-export function ownServerOf(words: readonly string[]): OwnServer | undefined {
+/** The server that a command starts; undefined where the table does not have it. */
+export function recogniseServer(words: readonly string[]): KnownServer | undefined {
   const [title] = words
   // gunicorn names its processes 'gunicorn: master [app:app]'.
   const named = title && /^([\w-]+): (master|worker)/.exec(title)?.[1]
@@ -41,13 +41,13 @@ export function ownServerOf(words: readonly string[]): OwnServer | undefined {
   return startOf(words)?.server
 }
 
-/** The server of the table that a command starts, and the place of the word that names it. */
+/** The server that a command starts, and the index of the word that names it. */
 function startOf(
   words: readonly string[],
-): { readonly server: OwnServer; readonly at: number } | undefined {
+): { readonly server: KnownServer; readonly at: number } | undefined {
   const first = words.findIndex((word, i) => i > 0 && !isAssignment(word))
-  for (const [at, word] of words.slice(0, Math.max(first, 0) + mostWordsBefore).entries()) {
-    // A whole script is no program.
+  for (const [at, word] of words.slice(0, Math.max(first, 0) + maxWordsBefore).entries()) {
+    // A script, not a program.
     if (/\s/.test(word)) continue
     const name = words[at - 1] === '-m' ? word : basename(word)
     const server = all.find(
@@ -60,16 +60,16 @@ function startOf(
   return undefined
 }
 
-/** By the header `server` of its answers. */
-export const ownServerSaying = (header: string | undefined): OwnServer | undefined =>
+/** Recognises a server by the header `server` of its answers. */
+export const findServerByHeader = (header: string | undefined): KnownServer | undefined =>
   header === undefined
     ? undefined
     : all.find((server) => server.header && header.toLowerCase().startsWith(server.header))
 
-/** The command as trials start it: where it listens, and what is tuned of it, are placeholders. */
-export function tunedCommand(asTyped: readonly string[]): TunedCommand {
+/** The command with placeholders for the address and the tuned parameters. */
+export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
   const given = withoutFixedPort(dropExec(asTyped))
-  const server = ownServerOf(given)
+  const server = recogniseServer(given)
   let command = [...given]
   const env: Record<string, string> = {}
   if (server?.preset) {
@@ -81,7 +81,7 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
   const at = startOf(command)?.at ?? 0
   const next = server?.modelNext && command[at + 2]
   const model = next?.startsWith('-') ? undefined : next
-  // Where options that it does not say go.
+  // Index for new options.
   const end = server?.optionsFirst ? at + 1 : undefined
   const parameters: TunableKnob[] = []
   for (const { args, env: variable, value, insteadOf = [] } of server?.listens ?? []) {
@@ -94,14 +94,14 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
     if (knob.setting !== undefined) continue
     if (knob.under && !isUnder(command, knob.under)) continue
     if (knob.needs !== undefined && !command.includes(knob.needs)) continue
-    // Its user has it tuned already, by another name.
+    // The user's command has a placeholder already.
     if (was?.includes('${')) continue
     const placeholder = `\${${knob.name}}`
     if (knob.env) env[knob.env] = placeholder
     else if (knob.args) command = withValue(command, knob.args, placeholder, end)
     parameters.push({
       ...knob,
-      values: reaching(knob.values, was),
+      values: extendRange(knob.values, was),
       ...(was !== undefined && { was }),
     })
   }
@@ -122,8 +122,8 @@ export function tunedCommand(asTyped: readonly string[]): TunedCommand {
   return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }
 }
 
-/** A range that ends below what is used today goes up to it. */
-function reaching(values: ServerKnob['values'], was: string | undefined): ServerKnob['values'] {
+/** Extends a range that ends below the current value. */
+function extendRange(values: ServerKnob['values'], was: string | undefined): ServerKnob['values'] {
   const [, low, high, factor = ''] =
     (typeof values === 'string' && /^(\d+)\.\.(\d+)( x\d+)?$/.exec(values)) || []
   const used = Number(was)
@@ -133,7 +133,7 @@ function reaching(values: ServerKnob['values'], was: string | undefined): Server
 
 const presetPorts = ['--http-port', '--grpc-port', '--rest_api_port', '--port']
 
-/** '--name value', '--name=value' and '-n4' in one. */
+/** Finds '--name value', '--name=value' and '-n4'. */
 function placeOf(
   words: readonly string[],
   name: string,
@@ -162,7 +162,7 @@ function without(words: readonly string[], name: string): string[] {
   return without([...words.slice(0, place.at), ...words.slice(place.at + place.length)], name)
 }
 
-/** As `withValue`, and what else the arguments say is left out: servers listen at each of them. */
+/** As `withValue`, without repetitions of the argument: servers listen on each of them. */
 function withOneValue(
   words: readonly string[],
   names: readonly [string, ...string[]],
@@ -181,7 +181,7 @@ function withOneValue(
   return withValue(left, names, value, end)
 }
 
-/** Every place of an argument, in their order. */
+/** All occurrences of an argument, in order. */
 function placesOf(
   words: readonly string[],
   name: string,
@@ -189,7 +189,7 @@ function placesOf(
   const places: NonNullable<ReturnType<typeof placeOf>>[] = []
   let from = 0
   while (from < words.length) {
-    // The word before stands for a program, which is no argument.
+    // `placeOf` skips the first word, the program.
     const place = placeOf(['', ...words.slice(Math.max(1, from))], name)
     if (place === undefined) break
     const at = place.at - 1 + Math.max(1, from)
@@ -224,7 +224,7 @@ function withValue(
     if (place)
       return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
   }
-  // Two words: not every server reads '--name=value'.
+  // Two words, because not every server reads '--name=value'.
   return [...words.slice(0, end), names[0], value, ...words.slice(end)]
 }
 
@@ -244,7 +244,7 @@ const portPattern = /^((?:\d+\.\d+\.\d+\.\d+|localhost|\[?::\]?)?:)?\d{2,5}$/
 const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
 const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
-/** The command with ${port} in place of the port that it names; undefined where none is seen. */
+/** The command with ${port} for its port; undefined where it names none. */
 function withPort(words: readonly string[]): string[] | undefined {
   const alike = words
     .map((word) => word.replace(/=.*$/s, ''))

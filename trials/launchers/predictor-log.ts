@@ -5,8 +5,8 @@
 import { closeSync, existsSync, openSync, renameSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { StringDecoder } from 'node:string_decoder'
-import { privateFile } from '../../private-files.ts'
-import { SecretFilter } from '../../secrets.ts'
+import { privateFile } from '../private-files.ts'
+import { SecretFilter } from '../secrets.ts'
 
 export interface PredictorLog {
   readonly path: string

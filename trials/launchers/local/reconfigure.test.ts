@@ -12,7 +12,7 @@ import type { TunedParameter } from '../fill.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { CommandTemplate } from '../template.ts'
 import { createLocalLauncher } from './local-launcher.ts'
-import { reconfigured } from './reconfigured.ts'
+import { reuseByReconfigure } from './reconfigure.ts'
 
 const machine = await inspectMachine()
 const never = new AbortController().signal
@@ -67,7 +67,7 @@ const create = (
   const protocol = protocolFor('json', { path: '/infer', healthPath: '/health', template: '{}' })
   const payload = { kind: 'generated', seed: 1, count: 2 } as const
   const common = { template, parameters, protocol, payload }
-  return reconfigured(
+  return reuseByReconfigure(
     createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment'), machine }),
     common,
   )

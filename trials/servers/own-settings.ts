@@ -1,6 +1,6 @@
-/** What a user's own command says to a server whose flags and files are written for it. */
+/** Arguments and settings files of a user's own command for a server with a preset. */
 import { resolve } from 'node:path'
-import { BoundError, readText } from '../../../profiler/bounded-reader.ts'
+import { BoundError, readText } from '../../profiler/bounded-reader.ts'
 
 /** A settings file of the user's that tuned values cannot be merged into. */
 export class SettingsFileError extends Error {}

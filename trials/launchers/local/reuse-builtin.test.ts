@@ -10,8 +10,8 @@ import { nodeFlags } from '../../predictor/node-flags.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { BuiltinTemplate } from '../template.ts'
-import { canBeKept, keptBuiltin } from './kept-builtin.ts'
 import { createLocalLauncher } from './local-launcher.ts'
+import { canReuseBuiltin, reuseBuiltin } from './reuse-builtin.ts'
 
 const machine = await inspectMachine()
 const never = new AbortController().signal
@@ -53,7 +53,7 @@ const create = (over: readonly Parameter[] = parameters): Launcher => {
   const protocol = protocolFor('oip-v2')
   const payload = { kind: 'generated', seed: 1, count: 2 } as const
   const common = { template, parameters: over, protocol, payload, machine }
-  launcher = keptBuiltin(
+  launcher = reuseBuiltin(
     createLocalLauncher({ ...common, runDirectory: join(folder, 'experiment') }),
     common,
   )
@@ -201,8 +201,8 @@ test('parts of a core, and what a start alone can take, start another server', (
 })
 
 describe('kept where one predictor can serve all of the space:', () => {
-  const kept = (over: Partial<Parameters<typeof canBeKept>[0]>) =>
-    canBeKept({ template, parameters, machine, ...over })
+  const kept = (over: Partial<Parameters<typeof canReuseBuiltin>[0]>) =>
+    canReuseBuiltin({ template, parameters, machine, ...over })
   test('GPUs that are emulated, over HTTP', () => {
     expect(kept({})).toBe(true)
     expect(kept({ template: { ...template, protocol: 'tfserving' } })).toBe(true)

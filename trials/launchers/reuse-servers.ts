@@ -1,7 +1,12 @@
 /**
- * Keeps a server from one trial to the next: where only values change that it takes while it runs,
- * they are changed there, and its start is not paid again. Anything else that changes (arguments,
- * environment, a real GPU) starts another one.
+ * Reuses a running server for the next trial where only values change that it takes while it runs.
+ * Any other change (arguments, environment, a real GPU) starts another server:
+ *
+ *     start ──► begin ──► change ──► in use by a trial ──stop──► idle ──next trial──► change
+ *                           │             │                       │
+ *                           └── fails ────┴── dies ───────────────┴── another start: stopped
+ *
+ * A server that refuses values, and is as before (`keepsRefused`), becomes idle instead.
  */
 
 import type { Target } from '../../profiler/model/target.ts'
@@ -18,31 +23,31 @@ import {
   type Usage,
 } from '../types.ts'
 
-/** A server that runs. */
-export interface KeptServer<Known> {
+/** A running server. */
+export interface ReusableServer<Known> {
   readonly predictor: Predictor
   readonly url: string
-  /** What was found out of it at its start. */
+  /** What `begin` found out about it. */
   readonly known: Known
 }
 
-/** How a server is told other values while it runs. */
+/** How a running server gets other values. */
 interface Changing<Known> {
-  /** Names of the parameters that it takes so. */
+  /** The parameters that it takes while it runs. */
   readonly names: ReadonlySet<string>
   /** How the reused server was changed: 'reconfigured', 'model reloaded'. */
   readonly done: string
-  /** A server that refuses values is as it was before: the next trial may use it. */
+  /** A server that refuses values is unchanged, so that the next trial may use it. */
   readonly keepsRefused?: boolean
-  /** After its start. */
+  /** Called once after its start. */
   begin(predictor: Predictor, url: string, signal: AbortSignal): Promise<Known>
   /**
-   * Before each trial, that of its start too. Resolves once it serves with them.
+   * Called before each trial, the first one too. Resolves once it serves with the values.
    * @param signal aborts too when the server ends
-   * @throws InfeasibleError where it does not take them
+   * @throws InfeasibleError where it refuses them
    */
   change(
-    server: KeptServer<Known>,
+    server: ReusableServer<Known>,
     configuration: Configuration,
     signal: AbortSignal,
   ): Promise<Changed>
@@ -50,17 +55,17 @@ interface Changing<Known> {
 
 interface Changed {
   readonly target: Target
-  /** What holds it now, where that changed. */
+  /** Its isolation, where that changed. */
   readonly isolation?: string
-  /** Since then. */
+  /** Mean batch since the change. */
   realisedBatch?(): Promise<number | undefined>
 }
 
 /** @param inner starts servers */
-export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): Launcher {
-  interface Kept extends KeptServer<Known> {
+export function reuseServers<Known>(inner: Launcher, changing: Changing<Known>): Launcher {
+  interface Kept extends ReusableServer<Known> {
     readonly key: string
-    /** Aborts when it ends on its own. */
+    /** Aborts when the server ends by itself. */
     readonly ended: AbortSignal
     death?: PredictorDeath
   }
@@ -79,7 +84,7 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
     signal: AbortSignal,
     onWaiting: OnWaiting | undefined,
   ): Promise<Kept> => {
-    // Those that wait hold cores and memory that the new one may need.
+    // Idle servers hold cores and memory that the new one may need.
     await stopIdle()
     const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
     try {
@@ -147,7 +152,7 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
         return trialOf(predictor, changing.done, changeSeconds, { realisedBatch, stop })
       } catch (error) {
         const { death } = server
-        // A server that no longer answers is of no use.
+        // A server that no longer answers is stopped.
         if (error instanceof InfeasibleError && death === undefined && changing.keepsRefused)
           setAside(server)
         else await server.predictor.stop()
@@ -166,15 +171,15 @@ export function keptServers<Known>(inner: Launcher, changing: Changing<Known>): 
   }
 }
 
-/** Its processes are those that were started. */
+/** The target with the processes of the server that was started. */
 const ofProcesses = (target: Target, { target: started }: Predictor): Target =>
   target.kind === 'http' && started.kind === 'http' && started.serverPids
     ? { ...target, serverPids: started.serverPids }
     : target
 
 /**
- * One trial's view of a server that outlives it. @param changeSeconds absent: it was started for
- * this one
+ * One trial's view of a server that outlives it.
+ * @param changeSeconds absent: the server was started for this trial
  */
 function trialOf(
   predictor: Predictor,

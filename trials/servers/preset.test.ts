@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import type { Configuration } from '../../../search/types.ts'
-import { fillCommand, templateProblems } from '../fill.ts'
-import type { CommandTemplate } from '../template.ts'
-import { draftsFault, type LanguageServer } from './language-programs.ts'
-import { type ServerKind, serverCommand, serverTuning, takenBy } from './preset.ts'
+import type { Configuration } from '../../search/types.ts'
+import { fillCommand, templateProblems } from '../launchers/fill.ts'
+import type { CommandTemplate } from '../launchers/template.ts'
+import { draftsFault } from './language-servers.ts'
+import { selectServerParameters, serverCommand, serverTuning } from './preset.ts'
+import type { LanguageServer, ServerKind } from './server-kinds.ts'
 
 const values = {
   host: '127.0.0.1',
@@ -286,10 +287,9 @@ describe('servers of language models get what was tuned in words of their own', 
     ).toEqual(['--block-size=32', '--block_size=32'])
   })
   test('TensorRT-LLM reads from its weights how they are quantised: it cannot be told', () => {
-    expect([...takenBy('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen'])]).toEqual([
-      'kvCacheDtype',
-      'maxSeqLen',
-    ])
+    expect([
+      ...selectServerParameters('tensorrt-llm', ['quantization', 'kvCacheDtype', 'maxSeqLen']),
+    ]).toEqual(['kvCacheDtype', 'maxSeqLen'])
   })
 })
 
@@ -379,10 +379,9 @@ describe('speculative decoding in the words of each server', () => {
 })
 
 test('what the server does not take must reach it otherwise', () => {
-  expect([...takenBy('triton', ['instances', 'preferredBatchSize', 'numBatchThreads'])]).toEqual([
-    'preferredBatchSize',
-    'instances',
-  ])
+  expect([
+    ...selectServerParameters('triton', ['instances', 'preferredBatchSize', 'numBatchThreads']),
+  ]).toEqual(['preferredBatchSize', 'instances'])
   expect(templateProblems(template('tfserving'), [server('batchSize'), server('workers')])).toEqual(
     [expect.stringMatching(/^parameter workers \(server\) never reaches the predictor/)],
   )

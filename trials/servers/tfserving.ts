@@ -1,6 +1,12 @@
-/** TensorFlow Serving: the tuned part of its command line and its batching_parameters_file. */
+/** TensorFlow Serving: how it is started, and its batching_parameters_file. */
 import type { Knobs } from './knobs.ts'
 import { OwnSettings, SettingsFileError } from './own-settings.ts'
+import {
+  limitedShare,
+  type ServerPlace,
+  type ServerPreset,
+  type ServerStart,
+} from './server-start.ts'
 import {
   mergeTextProto,
   messagesIn,
@@ -14,6 +20,32 @@ import {
 /** Name of the file beside the flags. */
 export const batchingFile = 'batching_parameters.txt'
 export const batchingFlag = '--batching_parameters_file'
+
+/** @throws SettingsFileError */
+export function startTfserving(
+  { modelPath, grpc = false }: ServerPreset,
+  knobs: Knobs,
+  place: ServerPlace,
+  own: OwnSettings,
+): ServerStart {
+  const { flags, batching } = tfservingTuning(knobs, place.dir, own)
+  const share = limitedShare(place)
+  const args = [
+    `--port=${grpc ? place.port : 0}`,
+    `--rest_api_port=${grpc ? 0 : place.port}`,
+    // The user's own file names its models.
+    ...(own.has('--model_config_file')
+      ? []
+      : [`--model_name=${place.model}`, `--model_base_path=${modelPath}`]),
+    ...flags,
+    ...(share === undefined ? [] : [`--per_process_gpu_memory_fraction=${share}`]),
+  ]
+  return {
+    args,
+    files: batching === undefined ? [] : [{ path: batchingFile, contents: batching }],
+    replaced: batching === undefined ? [] : [batchingFlag],
+  }
+}
 
 /**
  * Flags for the tuned parameters, none for others, and the text of the batching parameters where

@@ -1,10 +1,10 @@
-/** Reads tuned parameters by any of their usual names, and remembers which ones found a place. */
-import type { Configuration } from '../../../search/types.ts'
-import { resourceParameters } from '../../resources.ts'
+/** Reads tuned parameters by any of their usual names, and records which ones were read. */
+import type { Configuration } from '../../search/types.ts'
+import { resourceParameters } from '../resources.ts'
 
 const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
-/** Parameters that are resources: every format has a place of its own for them. */
+/** Resources: every format has fields of its own for them. */
 const resources = new Set(resourceParameters.map(plain))
 
 export class Knobs {
@@ -31,18 +31,18 @@ export class Knobs {
     return undefined
   }
 
-  /** As `value`, for numbers; text that is none is not taken. */
+  /** As `value`, for numbers; undefined for other text. */
   number(...names: readonly string[]): number | undefined {
     const value = Number(this.value(...names))
     return Number.isFinite(value) ? value : undefined
   }
 
-  /** Names, as they were tuned, of the parameters that found a place. */
+  /** Names, as tuned, of the parameters that were read. */
   get used(): ReadonlySet<string> {
     return this.#used
   }
 
-  /** 'NAME = VALUE' of every tuned parameter that no format's field took, resources apart. */
+  /** 'NAME = VALUE' of every parameter that was not read, without resources. */
   unused(): string[] {
     return [...this.#byName]
       .filter(([name, [given]]) => !resources.has(name) && !this.#used.has(given))
@@ -50,7 +50,7 @@ export class Knobs {
   }
 }
 
-/** A note for the header, so that a knob without a place is not lost in silence. */
+/** A note for the header of a spec about parameters that it has no field for. */
 export const unusedNote = (knobs: Knobs): string[] => {
   const left = knobs.unused()
   return left.length === 0 ? [] : [`tuned, but this format has no field for it: ${left.join(', ')}`]

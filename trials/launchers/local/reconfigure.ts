@@ -8,10 +8,10 @@ import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { fillReconfigure, reconfigurable, type TunedParameter } from '../fill.ts'
-import { keptServers } from '../kept-servers.ts'
+import { reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
-interface ReconfiguredOptions {
+interface ReconfigureOptions {
   readonly template: CommandTemplate
   readonly parameters: readonly TunedParameter[]
   readonly protocol: Protocol
@@ -22,14 +22,14 @@ interface ReconfiguredOptions {
 const tailLength = 300
 
 /** @param inner starts servers. The launcher as it is where nothing is set while they run. */
-export function reconfigured(
+export function reuseByReconfigure(
   inner: Launcher,
-  { template, parameters, protocol, payload }: ReconfiguredOptions,
+  { template, parameters, protocol, payload }: ReconfigureOptions,
 ): Launcher {
   const words = template.reconfigure
   if (words === undefined) return inner
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-  return keptServers<undefined>(inner, {
+  return reuseServers<undefined>(inner, {
     names: reconfigurable(template, parameters),
     done: 'reconfigured',
     begin: async () => undefined,

@@ -1,7 +1,7 @@
 /**
  * Keeps the built-in server with an emulated GPU from one trial to the next and tells it the next
  * configuration: its start, and the thousands of requests until its code is compiled, are not paid
- * again. Servers of the user's own: `reconfigured`.
+ * again. `reuseByReconfigure` does the same for servers of the user.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -14,12 +14,12 @@ import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { resourcesOf } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { builtinProtocol, engineFor, predictorEnvironment } from '../builtin.ts'
-import { keptServers } from '../kept-servers.ts'
 import { errorIn, loadPath } from '../model-loading.ts'
+import { reuseServers } from '../reuse-servers.ts'
 import { type BuiltinTemplate, defaultReadyTimeoutS } from '../template.ts'
 import { withVariant } from '../variants.ts'
 
-interface KeptBuiltinOptions {
+interface ReuseBuiltinOptions {
   readonly template: BuiltinTemplate
   readonly parameters: readonly Parameter[]
   readonly protocol: Protocol
@@ -49,12 +49,12 @@ const takenWhileServing: ReadonlySet<string> = new Set([
  * Whether one predictor can serve trial after trial: its GPUs are emulated, all of them, and it
  * serves tensors over HTTP.
  */
-export function canBeKept({
+export function canReuseBuiltin({
   template,
   parameters,
   machine,
   ownGpus,
-}: Omit<KeptBuiltinOptions, 'protocol' | 'payload'>): boolean {
+}: Omit<ReuseBuiltinOptions, 'protocol' | 'payload'>): boolean {
   const { transport, streams } = protocolTable[builtinProtocol(template)]
   const gpus = parameters.flatMap((parameter) =>
     parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
@@ -74,7 +74,7 @@ const isWhole = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
 
 /** @param inner starts predictors with `explicit` model control */
-export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launcher {
+export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Launcher {
   const { parameters, protocol, payload, ownGpus } = options
   const timeoutMs = (options.template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   const names = parameters.filter(
@@ -82,7 +82,7 @@ export function keptBuiltin(inner: Launcher, options: KeptBuiltinOptions): Launc
       takenWhileServing.has(parameter.name) &&
       (parameter.name !== 'cpuCores' || isWhole(parameter)),
   )
-  return keptServers<undefined>(inner, {
+  return reuseServers<undefined>(inner, {
     names: new Set(names.map(({ name }) => name)),
     done: 'reconfigured',
     keepsRefused: true,

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
-import type { Configuration } from '../../../search/types.ts'
-import { fillCommand, templateProblems } from '../fill.ts'
-import type { CommandTemplate } from '../template.ts'
-import type { ServerKind } from './preset.ts'
+import type { Configuration } from '../../search/types.ts'
+import { fillCommand, templateProblems } from '../launchers/fill.ts'
+import type { CommandTemplate } from '../launchers/template.ts'
+import type { ServerKind } from './server-kinds.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'own-settings-'))
 afterAll(() => rmSync(folder, { recursive: true }))

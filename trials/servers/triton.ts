@@ -1,8 +1,10 @@
 /**
- * NVIDIA Triton: the tuned part of a ModelConfig (inference.ModelConfig of
+ * NVIDIA Triton: how it is started, and the tuned part of a ModelConfig (inference.ModelConfig of
  * triton-inference-server/common, model_config.proto).
  */
 import type { Knobs } from './knobs.ts'
+import type { OwnSettings } from './own-settings.ts'
+import type { ServerPlace, ServerPreset, ServerStart } from './server-start.ts'
 import { Enum, type ProtoMessage } from './text-proto.ts'
 
 /** Field names are those of the message; `Enum` stands for the name of a kind. */
@@ -39,4 +41,36 @@ export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
         ? undefined
         : [{ count: instances, kind: new Enum(gpu ? 'KIND_GPU' : 'KIND_CPU') }],
   }
+}
+
+/**
+ * Triton loads the model as its repository has it. The tuned values follow through the model control
+ * API, for which it is started in explicit mode.
+ */
+export function startTriton(
+  { modelPath, metricsPort }: ServerPreset,
+  knobs: Knobs,
+  { host, port, model }: ServerPlace,
+  own: OwnSettings,
+): ServerStart {
+  tritonTuning(knobs, false)
+  const repository = modelPath.replace(/[/\\][^/\\]*[/\\]*$/, '') || '/'
+  const args = [
+    `--model-repository=${repository}`,
+    '--model-control-mode=explicit',
+    `--load-model=${model}`,
+    `--http-address=${host}`,
+    `--http-port=${port}`,
+    ...(own.has('--allow-grpc', '--grpc-port') ? [] : ['--allow-grpc=false']),
+    ...metricsFlags(own, metricsPort),
+  ]
+  return { args, files: [], replaced: [] }
+}
+
+/** None where the user's command has some; else on the port that metrics are read on, or off. */
+function metricsFlags(own: OwnSettings, port: number | undefined): string[] {
+  if (own.has('--allow-metrics', '--metrics-port')) return []
+  return port === undefined
+    ? ['--allow-metrics=false']
+    : ['--allow-metrics=true', `--metrics-port=${port}`]
 }

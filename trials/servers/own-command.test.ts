@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { ownServerOf, ownServerSaying, tunedCommand } from './own-command.ts'
-import { ownServers } from './own-servers.ts'
+import { knownServers } from './known-servers.ts'
+import { findServerByHeader, recogniseServer, rewriteCommand } from './own-command.ts'
 
 const words = (text: string) => text.split(' ')
 
@@ -27,7 +27,7 @@ describe('who a command starts', () => {
     ['uwsgi --http :9090 --module app', 'uWSGI'],
     ['bundle exec puma -p 9292', 'Puma'],
   ])('%s', (command, title) => {
-    expect(ownServerOf(words(command))?.title).toBe(title)
+    expect(recogniseServer(words(command))?.title).toBe(title)
   })
 
   test.each([
@@ -37,26 +37,26 @@ describe('who a command starts', () => {
     'node serve run.js',
     'python3 gunicorn.conf.py',
   ])('%s is nobody known', (command) => {
-    expect(ownServerOf(words(command))).toBeUndefined()
+    expect(recogniseServer(words(command))).toBeUndefined()
   })
 
   test('a process that names itself, and the header of answers', () => {
-    expect(ownServerOf(['gunicorn: master [app:app]'])?.title).toBe('gunicorn')
-    expect(ownServerSaying('gunicorn/20.1.0')?.title).toBe('gunicorn')
-    expect(ownServerSaying('nginx/1.22')).toBeUndefined()
-    expect(ownServerSaying(undefined)).toBeUndefined()
+    expect(recogniseServer(['gunicorn: master [app:app]'])?.title).toBe('gunicorn')
+    expect(findServerByHeader('gunicorn/20.1.0')?.title).toBe('gunicorn')
+    expect(findServerByHeader('nginx/1.22')).toBeUndefined()
+    expect(findServerByHeader(undefined)).toBeUndefined()
   })
 })
 
 test('llama-server has as many threads as it has cores, whatever was typed', () => {
   for (const typed of ['llama-server -m m.gguf', 'llama-server -m m.gguf -t 8'])
-    expect(tunedCommand(typed.split(' ')).command.join(' ')).toMatch(
+    expect(rewriteCommand(typed.split(' ')).command.join(' ')).toMatch(
       /^llama-server -m m\.gguf.* (-t|--threads) \$\{cpuCores\}/,
     )
 })
 
 test('transformers serve: its model, which it lists nowhere, and the step of a batch where it batches', () => {
-  const { command, parameters, model } = tunedCommand(
+  const { command, parameters, model } = rewriteCommand(
     words('transformers serve ./tiny --continuous-batching --port 8000'),
   )
   expect(command).toEqual(
@@ -65,24 +65,24 @@ test('transformers serve: its model, which it lists nowhere, and the step of a b
     ),
   )
   expect([parameters.map(({ name }) => name), model]).toEqual([['cbMaxBatchTokens'], './tiny'])
-  expect(tunedCommand(words('transformers serve --device cpu'))).toMatchObject({ parameters: [] })
-  expect(tunedCommand(words('transformers serve --device cpu')).model).toBeUndefined()
+  expect(rewriteCommand(words('transformers serve --device cpu'))).toMatchObject({ parameters: [] })
+  expect(rewriteCommand(words('transformers serve --device cpu')).model).toBeUndefined()
 })
 
 test.each([
   ['python3 -m sglang.launch_server --model-path m', '--enable-metrics'],
   ['llama-server -m m.gguf', '--metrics'],
 ])('%s is told to count, once', (typed, counts) => {
-  const { command } = tunedCommand(typed.split(' '))
+  const { command } = rewriteCommand(typed.split(' '))
   expect(command.filter((word) => word === counts)).toHaveLength(1)
   expect(
-    tunedCommand([...typed.split(' '), counts]).command.filter((word) => word === counts),
+    rewriteCommand([...typed.split(' '), counts]).command.filter((word) => word === counts),
   ).toHaveLength(1)
 })
 
 describe('a command for trials', () => {
   test('what it says of its port and of what is tuned becomes placeholders, wherever it stands', () => {
-    const { command, parameters } = tunedCommand(
+    const { command, parameters } = rewriteCommand(
       words('gunicorn -w 6 --bind=0.0.0.0:9000 app:app --threads 2'),
     )
     expect(command).toEqual(
@@ -95,38 +95,38 @@ describe('a command for trials', () => {
   })
 
   test('what it does not say is appended, and what its user tunes already stays', () => {
-    const { command, parameters } = tunedCommand(
+    const { command, parameters } = rewriteCommand(
       words('uvicorn app:app --workers ${processes} --port ${port}'),
     )
     expect(command).toEqual(
       words('uvicorn app:app --workers ${processes} --port ${port} --host ${host}'),
     )
     expect(parameters).toEqual([])
-    expect(tunedCommand(['hypercorn', 'a:app']).command).toEqual(
+    expect(rewriteCommand(['hypercorn', 'a:app']).command).toEqual(
       words('hypercorn a:app --bind ${host}:${port} --workers ${workers}'),
     )
-    expect(tunedCommand(words('gunicorn -w4 app:app')).parameters[0]).toMatchObject({ was: '4' })
+    expect(rewriteCommand(words('gunicorn -w4 app:app')).parameters[0]).toMatchObject({ was: '4' })
   })
 
   test('an option that a server takes in another form is not said twice, and stands where it is read', () => {
     expect(
-      tunedCommand(words('waitress-serve --port=8080 --host 0.0.0.0 app:app')).command,
+      rewriteCommand(words('waitress-serve --port=8080 --host 0.0.0.0 app:app')).command,
     ).toEqual(words('waitress-serve --threads ${threads} --listen ${host}:${port} app:app'))
-    expect(tunedCommand(words('puma -p 9292 -w 2 config.ru')).command).toEqual(
+    expect(rewriteCommand(words('puma -p 9292 -w 2 config.ru')).command).toEqual(
       words('puma -w ${workers} config.ru --bind tcp://${host}:${port} --threads ${threads}'),
     )
   })
 
   test('threads are proposed under the workers that have them', () => {
     const knobs = (command: string) =>
-      tunedCommand(words(command)).parameters.map(({ name }) => name)
+      rewriteCommand(words(command)).parameters.map(({ name }) => name)
     expect(knobs('gunicorn -k gthread app:app')).toEqual(['workers', 'threads'])
     expect(knobs('gunicorn --worker-class=gevent app:app')).toEqual(['workers'])
     expect(knobs('gunicorn -k uvicorn.workers.UvicornWorker app:app')).toEqual(['workers'])
   })
 
   test('a server that reads variables gets them', () => {
-    expect(tunedCommand(words('mlserver start .'))).toMatchObject({
+    expect(rewriteCommand(words('mlserver start .'))).toMatchObject({
       command: ['mlserver', 'start', '.'],
       env: { MLSERVER_HTTP_PORT: '${port}', MLSERVER_PARALLEL_WORKERS: '${parallelWorkers}' },
     })
@@ -134,7 +134,7 @@ describe('a command for trials', () => {
 
   test('Triton and TensorFlow Serving keep what their files do not say', () => {
     expect(
-      tunedCommand(
+      rewriteCommand(
         words('tritonserver --model-repository /models --http-port=9000 --log-verbose=1'),
       ),
     ).toMatchObject({
@@ -144,7 +144,7 @@ describe('a command for trials', () => {
     const served = words(
       'tensorflow_model_server --rest_api_port=8501 --model_name=half --model_base_path=/m/half_plus_two',
     )
-    expect(tunedCommand(served)).toMatchObject({
+    expect(rewriteCommand(served)).toMatchObject({
       command: ['tensorflow_model_server'],
       models: '/m/half_plus_two',
       model: 'half',
@@ -165,7 +165,7 @@ describe('a command for trials', () => {
     ['./server 0.0.0.0:8080', './server ${host}:${port}'],
     ['./server --listen :8080', './server --listen ${host}:${port}'],
   ])('nobody known: the port of %s', (given, command) => {
-    expect(tunedCommand(words(given))).toMatchObject({
+    expect(rewriteCommand(words(given))).toMatchObject({
       command: words(command),
       env: {},
       parameters: [],
@@ -174,7 +174,7 @@ describe('a command for trials', () => {
   })
 
   test('a command that names no port may read the variable', () => {
-    expect(tunedCommand(words('python3 app.py 12'))).toMatchObject({
+    expect(rewriteCommand(words('python3 app.py 12'))).toMatchObject({
       command: words('python3 app.py 12'),
       env: { PORT: '${port}' },
       saysPort: false,
@@ -183,11 +183,11 @@ describe('a command for trials', () => {
 })
 
 test('each server of the table is found again by each of its programs', () => {
-  for (const { title, programs, ...rest } of ownServers)
+  for (const { title, programs, ...rest } of knownServers)
     for (const program of programs) {
       const command = program.includes('.')
         ? ['python3', '-m', program]
         : [program, ...('subcommand' in rest ? [rest.subcommand] : [])]
-      expect(ownServerOf(command)?.title).toBe(title)
+      expect(recogniseServer(command)?.title).toBe(title)
     }
 })

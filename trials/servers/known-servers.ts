@@ -1,63 +1,57 @@
 /**
- * Servers that people run models on: how each is known, by its program, by what its processes are
- * called or by the header `server` of its answers, and which of its own arguments are worth tuning.
- * This table feeds `tune init`, its help and docs/reference/server-presets.md. Light: help shows it.
+ * Servers that people run models on: how each is recognised, by its program, the names of its
+ * processes or the header `server` of its answers, and which of its arguments are worth tuning. This
+ * table feeds `tune init`, its help and docs/reference/server-presets.md. Light: help shows it.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
-import type { LanguageServer } from './server-files/language-programs.ts'
-import type { ServerKind } from './server-files/preset.ts'
+import type { LanguageServer, ServerKind } from './server-kinds.ts'
 
 /** An argument, or an environment variable, of a server that is worth tuning. */
 export interface ServerKnob {
-  /** The parameter's. */
+  /** Name of the parameter. */
   readonly name: string
-  /** As the server spells it, the one that is written first; absent for a variable. */
+  /** Spellings of the argument; the first is the one written. */
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
-  /** Or as a file of its settings has it. */
+  /** Or its name in the server's settings file. */
   readonly setting?: string
-  /** As an experiment file has them: 1..4, '16..256 x2', [0.8, 0.9]. */
+  /** As in an experiment file: 1..4, '16..256 x2', [0.8, 0.9]. */
   readonly values: string | readonly (number | string)[]
   readonly what: string
-  /** Read under these values of another argument alone, or where it is not given. */
+  /** The server reads it only with these values of another argument, or without that argument. */
   readonly under?: { readonly args: readonly string[]; readonly values: readonly string[] }
-  /** A switch without which it is not read. */
+  /** A switch without which the server ignores it. */
   readonly needs?: string
 }
 
-/** Servers of language models that count sequences and cache, each by names of its own. */
+/** Servers of language models that report sequences and cache in their metrics. */
 export type LanguageEngine = LanguageServer | 'llama.cpp'
 
-export interface OwnServer {
+export interface KnownServer {
   readonly title: string
-  /** Names of its program; of a Python module as it stands after -m. */
+  /** Names of its program, or of its Python module after -m. */
   readonly programs: readonly string[]
-  /** What the header `server` of its answers begins with. */
+  /** Beginning of the header `server` of its answers. */
   readonly header?: string
   readonly protocol?: ProtocolName
-  /** How it is told where to listen, and what else is always set. */
+  /** The address to listen on, and other arguments that are always set. */
   readonly listens: readonly ServerSetting[]
   readonly knobs: readonly ServerKnob[]
-  /** It reads no option behind the application. */
+  /** It ignores options after the application. */
   readonly optionsFirst?: boolean
-  /**
-   * Its flags and files are written for it: the arguments that name where its models are, and the
-   * one served.
-   */
+  /** A server with a preset: the arguments that name its model folder and the served model. */
   readonly preset?: { readonly kind: ServerKind; readonly models: string; readonly model?: string }
   /** The word after the program that starts it: vllm serve. */
   readonly subcommand?: string
-  /** The word after that one is the model, which it does not tell when it is asked. */
+  /** The word after that one is the model, which the server does not report. */
   readonly modelNext?: true
-  /** Its tuning stands in a file of settings, which is written for each trial. */
+  /** Its parameters are in a settings file, which is written for each trial. */
   readonly settings?: 'ray-serve'
-  /** What tuning it takes beside its arguments. */
+  /** A remark on its tuning. */
   readonly note?: string
-  /**
-   * By which names it counts sequences and cache at /metrics, and the switch without which it does
-   * not.
-   */
+  /** The names of its metrics. */
   readonly engine?: LanguageEngine
+  /** The switch without which it has no metrics. */
   readonly counts?: string
 }
 
@@ -66,7 +60,7 @@ interface ServerSetting {
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
   readonly value: string
-  /** Other arguments that say the same, which it does not take beside this one. */
+  /** Other arguments for the same, which the server refuses beside this one. */
   readonly insteadOf?: readonly string[]
 }
 
@@ -74,34 +68,38 @@ const port = '${port}'
 const host = '${host}'
 const bind: readonly ServerSetting[] = [{ args: ['--bind', '-b'], value: `${host}:${port}` }]
 const hostAndPort: readonly ServerSetting[] = [
-  // Beside a socket a server does not listen at its port.
+  // With a socket a server does not listen on its port.
   { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
   { args: ['--port'], value: port },
 ]
-const workers = (...args: [string, ...string[]]): ServerKnob => ({
-  name: 'workers',
-  args,
-  values: '1..4',
-  what: 'processes',
+const knob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({
+  name,
+  values,
+  what,
 })
+/** @param args its spellings; the first is the one written */
+const flagKnob = (
+  name: string,
+  args: NonNullable<ServerKnob['args']>,
+  values: ServerKnob['values'],
+  what: string,
+): ServerKnob => ({ ...knob(name, values, what), args })
+const variableKnob = (
+  name: string,
+  env: string,
+  values: ServerKnob['values'],
+  what: string,
+): ServerKnob => ({ ...knob(name, values, what), env })
 const settingKnob = (
   name: string,
   setting: string,
   values: ServerKnob['values'],
   what: string,
-): ServerKnob => ({
-  name,
-  setting,
-  values,
-  what,
-})
-const presetKnob = (name: string, values: ServerKnob['values'], what: string): ServerKnob => ({
-  name,
-  values,
-  what,
-})
+): ServerKnob => ({ ...knob(name, values, what), setting })
+const workers = (...args: [string, ...string[]]): ServerKnob =>
+  flagKnob('workers', args, '1..4', 'processes')
 
-export const ownServers = [
+export const knownServers = [
   {
     title: 'gunicorn',
     programs: ['gunicorn'],
@@ -150,7 +148,7 @@ export const ownServers = [
       },
     ],
     optionsFirst: true,
-    knobs: [{ name: 'threads', args: ['--threads'], values: '1..16 x2', what: 'threads' }],
+    knobs: [flagKnob('threads', ['--threads'], '1..16 x2', 'threads')],
   },
   {
     title: 'uWSGI',
@@ -163,8 +161,8 @@ export const ownServers = [
       },
     ],
     knobs: [
-      { name: 'processes', args: ['--processes', '-p'], values: '1..4', what: 'processes' },
-      { name: 'threads', args: ['--threads'], values: '1..8 x2', what: 'threads per process' },
+      flagKnob('processes', ['--processes', '-p'], '1..4', 'processes'),
+      flagKnob('threads', ['--threads'], '1..8 x2', 'threads per process'),
     ],
   },
   {
@@ -175,12 +173,7 @@ export const ownServers = [
     ],
     knobs: [
       workers('--workers', '-w'),
-      {
-        name: 'threads',
-        args: ['--threads', '-t'],
-        values: '1..8 x2',
-        what: 'threads per worker',
-      },
+      flagKnob('threads', ['--threads', '-t'], '1..8 x2', 'threads per worker'),
     ],
   },
   {
@@ -190,9 +183,9 @@ export const ownServers = [
     listens: [],
     preset: { kind: 'triton', models: '--model-repository' },
     knobs: [
-      presetKnob('batchSize', '1..32', '`max_batch_size`'),
-      presetKnob('maxDelayMs', [0, 1, 5], '`max_queue_delay_microseconds`, in ms'),
-      presetKnob('instances', '1..2', '`instance_group.count`'),
+      knob('batchSize', '1..32', '`max_batch_size`'),
+      knob('maxDelayMs', [0, 1, 5], '`max_queue_delay_microseconds`, in ms'),
+      knob('instances', '1..2', '`instance_group.count`'),
     ],
   },
   {
@@ -202,9 +195,9 @@ export const ownServers = [
     listens: [],
     preset: { kind: 'tfserving', models: '--model_base_path', model: '--model_name' },
     knobs: [
-      presetKnob('batchSize', '1..64', '`max_batch_size`'),
-      presetKnob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
-      presetKnob('numBatchThreads', '1..4', '`num_batch_threads`'),
+      knob('batchSize', '1..64', '`max_batch_size`'),
+      knob('maxDelayMs', [0, 1, 5], '`batch_timeout_micros`, in ms'),
+      knob('numBatchThreads', '1..4', '`num_batch_threads`'),
     ],
   },
   {
@@ -215,24 +208,19 @@ export const ownServers = [
     engine: 'vllm',
     listens: hostAndPort,
     knobs: [
-      {
-        name: 'maxNumSeqs',
-        args: ['--max-num-seqs'],
-        values: '16..256 x2',
-        what: 'maximum concurrent sequences',
-      },
-      {
-        name: 'maxNumBatchedTokens',
-        args: ['--max-num-batched-tokens'],
-        values: '2048..16384 x2',
-        what: 'maximum tokens per step',
-      },
-      {
-        name: 'gpuMemoryUtilization',
-        args: ['--gpu-memory-utilization'],
-        values: [0.8, 0.9, 0.95],
-        what: 'share of the GPU memory, 0-1',
-      },
+      flagKnob('maxNumSeqs', ['--max-num-seqs'], '16..256 x2', 'maximum concurrent sequences'),
+      flagKnob(
+        'maxNumBatchedTokens',
+        ['--max-num-batched-tokens'],
+        '2048..16384 x2',
+        'maximum tokens per step',
+      ),
+      flagKnob(
+        'gpuMemoryUtilization',
+        ['--gpu-memory-utilization'],
+        [0.8, 0.9, 0.95],
+        'share of the GPU memory, 0-1',
+      ),
     ],
   },
   {
@@ -243,24 +231,24 @@ export const ownServers = [
     counts: '--enable-metrics',
     listens: hostAndPort,
     knobs: [
-      {
-        name: 'maxRunningRequests',
-        args: ['--max-running-requests'],
-        values: '16..256 x2',
-        what: 'maximum concurrent requests',
-      },
-      {
-        name: 'chunkedPrefillSize',
-        args: ['--chunked-prefill-size'],
-        values: '2048..8192 x2',
-        what: 'tokens per prefill chunk',
-      },
-      {
-        name: 'memFractionStatic',
-        args: ['--mem-fraction-static'],
-        values: [0.7, 0.8, 0.88],
-        what: 'share of the GPU memory, 0-1',
-      },
+      flagKnob(
+        'maxRunningRequests',
+        ['--max-running-requests'],
+        '16..256 x2',
+        'maximum concurrent requests',
+      ),
+      flagKnob(
+        'chunkedPrefillSize',
+        ['--chunked-prefill-size'],
+        '2048..8192 x2',
+        'tokens per prefill chunk',
+      ),
+      flagKnob(
+        'memFractionStatic',
+        ['--mem-fraction-static'],
+        [0.7, 0.8, 0.88],
+        'share of the GPU memory, 0-1',
+      ),
     ],
   },
   {
@@ -269,24 +257,19 @@ export const ownServers = [
     protocol: 'openai',
     listens: hostAndPort,
     knobs: [
-      {
-        name: 'maxNumSeqs',
-        args: ['--max_batch_size'],
-        values: '16..256 x2',
-        what: 'maximum concurrent requests',
-      },
-      {
-        name: 'maxNumBatchedTokens',
-        args: ['--max_num_tokens'],
-        values: '2048..16384 x2',
-        what: 'maximum tokens per step',
-      },
-      {
-        name: 'gpuMemoryUtilization',
-        args: ['--free_gpu_memory_fraction', '--kv_cache_free_gpu_memory_fraction'],
-        values: [0.8, 0.9, 0.95],
-        what: 'share of the memory left after the weights, 0-1',
-      },
+      flagKnob('maxNumSeqs', ['--max_batch_size'], '16..256 x2', 'maximum concurrent requests'),
+      flagKnob(
+        'maxNumBatchedTokens',
+        ['--max_num_tokens'],
+        '2048..16384 x2',
+        'maximum tokens per step',
+      ),
+      flagKnob(
+        'gpuMemoryUtilization',
+        ['--free_gpu_memory_fraction', '--kv_cache_free_gpu_memory_fraction'],
+        [0.8, 0.9, 0.95],
+        'share of the memory left after the weights, 0-1',
+      ),
     ],
   },
   {
@@ -300,24 +283,24 @@ export const ownServers = [
       { env: 'MLSERVER_GRPC_PORT', value: '0' },
     ],
     knobs: [
-      {
-        name: 'parallelWorkers',
-        env: 'MLSERVER_PARALLEL_WORKERS',
-        values: '0..2',
-        what: 'worker processes; 0: none besides the main process',
-      },
-      {
-        name: 'batchSize',
-        env: 'MLSERVER_MODEL_MAX_BATCH_SIZE',
-        values: '2..32 x2',
-        what: 'maximum requests per batch',
-      },
-      {
-        name: 'maxBatchTime',
-        env: 'MLSERVER_MODEL_MAX_BATCH_TIME',
-        values: [0.001, 0.005, 0.02],
-        what: 'maximum wait for a batch, seconds',
-      },
+      variableKnob(
+        'parallelWorkers',
+        'MLSERVER_PARALLEL_WORKERS',
+        '0..2',
+        'worker processes; 0: none besides the main process',
+      ),
+      variableKnob(
+        'batchSize',
+        'MLSERVER_MODEL_MAX_BATCH_SIZE',
+        '2..32 x2',
+        'maximum requests per batch',
+      ),
+      variableKnob(
+        'maxBatchTime',
+        'MLSERVER_MODEL_MAX_BATCH_TIME',
+        [0.001, 0.005, 0.02],
+        'maximum wait for a batch, seconds',
+      ),
     ],
   },
   {
@@ -327,21 +310,11 @@ export const ownServers = [
     protocol: 'openai',
     engine: 'llama.cpp',
     counts: '--metrics',
-    // As many as it has cores: more wait for one another.
+    // As many as cores: more threads wait for one another.
     listens: [...hostAndPort, { args: ['--threads', '-t'], value: '${cpuCores}' }],
     knobs: [
-      {
-        name: 'parallel',
-        args: ['--parallel', '-np'],
-        values: '1..8 x2',
-        what: 'maximum concurrent sequences',
-      },
-      {
-        name: 'ubatchSize',
-        args: ['--ubatch-size', '-ub'],
-        values: '128..512 x2',
-        what: 'maximum tokens per step',
-      },
+      flagKnob('parallel', ['--parallel', '-np'], '1..8 x2', 'maximum concurrent sequences'),
+      flagKnob('ubatchSize', ['--ubatch-size', '-ub'], '128..512 x2', 'maximum tokens per step'),
     ],
   },
   {
@@ -367,18 +340,11 @@ export const ownServers = [
     programs: ['bentoml'],
     subcommand: 'serve',
     listens: [
-      // Beside a socket a server does not listen at its port.
+      // With a socket a server does not listen on its port.
       { args: ['--host'], value: host, insteadOf: ['--uds', '--fd'] },
       { args: ['--port', '-p'], value: port },
     ],
-    knobs: [
-      {
-        name: 'apiWorkers',
-        args: ['--api-workers'],
-        values: '1..4',
-        what: 'worker processes',
-      },
-    ],
+    knobs: [flagKnob('apiWorkers', ['--api-workers'], '1..4', 'worker processes')],
   },
   {
     title: 'Ray Serve',
@@ -403,7 +369,7 @@ export const ownServers = [
     ],
     note: 'tune writes the configuration file of `serve run FILE` for each trial; for `serve run app:app`, create one with `serve build app:app -o serve.yaml`',
   },
-] as const satisfies readonly OwnServer[]
+] as const satisfies readonly KnownServer[]
 
-/** Of `tune init --help`: gunicorn, uvicorn, ... */
-export const ownServerTitles: readonly string[] = ownServers.map(({ title }) => title)
+/** For `tune init --help`. */
+export const knownServerTitles: readonly string[] = knownServers.map(({ title }) => title)

@@ -1,0 +1,145 @@
+/** One launch of a predictor on this machine: what its steps share. */
+import { writeFileSync } from 'node:fs'
+import { basename, dirname, join } from 'node:path'
+import type { PayloadSource } from '../../../profiler/payload-source.ts'
+import type { Protocol } from '../../../profiler/protocols/protocol.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import { makePrivateFolder, privateFile } from '../../private-files.ts'
+import type { Resources } from '../../resources.ts'
+import { LaunchError, type OnWaiting } from '../../types.ts'
+import { engineFor } from '../builtin.ts'
+import { boundsGpuMemory, type LauncherValues, type TunedParameter } from '../fill.ts'
+import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
+import { experimentVariable, folderVariable } from './abandoned.ts'
+import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
+import type { GpuUse, Holding } from './holdings.ts'
+import type { Prepared } from './prepare-step.ts'
+
+export interface LocalLauncherOptions {
+  readonly template: BuiltinTemplate | CommandTemplate
+  /** Category of every tuned parameter. */
+  readonly parameters: readonly TunedParameter[]
+  /** Values of parameters that no configuration names. */
+  readonly defaults?: Configuration
+  /** The user's own GPUs, beside the catalogue's. */
+  readonly ownGpus?: readonly Gpu[]
+  /** Speaks the template's protocol. */
+  readonly protocol: Protocol
+  readonly payload: PayloadSource
+  /** The experiment's folder: logs and files of trial n go to trials/n below it. */
+  readonly runDirectory: string
+  /**
+   * Where running predictors are noted for `sweep`. Default: 'running' beside the experiment's
+   * folder, so that any later experiment sweeps.
+   */
+  readonly runningDirectory?: string
+  readonly machine: MachineFacts
+  /** From SIGTERM to SIGKILL. Default 5000. */
+  readonly graceMs?: number
+  /** Size at which a log file starts anew; two are kept. Default 8 MiB. */
+  readonly logLimitBytes?: number
+}
+
+export const defaultGraceMs = 5_000
+export const host = '127.0.0.1'
+
+export interface Launch {
+  readonly options: LocalLauncherOptions
+  readonly runningDirectory: string
+  readonly configuration: Configuration
+  readonly resources: Resources
+  readonly holding: Holding
+  /** Releases `holding`, and takes what another configuration needs. */
+  readonly changeHolding: (other: Configuration, until: AbortSignal) => Promise<Holding>
+  /** Releases what is held. */
+  readonly release: () => void
+  readonly trialNumber: number
+  readonly signal: AbortSignal
+  readonly onWaiting?: OnWaiting
+  /** What the template's `prepare` step made. */
+  readonly prepared?: Prepared
+}
+
+/** The trial's own folder, made where it is not there. */
+export const makeTrialFolder = ({ options, trialNumber }: Launch): string =>
+  writeToDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
+
+/** Runs what writes below the run directory. @throws LaunchError where the disk refuses it */
+export const writeToDisk = <T>(write: () => T): T => {
+  try {
+    return write()
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === undefined) throw error
+    throw new LaunchError(
+      `cannot write the files of the trial: ${(error as Error).message}`,
+      'check that the disk is neither full nor read-only',
+    )
+  }
+}
+
+/** @param files paths below the folder */
+export const writeFiles = (
+  folder: string,
+  files: readonly { readonly path: string; readonly contents: string }[],
+): void => {
+  for (const { path, contents } of files) {
+    makePrivateFolder(dirname(join(folder, path)))
+    writeFileSync(join(folder, path), contents, { mode: privateFile })
+  }
+}
+
+/** Placeholders of a template that come from the resources of the trial. */
+export const resourceValues = ({ resources, holding }: Launch, model: string): LauncherValues => ({
+  model,
+  cpuCores: resources.cpuCores,
+  gpuMemoryMiB: resources.gpuMemoryMiB ?? 0,
+  gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
+})
+
+/**
+ * Whether the GPU of a configuration must be one of this machine's, and whether the predictor itself
+ * bounds its memory.
+ */
+export const gpuUseOf = (
+  { template, parameters, machine, ownGpus }: LocalLauncherOptions,
+  resources: Resources,
+): GpuUse =>
+  template.kind === 'command'
+    ? { real: resources.gpu !== undefined, boundsMemory: boundsGpuMemory(template, parameters) }
+    : {
+        real:
+          resources.gpu !== undefined &&
+          engineFor(template, resources, machine, ownGpus) !== 'emulated',
+        boundsMemory: false,
+      }
+
+/** Limits the trial to its part of a core, and to its memory where that is given. */
+export const createTrialControlGroup = (
+  { options, resources, trialNumber }: Launch,
+  memoryMiB?: number,
+): Promise<ControlGroup> =>
+  createControlGroup(options.machine.cgroups, groupName(trialNumber), {
+    cpuCores: Number.isInteger(resources.cpuCores) ? undefined : resources.cpuCores,
+    memoryMiB,
+    hold: options.template.kind !== 'builtin',
+  })
+
+/** The variables by which `tune clean` finds the processes of the trial. */
+export const ownerVariables = ({ runningDirectory, options }: Launch): Record<string, string> => ({
+  [folderVariable]: runningDirectory,
+  [experimentVariable]: basename(options.runDirectory),
+})
+
+/**
+ * The tuner's own environment, with the variables that select the trial's GPUs. HIP reads
+ * CUDA_VISIBLE_DEVICES too, and vLLM ends where it names other GPUs than HIP_VISIBLE_DEVICES.
+ */
+export const inheritedEnvironment = ({ env }: Holding): Record<string, string> => {
+  const { CUDA_VISIBLE_DEVICES, ...others } = process.env as Record<string, string>
+  return {
+    ...('HIP_VISIBLE_DEVICES' in env && CUDA_VISIBLE_DEVICES !== '' ? others : process.env),
+    ...env,
+  } as Record<string, string>
+}

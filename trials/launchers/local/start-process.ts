@@ -1,0 +1,151 @@
+/** Starts the processes of a predictor, with everything that they need to be there before. */
+import type { Configuration } from '../../../search/types.ts'
+import { serverInstall } from '../../servers/preset.ts'
+import {
+  type Announcement,
+  builtinCommand,
+  builtinExitCodes,
+  createAnnouncement,
+} from '../builtin.ts'
+import type { Cleanup } from '../cleanup.ts'
+import { type Cause, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
+import { type FilledTemplate, fillCommand } from '../fill.ts'
+import { openLog, type PredictorLog } from '../predictor-log.ts'
+import { affinityOf } from './affinity.ts'
+import type { ControlGroup } from './control-group.ts'
+import type { Holding } from './holdings.ts'
+import {
+  createTrialControlGroup,
+  defaultGraceMs,
+  host,
+  inheritedEnvironment,
+  type Launch,
+  type LocalLauncherOptions,
+  makeTrialFolder,
+  ownerVariables,
+  resourceValues,
+  writeFiles,
+  writeToDisk,
+} from './launch.ts'
+import { noteRunning } from './leftovers.ts'
+import { checkLeft, reservePort } from './port.ts'
+import { type ProcessGroup, startGroup } from './process-group.ts'
+import { checkProgram } from './program.ts'
+import { watchOver } from './warden.ts'
+
+/** A predictor's processes, which may not serve yet. */
+export interface StartedProcess {
+  readonly group: ProcessGroup
+  readonly log: PredictorLog
+  /** Where it serves: the reserved port, or what the built-in predictor announces. */
+  readonly announced: Announcement | Promise<Announcement>
+  /** What limits it to its share, in words. */
+  describeIsolation(holding: Holding): string
+  diagnose(exit: Exit | undefined): Cause
+}
+
+export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<StartedProcess> => {
+  const { options, runningDirectory, holding, signal } = launch
+  const { template, machine } = options
+  const builtin = template.kind === 'builtin'
+
+  const folder = makeTrialFolder(launch)
+  const announcement = createAnnouncement()
+  const log = writeToDisk(() =>
+    openLog(folder, options.logLimitBytes, builtin ? announcement.read : undefined),
+  )
+  cleanup.add(log.close)
+
+  const port = builtin ? undefined : await takePort(cleanup)
+  const command = fillLaunchCommand(launch, folder, port)
+  const env = { ...inheritedEnvironment(holding), ...command.env, ...ownerVariables(launch) }
+  const cwd = command.cwd ?? process.cwd()
+  const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
+  const finality = tuned ? 'configuration' : 'experiment'
+  checkProgram(command.argv[0]!, cwd, env.PATH ?? '', finality, installHint(template))
+  writeToDisk(() => writeFiles(folder, command.files))
+
+  const controlGroup = await createTrialControlGroup(launch, limitedMemoryMiB(launch))
+  cleanup.add(controlGroup.end)
+  const affinity = affinityOf(machine, holding)
+  const killedSinceStart = watchMemoryKills()
+  signal.throwIfAborted()
+
+  cleanup.add(watchOver(runningDirectory))
+  const note = writeToDisk(() => noteRunning(runningDirectory, controlGroup.folders))
+  cleanup.add(note.remove)
+  const argv = controlGroup.wrap([...affinity.prefix, ...command.argv])
+  const group = await startGroup(
+    { argv, env, cwd, tied: builtin },
+    note.cookie,
+    log,
+    controlGroup.folders,
+  )
+  cleanup.add(async () => {
+    await group.stop(options.graceMs ?? defaultGraceMs)
+    if (port !== undefined) await checkLeft(port, group.identity, log)
+  })
+  writeToDisk(() => note.started(group.identity, port))
+
+  return {
+    group,
+    log,
+    announced: port === undefined ? announcement.heard : { port, provenance: 'measured' },
+    describeIsolation: ({ coresWords, gpuWords }) =>
+      [`${coresWords} ${affinity.words}`, controlGroup.words, gpuWords]
+        .filter((part) => part !== undefined)
+        .join('; '),
+    diagnose: (exit) =>
+      diagnose(
+        exit,
+        log.tail(200),
+        killedInGroup(controlGroup) || killedSinceStart(),
+        builtin ? builtinExitCodes : {},
+      ),
+  }
+}
+
+async function takePort(cleanup: Cleanup): Promise<number> {
+  const { port, giveBack } = await reservePort(host)
+  cleanup.add(giveBack)
+  return port
+}
+
+/** The command, environment and files of the trial. */
+function fillLaunchCommand(
+  launch: Launch,
+  folder: string,
+  port: number | undefined,
+): FilledTemplate {
+  const { options, resources, holding } = launch
+  const { template, parameters, machine, ownGpus } = options
+  const configuration: Configuration = { ...options.defaults, ...launch.configuration }
+  if (template.kind === 'builtin')
+    return builtinCommand(
+      template,
+      configuration,
+      resources,
+      holding.gpuMemoryFraction,
+      machine,
+      ownGpus,
+    )
+  return fillCommand(template, parameters, configuration, {
+    ...resourceValues(launch, template.model),
+    host,
+    port,
+    trial: launch.trialNumber,
+    dir: folder,
+    coreList: holding.coreList,
+    prepared: launch.prepared?.folder,
+  })
+}
+
+/** Memory is limited only where the configuration names it. */
+const limitedMemoryMiB = ({ configuration, resources }: Launch): number | undefined =>
+  'memoryMiB' in configuration ? resources.memoryMiB : undefined
+
+const killedInGroup = (controlGroup: ControlGroup): boolean => (controlGroup.memoryKills() ?? 0) > 0
+
+/** How to install the template's server, where that is known. */
+export const installHint = (template: LocalLauncherOptions['template']): string | undefined =>
+  template.kind === 'command' ? serverInstall(template.server) : undefined

@@ -1,0 +1,93 @@
+/** Waits until a started predictor serves, or finds out why it does not. */
+import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { InfeasibleError } from '../../types.ts'
+import type { Announcement } from '../builtin.ts'
+import { describeExit, type Exit, saysPortTaken } from '../diagnosis.ts'
+import { launchFailure, neverReady, noGoodAnswer, PortTakenError } from '../failure.ts'
+import { within } from '../readiness.ts'
+import { defaultReadyTimeoutS } from '../template.ts'
+import { host, type Launch, type LocalLauncherOptions } from './launch.ts'
+import { listenersOn, portsOf, strangersOn } from './processes.ts'
+import { installHint, type StartedProcess } from './start-process.ts'
+
+export interface Serving {
+  readonly target: Awaited<ReturnType<typeof untilServing>>
+  readonly provenance: Announcement['provenance']
+  readonly httpUrl: string
+}
+
+/**
+ * @throws PortTakenError where another server has its port; InfeasibleError and LaunchError for any
+ * other reason; the signal's reason
+ */
+export async function waitUntilServing(
+  { options, signal, onWaiting }: Launch,
+  started: StartedProcess,
+): Promise<Serving> {
+  const { template, protocol, payload } = options
+  const { group, announced } = started
+  const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
+  const deadlineMs = performance.now() + timeoutMs
+  const ended = new AbortController()
+  group.exited.then((exit) => ended.abort(exit))
+  const until = AbortSignal.any([signal, ended.signal])
+  const pids = () => group.members().map(({ pid }) => pid)
+  let isTaken = () => false
+  try {
+    const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
+    isTaken = () => isPortTaken(port, started)
+    const endpoint = {
+      protocol,
+      url: `http://${host}:${grpcPort ?? port}`,
+      model: template.model,
+      payload,
+      otherPorts: () =>
+        template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port),
+      onReason: (reason: string) => onWaiting?.(reason, 'loading'),
+    }
+    const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
+    if (isTaken()) throw new PortTakenError(`another server answers on port ${port}`)
+    return { target, provenance, httpUrl: `http://${host}:${port}` }
+  } catch (error) {
+    signal.throwIfAborted()
+    const exit = ended.signal.aborted ? (ended.signal.reason as Exit) : undefined
+    const failure = explainFailure(error, exit, options, started)
+    const isItsOwn =
+      failure instanceof PortTakenError ||
+      (failure instanceof InfeasibleError && failure.reason === 'out-of-memory')
+    // The server that answered badly, or not at all, was another one.
+    throw !isItsOwn && isTaken()
+      ? new PortTakenError(`another server uses its port; ${failure.message}`)
+      : failure
+  }
+}
+
+/** @param exit where the predictor has ended */
+function explainFailure(
+  error: unknown,
+  exit: Exit | undefined,
+  { template, parameters }: LocalLauncherOptions,
+  { diagnose, log }: StartedProcess,
+): Error {
+  if (error instanceof PortTakenError) return error
+  if (exit !== undefined) {
+    const install = installHint(template)
+    // Another configuration may do better only where its values reach the server.
+    const isTuned = parameters.some(({ category }) => category !== 'resource')
+    const finality = install === undefined && isTuned ? 'configuration' : 'experiment'
+    return launchFailure(diagnose(exit), describeExit(exit), log, finality, install)
+  }
+  if (error instanceof NeverReadyError) return neverReady(diagnose(undefined), error, log)
+  // Any other error is not about the predictor, e.g. a payload file that cannot be read.
+  if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
+  return noGoodAnswer(error, log)
+}
+
+/** Whether another server listens on the port, beside the predictor or in its place. */
+function isPortTaken(port: number, { group, log }: StartedProcess): boolean {
+  const pids = group.members().map(({ pid }) => pid)
+  const listeners = listenersOn(port, pids)
+  if (listeners === undefined || listeners.total === 0) return false
+  if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
+  return saysPortTaken(log.tail(200)) || strangersOn(port, group.identity)
+}

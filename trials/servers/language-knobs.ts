@@ -1,0 +1,101 @@
+/** Tuned parameters that servers of language models have in common, whatever each calls them. */
+import { gpuCatalogue } from '../devices/catalogue.ts'
+import type { Knobs } from './knobs.ts'
+import type { Flags, GpuGrant } from './language-program.ts'
+
+/** What servers call the length of prompt and answer together. */
+export const sequenceNames = [
+  'maxModelLen',
+  'contextLength',
+  'maxTotalTokens',
+  'maxSeqLen',
+  'sequenceLength',
+] as const
+
+/** Tokens of prompt and answer together; undefined where that was not tuned. */
+export const longestSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
+
+/** Limits, GPUs and types; undefined where one was not tuned and nothing else gives it. */
+export function readLanguageKnobs(knobs: Knobs, { gpus, share, length }: GpuGrant) {
+  const cache = knobs.value('kvCacheDtype')
+  const stages = knobs.number('pipelineParallelSize', 'ppSize')
+  const copies = knobs.number('dataParallelSize', 'dpSize')
+  // GPUs that are left for one copy of a stage.
+  const split = Math.max(1, Math.floor(gpus / ((stages ?? 1) * (copies ?? 1))))
+  return {
+    sequences: knobs.number('maxNumSeqs', 'maxRunningRequests', 'batchSize', 'maxBatchSize'),
+    tokens: knobs.number(
+      'maxNumBatchedTokens',
+      'chunkedPrefillSize',
+      'maxBatchPrefillTokens',
+      'maxNumTokens',
+    ),
+    memory:
+      knobs.number(
+        'gpuMemoryUtilization',
+        'memFractionStatic',
+        'cudaMemoryFraction',
+        'freeGpuMemoryFraction',
+        'kvCacheFreeGpuMemoryFraction',
+      ) ?? share,
+    length: longestSequence(knobs) ?? length,
+    gpus:
+      knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (split > 1 ? split : undefined),
+    stages,
+    copies,
+    dtype: readDtype(knobs.value('dtype', 'precision')),
+    cache: cache === undefined || cache === 'auto' ? undefined : String(cache),
+  }
+}
+
+function readDtype(precision: number | string | undefined): string | undefined {
+  return precision === undefined
+    ? undefined
+    : ({ fp16: 'float16', bf16: 'bfloat16', fp32: 'float32' }[String(precision)] ?? 'auto')
+}
+
+/** Whether a parameter switches something on; undefined where it was not tuned. */
+export function readSwitch(knobs: Knobs, name: string): boolean | undefined {
+  const value = knobs.value(name)
+  return value === undefined ? undefined : !['off', 'false', '0'].includes(String(value))
+}
+
+/** The quantization that a server applies to 16-bit weights, or that the weights already have. */
+export function readQuantization(knobs: Knobs): string | undefined {
+  const quantization = knobs.value('quantization', 'quantize')
+  return quantization === undefined || quantization === 'none' ? undefined : String(quantization)
+}
+
+/** GPU generations that the Marlin kernels for 4-bit weights support. */
+const marlinGenerations: readonly string[] = ['Ampere', 'Ada', 'Hopper', 'Blackwell']
+
+/**
+ * The quantization as vLLM and SGLang select kernels by it. Both take `awq` and `gptq` for an order
+ * to use the kernels of those names, many times slower than Marlin's
+ * (override_quantization_method of their awq_marlin.py and gptq_marlin.py). The Marlin kernels are
+ * the ones that the device model has.
+ */
+export function selectKernels(knobs: Knobs, { gpu }: GpuGrant): string | undefined {
+  const quantization = readQuantization(knobs)
+  if (quantization !== 'awq' && quantization !== 'gptq') return quantization
+  const generation = gpuCatalogue.find(({ name }) => name === gpu)?.generation
+  return generation !== undefined && marlinGenerations.includes(generation)
+    ? `${quantization}_marlin`
+    : quantization
+}
+
+/** Translates vLLM's name of a cache type for a server that has other names. */
+export const translateCacheType = <T extends string | undefined>(
+  names: Readonly<Record<string, string>>,
+  cache: T,
+) => (cache === undefined ? cache : (names[cache] ?? cache))
+
+/** Flags of the values that are defined. */
+export const writeFlags = (
+  flags: readonly (readonly [string, number | string | undefined])[],
+): Flags =>
+  flags.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]))
+
+/** A switch of argparse's BooleanOptionalAction: --name or --no-name. */
+export const writeSwitch = (name: string, on: boolean | undefined): Flags =>
+  on === undefined ? [] : [[on ? name : `no-${name}`]]

@@ -1,0 +1,98 @@
+/**
+ * Servers whose own flags and files are written for each trial. The user names the server and the
+ * model, and tunes by the usual names of parameters.
+ */
+import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
+import type { Configuration } from '../../search/types.ts'
+import { Knobs } from './knobs.ts'
+import { languagePrograms, tunedStart } from './language-servers.ts'
+import { OwnSettings } from './own-settings.ts'
+import { isLanguageServer, type ServerKind } from './server-kinds.ts'
+import {
+  limitedShare,
+  type ServerPlace,
+  type ServerPreset,
+  type ServerStart,
+} from './server-start.ts'
+import { batchingFlag, startTfserving } from './tfserving.ts'
+import { startTriton } from './triton.ts'
+
+/** Program and arguments where the user names none. */
+export function serverCommand(kind: ServerKind, modelPath: string): readonly string[] {
+  if (isLanguageServer(kind)) return languagePrograms[kind].command(modelPath)
+  return [kind === 'triton' ? 'tritonserver' : 'tensorflow_model_server']
+}
+
+/** How to install the program; undefined where this is not known. */
+export const serverInstall = (
+  preset: Pick<ServerPreset, 'kind'> | undefined,
+): string | undefined =>
+  preset !== undefined && isLanguageServer(preset.kind)
+    ? languagePrograms[preset.kind].install
+    : undefined
+
+/** The protocol where the user names none. */
+export const serverProtocol = (kind: ServerKind): ProtocolName =>
+  isLanguageServer(kind) ? 'openai' : kind === 'triton' ? 'oip-v2' : 'tfserving'
+
+/** Parameters that reach the server through `args` and `files`, or by Triton's model control. */
+interface TunedStart extends ServerStart {
+  readonly taken: ReadonlySet<string>
+}
+
+/**
+ * How a server is started with a configuration, beside the user's own command: settings that are
+ * not tuned stay as they are there.
+ * @throws SettingsFileError for a settings file that cannot be merged
+ */
+export function serverTuning(
+  preset: ServerPreset,
+  configuration: Configuration,
+  place: ServerPlace,
+  own = new OwnSettings(),
+): TunedStart {
+  const knobs = new Knobs(configuration)
+  const start = startWith(preset, knobs, configuration, place, own)
+  return { ...start, taken: knobs.used }
+}
+
+function startWith(
+  preset: ServerPreset,
+  knobs: Knobs,
+  { gpu, gpus = 1 }: Configuration,
+  place: ServerPlace,
+  own: OwnSettings,
+): ServerStart {
+  const { kind } = preset
+  if (kind === 'triton') return startTriton(preset, knobs, place, own)
+  if (kind === 'tfserving') return startTfserving(preset, knobs, place, own)
+  const grant = {
+    gpus: Number(gpus),
+    ...(gpu !== undefined && { gpu: String(gpu) }),
+    share: limitedShare(place),
+  }
+  const { args, ...files } = tunedStart(kind, knobs, grant, place.dir, own)
+  return { args: [...languagePrograms[kind].serves(place), ...args], ...files }
+}
+
+const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
+const anyValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
+
+/** The parameters among these names that the server takes. @throws SettingsFileError */
+export const selectServerParameters = (
+  kind: ServerKind,
+  names: readonly string[],
+  own?: OwnSettings,
+): ReadonlySet<string> =>
+  serverTuning({ kind, modelPath: '' }, anyValues(names), nowhere, own).taken
+
+/** The arguments that a parameter sets. */
+export function listFlags(kind: ServerKind, name: string, own: OwnSettings): readonly string[] {
+  const { replaced, args: fixed } = serverTuning({ kind, modelPath: '' }, {}, nowhere, own)
+  const { args } = serverTuning({ kind, modelPath: '' }, anyValues([name]), nowhere, own)
+  const merged = new Set([...replaced, '--enable_batching', batchingFlag])
+  return args
+    .filter((arg) => !fixed.includes(arg))
+    .map((arg) => arg.replace(/=.*$/s, ''))
+    .filter((flag) => !merged.has(flag))
+}

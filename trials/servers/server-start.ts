@@ -1,0 +1,40 @@
+/** What a server is started with: what the user names, what a trial gives, and what comes of it. */
+import type { ServerKind } from './server-kinds.ts'
+
+/** The server that an experiment names. */
+export interface ServerPreset {
+  readonly kind: ServerKind
+  /**
+   * Folder of the model with its version folders; for Triton named as the model, inside the model
+   * repository. Servers of language models also take a name on the Hub.
+   */
+  readonly modelPath: string
+  /** TensorFlow Serving: requests use gRPC, and it listens for gRPC alone. */
+  readonly grpc?: boolean
+  /** Triton: the port that its metrics are read on. */
+  readonly metricsPort?: number
+}
+
+/** What the launcher gives a trial. */
+export interface ServerPlace {
+  readonly host: string
+  readonly port: string
+  readonly model: string
+  /** The trial's own folder. */
+  readonly dir: string
+  /** Share of a GPU's memory, 0-1; 0: no GPU, or all of it. */
+  readonly gpuMemoryFraction: number
+}
+
+/** The share as a server's limit; undefined where it needs none: no GPU, or all of it. */
+export const limitedShare = ({ gpuMemoryFraction }: ServerPlace): number | undefined =>
+  gpuMemoryFraction > 0 && gpuMemoryFraction < 1 ? gpuMemoryFraction : undefined
+
+export interface ServerStart {
+  /** Arguments after the command. */
+  readonly args: readonly string[]
+  /** Paths below the trial's folder. */
+  readonly files: readonly { readonly path: string; readonly contents: string }[]
+  /** Arguments of the user's command that `args` replace. */
+  readonly replaced: readonly string[]
+}
