@@ -32,7 +32,7 @@ export const pure = [
   'tuner/testing/chaos/**/*',
   'tuner/testing/{two-lanes,documentation/*}',
   'tuner/bench/gate/*',
-  'tuner/{experiment,reference-docs,render}/**/*',
+  'tuner/{config,reference-docs,render}/**/*',
   'tuner/backends/{cluster-space,load-work,predictor-protocol,refused-requests,simulated-backend,simulated-llm,simulated-speculation}',
   'tuner/{exported-tables,names,pools-search}',
   'tuner/commands/{init/plan,init/settings-file,profile/profile,replay/replay-outcome,spec/run,tune/expected-time,watch/access-log/*,watch/default-queries}',

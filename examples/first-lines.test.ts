@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
-import { loadExperiment } from '../tuner/experiment/load-experiment.ts'
+import { loadExperiment } from '../tuner/config/load-experiment.ts'
 
 const folder = fileURLToPath(new URL('.', import.meta.url))
 const examples = readdirSync(folder, { withFileTypes: true })

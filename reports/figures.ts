@@ -5,8 +5,8 @@
 
 import { type Slo, sloFlag } from '../profiler/model/slo.ts'
 import { type ProtocolName, protocolTable } from '../profiler/protocols/protocol-table.ts'
-import { languageServers } from '../trials/servers/server-kinds.ts'
 import type { MeasuredServer, MeasuredWith } from '../trials/measured-with.ts'
+import { languageServers } from '../trials/servers/server-kinds.ts'
 import type { Provenance } from '../trials/types.ts'
 
 /** Servers that a spec may start in place of the one that was measured. */

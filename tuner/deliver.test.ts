@@ -12,7 +12,7 @@ import type { PlanFlags } from './commands/plan/run.ts'
 import { plan } from './commands/plan/run.ts'
 import { report } from './commands/report/run.ts'
 import { spec } from './commands/spec/run.ts'
-import { loadExperiment } from './experiment/load-experiment.ts'
+import { loadExperiment } from './config/load-experiment.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-deliver-'))
 const db = join(folder, 'tune.db')

@@ -6,8 +6,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseTraceDemand } from '../reports/plan/trace-demand.ts'
 import { openSource } from './commands/fleet/model-source.ts'
 import { readRecording } from './commands/replay/replay-inputs.ts'
-import { readLengths } from './experiment/lengths.ts'
-import { readTrace } from './experiment/trace.ts'
+import { readLengths } from './config/lengths.ts'
+import { readTrace } from './config/trace.ts'
 import { givenText } from './given-file.ts'
 
 let folder: string

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { templateProblems } from '../../trials/launchers/fill.ts'
-import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
+import { loadExperiment } from '../../tuner/config/load-experiment.ts'
 import { CliBox, recommends } from '../../tuner/testing/run-cli.ts'
 
 const here = dirname(fileURLToPath(import.meta.url))

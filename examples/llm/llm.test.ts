@@ -14,10 +14,10 @@ import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import { protocolOf } from '../../tuner/backends/predictor-protocol.ts'
 import { simulatedBackend } from '../../tuner/backends/simulated-backend.ts'
+import { loadExperiment } from '../../tuner/config/load-experiment.ts'
+import { surroundings } from '../../tuner/config/surroundings.ts'
+import type { Experiment } from '../../tuner/config/types.ts'
 import { containerOf, servingFrom } from '../../tuner/delivery/serving-from.ts'
-import { loadExperiment } from '../../tuner/experiment/load-experiment.ts'
-import { surroundings } from '../../tuner/experiment/surroundings.ts'
-import type { Experiment } from '../../tuner/experiment/types.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-llm-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))

@@ -11,8 +11,8 @@ import {
   streamLatencies,
 } from '../../profiler/model/latency-metrics.ts'
 import { protocolNames } from '../../profiler/protocols/protocol-table.ts'
-import { languageServers, serverKinds } from '../../trials/servers/server-kinds.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
+import { languageServers, serverKinds } from '../../trials/servers/server-kinds.ts'
 import { statusNames } from '../recommendation/status.ts'
 import {
   type Binding,

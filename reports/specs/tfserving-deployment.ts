@@ -2,15 +2,8 @@
 
 import { boundsMemory, defaultScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { unusedNote } from '../../trials/servers/knobs.ts'
-import {
-  type ProtoMessage,
-  Text,
-  textProto,
-} from '../../trials/servers/text-proto.ts'
-import {
-  batchingFile,
-  tfservingTuning,
-} from '../../trials/servers/tfserving.ts'
+import { type ProtoMessage, Text, textProto } from '../../trials/servers/text-proto.ts'
+import { batchingFile, tfservingTuning } from '../../trials/servers/tfserving.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'
 import { scriptPlace } from './model-storage.ts'

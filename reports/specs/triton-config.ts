@@ -1,10 +1,6 @@
 /** NVIDIA Triton: config.pbtxt of one model. */
 import { unusedNote } from '../../trials/servers/knobs.ts'
-import {
-  type ProtoMessage,
-  Text,
-  textProto,
-} from '../../trials/servers/text-proto.ts'
+import { type ProtoMessage, Text, textProto } from '../../trials/servers/text-proto.ts'
 import { tritonTuning } from '../../trials/servers/triton.ts'
 import { quoteWord } from '../../trials/shell-words.ts'
 import { header, type SpecFile } from './manifest.ts'

@@ -1,8 +1,8 @@
 /** What `assemble` put together, run to its end: the same for the command line and for programs. */
 import { steadyNowMs } from '../../trials/clock.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { withSecretValues } from '../experiment/secret-values.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { withSecretValues } from '../config/secret-values.ts'
+import type { Experiment } from '../config/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { type LoopResult, runLoop } from '../loop/loop.ts'
 import type { LoopParts } from '../loop/parts.ts'

@@ -9,9 +9,9 @@ import { checkPayload } from '../../profiler/protocols/content.ts'
 import { reservePort } from '../../trials/launchers/local/port.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import { LaunchError } from '../../trials/types.ts'
+import type { Experiment } from '../config/types.ts'
 import { resultNames, specName } from '../delivery/results-files.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { Experiment } from '../experiment/types.ts'
 import { nearest, probeFolder } from '../writable-places.ts'
 
 const MiB = 2 ** 20

@@ -6,7 +6,7 @@ import {
   FakeApiServer,
   status,
 } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
-import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { useWorkspace } from '../config/testing/workspace.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 
 const workspace = useWorkspace()

@@ -3,7 +3,7 @@ import { stringify } from 'yaml'
 import { inspectCluster } from '../../trials/launchers/kubernetes/cluster-facts.ts'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { clusterFindings } from '../commands/doctor/run.ts'
-import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { useWorkspace } from '../config/testing/workspace.ts'
 import { fitToCluster } from './cluster-space.ts'
 
 const workspace = useWorkspace()

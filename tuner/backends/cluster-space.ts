@@ -13,8 +13,8 @@ import {
 } from '../../trials/launchers/kubernetes/dra.ts'
 import { isProductOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
 import { asksForMiB, type GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { Experiment } from '../experiment/types.ts'
 
 /** The space that the cluster offers, and what the launcher needs to know of its GPUs. */
 interface FittedSpace {

@@ -134,7 +134,7 @@ describe('tune on a cluster', () => {
 
   test('a ProfilingExperiment of Morphling, to a recommendation; the bodies of its load are a file’s', async () => {
     const example = readFileSync(
-      new URL('../experiment/fixtures/experiment-mnist-grid.yaml', import.meta.url),
+      new URL('../config/fixtures/experiment-mnist-grid.yaml', import.meta.url),
       'utf8',
     )
     const document = parse(example) as Tree

@@ -12,8 +12,8 @@ import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
 import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
-import { architectureNameOf } from '../experiment/settings/variant-settings.ts'
-import type { Experiment, Variant } from '../experiment/types.ts'
+import { architectureNameOf } from '../config/settings/variant-settings.ts'
+import type { Experiment, Variant } from '../config/types.ts'
 import { llmRequests } from './llm-requests.ts'
 
 /**

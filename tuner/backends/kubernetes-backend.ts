@@ -17,10 +17,10 @@ import {
   defaultReadyTimeoutS,
   isStarted,
 } from '../../trials/launchers/template.ts'
+import type { LoadOrigin } from '../config/names.ts'
+import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
+import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { LoadOrigin } from '../experiment/names.ts'
-import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
-import type { Experiment } from '../experiment/types.ts'
 import type { Backend } from './backend.ts'
 import { checkObjects } from './cluster-check.ts'
 import { fitToCluster } from './cluster-space.ts'

@@ -1,7 +1,7 @@
 /** Load from this process, on predictors that listen. */
 import { HttpLoadGenerator, type LoadGenerator } from '../../profiler/index.ts'
 import { InfeasibleError } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { doWork, workOf } from './load-work.ts'
 import { unlessRefused } from './refused-requests.ts'

@@ -10,7 +10,7 @@ import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.t
 import { isPodPredictor, type PodPredictor } from '../../trials/launchers/kubernetes/pod-launch.ts'
 import { createConfigMap } from '../../trials/launchers/kubernetes/trial-objects.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { Backend, MeasureOptions } from './backend.ts'
 import { decodeLine, encodeTask, type LoadLine } from './load-task.ts'
 import { type LoadWork, workOf } from './load-work.ts'

@@ -18,7 +18,7 @@ import {
   type Slo,
   type Target,
 } from '../../profiler/index.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { MeasureTask } from './backend.ts'
 
 /** JSON-safe. */

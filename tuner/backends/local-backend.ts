@@ -9,7 +9,7 @@ import { createTritonLauncher } from '../../trials/launchers/triton/triton-launc
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { loadFromHere } from './load-from-here.ts'
 import { answersChecked, protocolOf } from './predictor-protocol.ts'

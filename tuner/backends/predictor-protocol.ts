@@ -12,7 +12,7 @@ import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
 import { GoldenStore } from '../../trials/launchers/golden-store.ts'
 import { defaultReadyTimeoutS, type PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { Launcher } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 
 /**
  * The launcher, whose predictors answer as they should. @param folder of the experiment; absent:

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { asked, granted } from '../../trials/launchers/kubernetes/testing/rights.ts'
-import { withSecretValues } from '../experiment/secret-values.ts'
+import { withSecretValues } from '../config/secret-values.ts'
 import { openKubernetes } from './kubernetes-backend.ts'
 import { asPod, experimentIn, type Served, serve } from './testing/served.ts'
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { loadExperiment } from '../experiment/load-experiment.ts'
+import { loadExperiment } from '../config/load-experiment.ts'
 import { fakePredictor } from '../testing/fakes.ts'
 import { backendContract } from './backend.contract.ts'
 import { simulatedBackend } from './simulated-backend.ts'

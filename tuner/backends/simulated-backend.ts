@@ -6,7 +6,7 @@ import { createSimulatedLlmLauncher } from '../../trials/launchers/simulated/llm
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { withVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { anchoredServer, llmModelOf } from './estimators.ts'
 import { llmRequests } from './llm-requests.ts'

@@ -1,7 +1,7 @@
 /** A server that runs already, measured as it is. */
 import type { UrlTemplate } from '../../trials/launchers/template.ts'
 import { createUrlLauncher } from '../../trials/launchers/url/url-launcher.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
 import { loadFromHere } from './load-from-here.ts'
 import { answersChecked, protocolOf } from './predictor-protocol.ts'

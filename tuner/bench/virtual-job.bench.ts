@@ -17,7 +17,7 @@ import { parseArgs } from 'node:util'
 import { quantile } from '../../search/bench/score.ts'
 import { enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration } from '../../search/types.ts'
-import { parseDurationMs } from '../experiment/units.ts'
+import { parseDurationMs } from '../config/units.ts'
 import { table } from '../render/columns.ts'
 import {
   type VirtualJobRun as Run,

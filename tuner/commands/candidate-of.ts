@@ -3,8 +3,8 @@ import {
   conclusions,
   type Recommendation,
 } from '../../reports/recommendation/types.ts'
+import { parseCount } from '../config/units.ts'
 import { exitCodeOf, exitCodes, UserError } from '../exit-codes.ts'
-import { parseCount } from '../experiment/units.ts'
 
 /** The recommended candidate, or that of a trial. @throws UserError where there is none */
 export function candidateOf(recommendation: Recommendation, trial: string | undefined): Candidate {

@@ -1,5 +1,5 @@
 import { Option } from 'commander'
-import { defaults } from '../experiment/names.ts'
+import { defaults } from '../config/names.ts'
 
 /**
  * `--db` of the commands that read a store, by TUNE_DB where it is not given: runs, which write it,

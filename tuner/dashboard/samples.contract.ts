@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { complete, measured } from '../../reports/samples.contract.ts'
 import { openStore } from '../../trials/store/index.ts'
 import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
-import type { Surroundings } from '../experiment/context.ts'
+import type { Surroundings } from '../config/context.ts'
 
 /** What a hostile model or log would try. */
 export const attack = `"><img src=x onerror="window.attacked=1"><script>window.attacked=1</script>`

@@ -10,8 +10,8 @@ import {
 } from '../../reports/dashboard/data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
+import type { Surroundings } from '../config/context.ts'
 import { UserError } from '../exit-codes.ts'
-import type { Surroundings } from '../experiment/context.ts'
 import { formatOutcome, formatOutcomeSlo, resolveOutcome } from '../loop/outcome.ts'
 import { type Described, describeExperiment } from './described.ts'
 

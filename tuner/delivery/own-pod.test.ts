@@ -4,7 +4,7 @@ import { recommend } from '../../reports/recommendation/recommend.ts'
 import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
 import { renderSpec } from '../../reports/specs/index.ts'
 import { checkManifests } from '../../reports/specs/validate.contract.ts'
-import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { useWorkspace } from '../config/testing/workspace.ts'
 import { withOwnPod } from './own-pod.ts'
 import { servingFrom } from './serving-from.ts'
 

@@ -8,7 +8,7 @@ import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 
 /**
  * Nodes that the price was for, beside what the user's pod selects; the user's own word goes

@@ -49,9 +49,9 @@ import {
 import { hubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import { measuredOf } from '../experiment/measured-of.ts'
-import { isOwnPredictor } from '../experiment/settings/kubernetes-settings.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { measuredOf } from '../config/measured-of.ts'
+import { isOwnPredictor } from '../config/settings/kubernetes-settings.ts'
+import type { Experiment } from '../config/types.ts'
 
 const [port, grpcPort] = [8000, 8001]
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { ProtocolError } from '../../profiler/index.ts'
 import { startTestServer, type TestServer } from '../../profiler/testing/servers.ts'
-import { ConfigError } from '../experiment/config-error.ts'
+import { ConfigError } from '../config/config-error.ts'
 import { type ProfileOptions, profile } from './profile-server.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'profile-library-'))

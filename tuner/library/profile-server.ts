@@ -12,10 +12,10 @@ import {
   withoutSecrets,
 } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
-import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
-import { defaults } from '../experiment/names.ts'
-import { writtenSlo } from '../experiment/parse-slo.ts'
-import { parseShare, UnitError } from '../experiment/units.ts'
+import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
+import { defaults } from '../config/names.ts'
+import { writtenSlo } from '../config/parse-slo.ts'
+import { parseShare, UnitError } from '../config/units.ts'
 
 export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 'slo'>> {
   /** Where it listens, 'http://127.0.0.1:8000'. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { ConfigError } from '../experiment/types.ts'
+import { ConfigError } from '../config/types.ts'
 import { type SearchOptions, type SearchTrial, search } from './search-function.ts'
 
 /** Least, 2, at workers 8 in mode fast. */

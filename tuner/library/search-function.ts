@@ -7,13 +7,13 @@ import { computeMetricScale, computeModelledRate, type Objective } from '../../s
 import { type SamplerName, samplerNames } from '../../search/samplers/sampler-names.ts'
 import { runSearchLoop, type SearchOutcome } from '../../search/stopping/search-loop.ts'
 import type { Configuration, Observation, Problem, StopAssessment } from '../../search/types.ts'
+import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
+import { buildSpace } from '../config/default-space.ts'
+import { checkLayer, joinPath, uniformLayer } from '../config/layers.ts'
+import { defaults } from '../config/names.ts'
+import type { ExperimentInput } from '../config/schema/experiment-schema.ts'
+import { parseShare } from '../config/units.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import { ConfigError, type ConfigProblem } from '../experiment/config-error.ts'
-import { buildSpace } from '../experiment/default-space.ts'
-import { checkLayer, joinPath, uniformLayer } from '../experiment/layers.ts'
-import { defaults } from '../experiment/names.ts'
-import type { ExperimentInput } from '../experiment/schema/experiment-schema.ts'
-import { parseShare } from '../experiment/units.ts'
 
 /** A number, or why the configuration cannot be measured: that is learned from, too. */
 export type Evaluated = number | { readonly infeasible: string }

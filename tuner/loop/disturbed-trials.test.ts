@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { Configuration, Observation, Problem } from '../../search/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { measurement } from '../testing/fakes.ts'
 

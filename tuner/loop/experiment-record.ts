@@ -1,7 +1,7 @@
 /** A new experiment as the store records it. */
 import { createHash, randomBytes } from 'node:crypto'
 import type { ExperimentRecord } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 
 /**

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import { explainUnusedGpus, listGpuNotices } from './gpu-notices.ts'
 
 type Gpu = MachineFacts['gpus'][number]

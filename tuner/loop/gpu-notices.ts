@@ -8,7 +8,7 @@ import {
 import { isStarted } from '../../trials/launchers/template.ts'
 import { gpuWarnings, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 
 /**
  * Why the built-in server does not use the GPUs, and what to install. Undefined: it uses them, or

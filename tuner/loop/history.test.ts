@@ -2,8 +2,8 @@ import { describe, expect, test } from 'vitest'
 import { memoryStore } from '../../trials/store/memory-store.ts'
 import { completeTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
-import { loadExperiment } from '../experiment/load-experiment.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { loadExperiment } from '../config/load-experiment.ts'
+import type { Experiment } from '../config/types.ts'
 import { loadHistory } from './history.ts'
 
 const experiment = (flags: Record<string, unknown> = {}): Experiment =>

@@ -2,7 +2,7 @@
 import { validateConfiguration } from '../../search/space/validation.ts'
 import type { Configuration, Observation, SearchSpace } from '../../search/types.ts'
 import type { TrialStore } from '../../trials/types.ts'
-import type { Experiment, ExperimentDocument } from '../experiment/types.ts'
+import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 

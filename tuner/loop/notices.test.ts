@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { useWorkspace } from '../config/testing/workspace.ts'
 import {
   describeCoreSpeed,
   describeDevices,

@@ -19,9 +19,9 @@ import {
   engineOf,
   hasServerPrior,
 } from '../backends/estimators.ts'
-import { measuredOf } from '../experiment/measured-of.ts'
-import { acceptanceNotice } from '../experiment/settings/speculation-settings.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { measuredOf } from '../config/measured-of.ts'
+import { acceptanceNotice } from '../config/settings/speculation-settings.ts'
+import type { Experiment } from '../config/types.ts'
 
 /**
  * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with

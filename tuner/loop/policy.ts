@@ -5,7 +5,7 @@
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, StopAssessment, Suggestion } from '../../search/types.ts'
 import type { FinishedTrial, TrialPurpose } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { EventBody, StopReason } from './events.ts'
 import type { Ledger } from './ledger.ts'
 import type { LoopParts } from './parts.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { useWorkspace } from '../experiment/testing/workspace.ts'
+import { useWorkspace } from '../config/testing/workspace.ts'
 import {
   createCapacityEstimator,
   createLabeller,

@@ -18,8 +18,8 @@ import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook } from '../../trials/prices/providers.ts'
 import { describeConfiguration, resourceParameters, resourcesOf } from '../../trials/resources.ts'
 import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/estimators.ts'
-import { qualityOf } from '../experiment/settings/variant-settings.ts'
-import type { Experiment } from '../experiment/types.ts'
+import { qualityOf } from '../config/settings/variant-settings.ts'
+import type { Experiment } from '../config/types.ts'
 import { givenText } from '../given-file.ts'
 
 /**

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration, Suggestion } from '../../search/types.ts'
 import { LaunchError } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import {
   batchProblem,

@@ -4,7 +4,7 @@ import { certaintyPercent, latency, percent, sloText } from '../../reports/forma
 import { configurationKey } from '../../search/space/space.ts'
 import type { StopAssessment } from '../../search/types.ts'
 import type { FinishedTrial, InfeasibleReason } from '../../trials/types.ts'
-import type { BudgetSpec } from '../experiment/types.ts'
+import type { BudgetSpec } from '../config/types.ts'
 import type { StopReason } from './events.ts'
 import { isSearchTrial, isUnplaced, wasDisturbed } from './trial-status.ts'
 import { explainNotWorthwhile, type RequiredGain } from './trial-value.ts'

@@ -3,7 +3,7 @@ import { money, percent, significant } from '../../reports/format.ts'
 import { getDemand, getMetric } from '../../search/objective.ts'
 import type { Outlook } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 
 /** Gains are shares of the cost of the best configuration, 0.004 = 0.4 %. */
 export interface RequiredGain {

@@ -7,7 +7,7 @@ import { readAnswer } from '../../profiler/bounded-reader.ts'
 import { plainText } from '../../profiler/plain-text.ts'
 import { withoutSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
-import type { OutputTarget } from '../experiment/output-target.ts'
+import type { OutputTarget } from '../config/output-target.ts'
 
 const timeoutMs = 5_000
 /** Before the second try, the third, ... */

@@ -1,9 +1,9 @@
 /** Everything that a run is sent to. */
 import { steadyNowMs } from '../../trials/clock.ts'
 import { mapTexts, withoutSecrets } from '../../trials/secrets.ts'
+import type { OutputKind } from '../config/names.ts'
+import type { OutputTarget } from '../config/output-target.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
-import type { OutputKind } from '../experiment/names.ts'
-import type { OutputTarget } from '../experiment/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import type { Output } from './output.ts'
 

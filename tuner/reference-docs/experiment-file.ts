@@ -1,7 +1,7 @@
 /** The generated parts of docs/reference/experiment-file.md: every key, and the parameters. */
-import { experimentFlags } from '../experiment/flags/flags.ts'
-import { knownParameters } from '../experiment/parameters.ts'
-import { experimentJsonSchema } from '../experiment/schema/experiment-schema.ts'
+import { experimentFlags } from '../config/flags/flags.ts'
+import { knownParameters } from '../config/parameters.ts'
+import { experimentJsonSchema } from '../config/schema/experiment-schema.ts'
 import type { JsonSchema } from './json-schema.ts'
 import { code, codeList, escapeText, table } from './markdown.ts'
 

@@ -4,7 +4,7 @@
  */
 import { replayTaskJsonSchema } from '../../reports/imports/replay-task-schema.ts'
 import { recommendationJsonSchema } from '../../reports/report/recommendation-json.ts'
-import { experimentJsonSchema } from '../experiment/schema/experiment-schema.ts'
+import { experimentJsonSchema } from '../config/schema/experiment-schema.ts'
 import { commandLinePage } from './command-line.ts'
 import { eventsPage } from './events.ts'
 import { exitCodesPage } from './exit-codes.ts'

@@ -1,5 +1,5 @@
 /** The whole loop on fakes. */
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { runLoop } from '../loop/loop.ts'
 import { type FakeOverrides, fakeExperiment, fakeParts } from './fakes.ts'

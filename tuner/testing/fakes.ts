@@ -16,7 +16,7 @@ import type {
   TrialStore,
 } from '../../trials/types.ts'
 import type { MeasureOptions } from '../backends/backend.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { LoopParts } from '../loop/parts.ts'
 
 export const slo: Slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }

@@ -1,7 +1,7 @@
 /** Runs that die as a process does, in a store in memory, and are resumed from it. */
 import { memoryStore } from '../../trials/store/index.ts'
 import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
-import type { Experiment } from '../experiment/types.ts'
+import type { Experiment } from '../config/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { createRecord } from '../loop/experiment-record.ts'
 import { runLoop } from '../loop/loop.ts'

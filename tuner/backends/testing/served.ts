@@ -8,8 +8,8 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
-import { loadExperiment } from '../../experiment/load-experiment.ts'
-import type { Experiment } from '../../experiment/types.ts'
+import { loadExperiment } from '../../config/load-experiment.ts'
+import type { Experiment } from '../../config/types.ts'
 
 const script = fileURLToPath(
   new URL('../../../trials/launchers/testing/server.mjs', import.meta.url),

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { addExperimentOptions } from '../../experiment/flags/flags.ts'
+import { addExperimentOptions } from '../../config/flags/flags.ts'
 import type { CalibrateFlags } from './run.ts'
 
 /**

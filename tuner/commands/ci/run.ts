@@ -13,8 +13,8 @@ import {
   recommendationJson,
 } from '../../../reports/report/recommendation-json.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { parseShare } from '../../config/units.ts'
 import { exitCodes, usageError } from '../../exit-codes.ts'
-import { parseShare } from '../../experiment/units.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'
 import { mustBeWritable } from '../../writable-places.ts'
 import { recommended } from '../recommended.ts'

@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { loadExperiment } from '../../experiment/load-experiment.ts'
-import { ConfigError } from '../../experiment/types.ts'
+import { loadExperiment } from '../../config/load-experiment.ts'
+import { ConfigError } from '../../config/types.ts'
 import { requestExample } from './request-example.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-form-files-'))

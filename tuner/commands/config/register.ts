@@ -1,6 +1,6 @@
 import { Command } from 'commander'
+import { addExperimentOptions, type FlagValues } from '../../config/flags/flags.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { addExperimentOptions, type FlagValues } from '../../experiment/flags/flags.ts'
 
 /** `tune config`: every effective value and where it came from. */
 export function registerConfig(program: Command): void {

@@ -5,7 +5,7 @@ import { bodiesFromFile } from '../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt } from '../../../profiler/protocols/refusals.ts'
 import { exampleRequest } from '../../../profiler/protocols/request-forms.ts'
-import type { Experiment } from '../../experiment/types.ts'
+import type { Experiment } from '../../config/types.ts'
 
 /**
  * Two lines: how a server of its own protocol is called, and the first body. Undefined for

@@ -1,11 +1,11 @@
 /** `tune config`: every effective value and where it came from. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
-import { describeExperiment } from '../../experiment/experiment-document.ts'
-import type { FlagValues } from '../../experiment/flags/flags.ts'
-import { loadExperiment } from '../../experiment/load-experiment.ts'
-import { experimentJsonSchema } from '../../experiment/schema/experiment-schema.ts'
-import { surroundings } from '../../experiment/surroundings.ts'
+import { describeExperiment } from '../../config/experiment-document.ts'
+import type { FlagValues } from '../../config/flags/flags.ts'
+import { loadExperiment } from '../../config/load-experiment.ts'
+import { experimentJsonSchema } from '../../config/schema/experiment-schema.ts'
+import { surroundings } from '../../config/surroundings.ts'
 import { table } from '../../render/columns.ts'
 import { requestExample } from './request-example.ts'
 

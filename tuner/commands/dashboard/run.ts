@@ -2,9 +2,9 @@
 import { randomBytes } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
+import { surroundings } from '../../config/surroundings.ts'
 import { createDashboard } from '../../dashboard/dashboard-server.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { surroundings } from '../../experiment/surroundings.ts'
 import { interruptible } from '../../signals.ts'
 import { noSuchExperiment, openExisting } from '../open-existing.ts'
 

@@ -8,8 +8,8 @@ import {
   shareBound,
 } from '../../../trials/machine/gpu-offer.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
+import { shareHint } from '../../config/gpus-here.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { shareHint } from '../../experiment/gpus-here.ts'
 import { explainUnusedGpus } from '../../loop/gpu-notices.ts'
 import { table } from '../../render/columns.ts'
 import { glyph, paint, type Style, styleOf } from '../../render/glyphs.ts'

@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { addExperimentOptions, type FlagValues } from '../../experiment/flags/flags.ts'
+import { addExperimentOptions, type FlagValues } from '../../config/flags/flags.ts'
 
 /** `tune estimate`: predicted capacities with error bars, no trials. */
 export function registerEstimate(program: Command): void {

@@ -10,9 +10,9 @@ import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
 import { secretSpans } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
+import { writtenSlo } from '../../config/parse-slo.ts'
+import { share } from '../../config/schema/schema-parts.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { writtenSlo } from '../../experiment/parse-slo.ts'
-import { share } from '../../experiment/schema/schema-parts.ts'
 import { givenText } from '../../given-file.ts'
 
 /** @param what the value should be, for the message where `parse` throws */

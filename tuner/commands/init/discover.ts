@@ -29,7 +29,7 @@ import {
   untilServing,
 } from '../../../profiler/protocols/until-serving.ts'
 import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
-import { promptsOf } from '../../experiment/settings/prompt-settings.ts'
+import { promptsOf } from '../../config/settings/prompt-settings.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import {
   describedCalls,

@@ -17,10 +17,10 @@ import {
 import { OwnSettings } from '../../../trials/servers/own-settings.ts'
 import { tfservingModels } from '../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../trials/shell-words.ts'
+import { parseSlo } from '../../config/parse-slo.ts'
+import { isModelName } from '../../config/schema/experiment-schema.ts'
+import { UnitError } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { parseSlo } from '../../experiment/parse-slo.ts'
-import { isModelName } from '../../experiment/schema/experiment-schema.ts'
-import { UnitError } from '../../experiment/units.ts'
 import { settingsFile } from './settings-file.ts'
 
 export type Target =

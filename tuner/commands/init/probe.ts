@@ -19,8 +19,8 @@ import { withoutSecrets } from '../../../trials/secrets.ts'
 import { memoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { protocolOf } from '../../backends/predictor-protocol.ts'
-import { withSecretValues } from '../../experiment/secret-values.ts'
-import type { Experiment } from '../../experiment/types.ts'
+import { withSecretValues } from '../../config/secret-values.ts'
+import type { Experiment } from '../../config/types.ts'
 import { type Discovered, discover } from './discover.ts'
 
 /** What the user said, not what stands in for it. */

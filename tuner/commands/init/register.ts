@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { knownServerTitles } from '../../../trials/servers/known-servers.ts'
-import { addChosenOptions } from '../../experiment/flags/flags.ts'
-import { serverFlags } from '../../experiment/flags/server-flags.ts'
+import { addChosenOptions } from '../../config/flags/flags.ts'
+import { serverFlags } from '../../config/flags/server-flags.ts'
 import type { InitFlags } from './run.ts'
 
 /** What else of an experiment a new file is asked for. */

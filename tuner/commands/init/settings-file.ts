@@ -6,8 +6,8 @@ import { existsSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { isMap, isSeq, parseDocument, type YAMLMap } from 'yaml'
 import { readText } from '../../../profiler/bounded-reader.ts'
-import type { TunedCommand } from '../../../trials/servers/own-command.ts'
 import type { ServerKnob } from '../../../trials/servers/known-servers.ts'
+import type { TunedCommand } from '../../../trials/servers/own-command.ts'
 
 interface SettingsFile {
   readonly command: readonly string[]

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { demandPatterns } from '../../../reports/plan/demand.ts'
-import { defaults } from '../../experiment/names.ts'
+import { defaults } from '../../config/names.ts'
 import { severalTimes } from '../several-times.ts'
 import { storeOption } from '../store-option.ts'
 import type { PlanFlags } from './run.ts'

@@ -30,16 +30,16 @@ import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/
 import { type GivenPrice, offersOf } from '../../../trials/prices/offers.ts'
 import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
 import { type Resources, resourcesOf } from '../../../trials/resources.ts'
-import { withOwnPod } from '../../delivery/own-pod.ts'
-import { servingFrom } from '../../delivery/serving-from.ts'
-import { exitCodeOf, exitCodes, UserError } from '../../exit-codes.ts'
 import {
   parseCount,
   parseDurationMs,
   parseMoney,
   parseRateRps,
   parseShare,
-} from '../../experiment/units.ts'
+} from '../../config/units.ts'
+import { withOwnPod } from '../../delivery/own-pod.ts'
+import { servingFrom } from '../../delivery/serving-from.ts'
+import { exitCodeOf, exitCodes, UserError } from '../../exit-codes.ts'
 import { givenText } from '../../given-file.ts'
 import { createView, loadPriceBook } from '../../loop/problem.ts'
 import { mustBeWritable, mustTakeFiles } from '../../writable-places.ts'

@@ -23,21 +23,16 @@ import {
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
 import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
+import { noCertificate, pairHint, readAuthority, readClientPair } from '../../config/authority.ts'
+import { headerOf, noHeader } from '../../config/header-text.ts'
+import { writtenSlo } from '../../config/parse-slo.ts'
+import { withVariables } from '../../config/secret-values.ts'
+import { parseItems, payloadKind, wholeType } from '../../config/settings/payload-settings.ts'
+import { parseLengths, promptsOf } from '../../config/settings/prompt-settings.ts'
+import { parseTraceName } from '../../config/time-unit.ts'
+import { readTrace } from '../../config/trace.ts'
+import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../config/units.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import {
-  noCertificate,
-  pairHint,
-  readAuthority,
-  readClientPair,
-} from '../../experiment/authority.ts'
-import { headerOf, noHeader } from '../../experiment/header-text.ts'
-import { writtenSlo } from '../../experiment/parse-slo.ts'
-import { withVariables } from '../../experiment/secret-values.ts'
-import { parseItems, payloadKind, wholeType } from '../../experiment/settings/payload-settings.ts'
-import { parseLengths, promptsOf } from '../../experiment/settings/prompt-settings.ts'
-import { parseTraceName } from '../../experiment/time-unit.ts'
-import { readTrace } from '../../experiment/trace.ts'
-import { parseCount, parseDurationMs, parseRateRps, parseShare } from '../../experiment/units.ts'
 
 export interface ProfileFlags {
   readonly url: string

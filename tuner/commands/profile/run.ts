@@ -1,6 +1,6 @@
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
+import { describeTrace } from '../../config/trace.ts'
 import { exitCodes } from '../../exit-codes.ts'
-import { describeTrace } from '../../experiment/trace.ts'
 import { profileWithoutSecrets } from '../../library/profile-server.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import { columnsOf } from '../../render/columns.ts'

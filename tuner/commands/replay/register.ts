@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
-import { defaults } from '../../experiment/names.ts'
+import { defaults } from '../../config/names.ts'
 import type { ReplayFlags } from './run.ts'
 
 /** `tune replay`: the search on recorded measurements. */

@@ -16,10 +16,10 @@ import {
   type RecordedTable,
 } from '../../../search/replay/table.ts'
 import { taskObjectives } from '../../../search/replay/task.ts'
+import { defaults } from '../../config/names.ts'
+import { limitsOf, parseSlo } from '../../config/parse-slo.ts'
+import { parseMoney, parsePercentile, parseShare } from '../../config/units.ts'
 import { usageError } from '../../exit-codes.ts'
-import { defaults } from '../../experiment/names.ts'
-import { limitsOf, parseSlo } from '../../experiment/parse-slo.ts'
-import { parseMoney, parsePercentile, parseShare } from '../../experiment/units.ts'
 import { givenText } from '../../given-file.ts'
 
 export interface InputFlags {

@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { ExperimentRecord, FinishedTrial } from '../../../trials/types.ts'
 import { metricsWindowS } from '../../backends/server-metrics.ts'
-import type { Experiment } from '../../experiment/types.ts'
+import type { Experiment } from '../../config/types.ts'
 import { maxConfirmationRounds } from '../../loop/confirmation.ts'
 import { counted, duration } from '../../render/columns.ts'
 

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { addExperimentOptions } from '../../experiment/flags/flags.ts'
+import { addExperimentOptions } from '../../config/flags/flags.ts'
 import type { TuneFlags } from './run.ts'
 
 /** `tune` itself: runs an experiment and recommends. */

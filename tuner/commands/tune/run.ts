@@ -1,10 +1,10 @@
 /** `tune`: a new experiment, from flags to exit code. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { checkBeforeStart } from '../../backends/before-start.ts'
+import { loadExperiment } from '../../config/load-experiment.ts'
+import { withSecretValues } from '../../config/secret-values.ts'
+import { surroundings } from '../../config/surroundings.ts'
 import { resultsFolder } from '../../delivery/results-files.ts'
-import { loadExperiment } from '../../experiment/load-experiment.ts'
-import { withSecretValues } from '../../experiment/secret-values.ts'
-import { surroundings } from '../../experiment/surroundings.ts'
 import { createExperimentId, createRecord } from '../../loop/experiment-record.ts'
 import { openToWrite } from '../open-existing.ts'
 import { resume } from '../resume/run.ts'

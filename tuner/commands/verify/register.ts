@@ -1,5 +1,5 @@
 import { Command } from 'commander'
-import { addChosenOptions } from '../../experiment/flags/flags.ts'
+import { addChosenOptions } from '../../config/flags/flags.ts'
 import { storeOption } from '../store-option.ts'
 import type { VerifyFlags } from './run.ts'
 

@@ -1,7 +1,7 @@
 /** Which source the flags ask for. */
 import { deployedFor } from '../../../reports/figures.ts'
+import { parseDurationMs } from '../../config/units.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
-import { parseDurationMs } from '../../experiment/units.ts'
 import { oneOf } from '../one-of.ts'
 import type { Reopened } from '../reopened.ts'
 import { logShapes, parseFieldFlags } from './access-log/index.ts'

@@ -1,6 +1,7 @@
 /** Names of a record's fields: those that servers use, and those of `--field`. */
+
+import { splitNameUnit, type TimeUnit, timeUnits } from '../../../config/time-unit.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { splitNameUnit, type TimeUnit, timeUnits } from '../../../experiment/time-unit.ts'
 
 /** In the order in which they are looked for. */
 export interface LogFields {

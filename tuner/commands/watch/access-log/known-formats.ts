@@ -1,5 +1,5 @@
 /** Formats whose fields say by themselves which one is the latency, and in which unit. */
-import type { TimeUnit } from '../../../experiment/time-unit.ts'
+import type { TimeUnit } from '../../../config/time-unit.ts'
 import { type LogLine, type LogShape, lookUpField } from './log-record.ts'
 
 export interface KnownFormat {

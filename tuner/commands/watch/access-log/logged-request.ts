@@ -1,9 +1,5 @@
 /** The request that a record stands for: when, how long, with which status and path. */
-import {
-  millisecondsPer,
-  parseStatedDurationMs,
-  type TimeUnit,
-} from '../../../experiment/time-unit.ts'
+import { millisecondsPer, parseStatedDurationMs, type TimeUnit } from '../../../config/time-unit.ts'
 import { type LogFields, startTimes } from './fields.ts'
 import { type KnownFormat, knownFormats } from './known-formats.ts'
 import { type LogLine, type LogShape, lookUpField, parseLogLine } from './log-record.ts'

@@ -1,7 +1,7 @@
 /** The format of a log by a sample of its lines: recognised or named by flags, never guessed. */
 
+import { type TimeUnit, timeUnits } from '../../../config/time-unit.ts'
 import { exitCodes, UserError } from '../../../exit-codes.ts'
-import { type TimeUnit, timeUnits } from '../../../experiment/time-unit.ts'
 import { type LogFields, parseLatencyName } from './fields.ts'
 import { type KnownFormat, knownFormats, listBareValues } from './known-formats.ts'
 import { type LogLine, type LogShape, listFields, lookUpField, parseLogLine } from './log-record.ts'

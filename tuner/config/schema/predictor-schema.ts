@@ -3,13 +3,13 @@
  */
 import { z } from 'zod'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
 import {
   assumedAcceptance,
   speculativeMethods,
 } from '../../../trials/predictor/llm/speculative-methods.ts'
 import { spoken } from '../../../trials/predictor/protocol/spoken.ts'
+import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { splitCommand } from '../flags/command-line.ts'
 import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
 import { choice, duration, quantity, share, text } from './schema-parts.ts'
