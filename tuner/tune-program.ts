@@ -1,37 +1,9 @@
 /**
  * The `tune` command line: its commands and their flags. Commands load what they need when they
- * run, so that help is instant.
+ * run, and so do their flags, so that help is instant.
  */
 import { Command, CommanderError } from 'commander'
 import { namesNear } from '../trials/near-names.ts'
-import { registerAnnotate } from './commands/annotate/register.ts'
-import { registerCalibrate } from './commands/calibrate/register.ts'
-import { registerCi } from './commands/ci/register.ts'
-import { registerClean } from './commands/clean/register.ts'
-import { registerCompare } from './commands/compare/register.ts'
-import { registerCompletion } from './commands/completion/register.ts'
-import { registerConfig } from './commands/config/register.ts'
-import { registerDashboard } from './commands/dashboard/register.ts'
-import { registerDelete } from './commands/delete/register.ts'
-import { registerDoctor } from './commands/doctor/register.ts'
-import { registerEstimate } from './commands/estimate/register.ts'
-import { registerFleet } from './commands/fleet/register.ts'
-import { registerImport } from './commands/import/register.ts'
-import { registerInit } from './commands/init/register.ts'
-import { registerList } from './commands/list/register.ts'
-import { registerLoad } from './commands/load/register.ts'
-import { registerPlan } from './commands/plan/register.ts'
-import { registerPredictor } from './commands/predictor/register.ts'
-import { registerProfile } from './commands/profile/register.ts'
-import { registerReplay } from './commands/replay/register.ts'
-import { registerReport } from './commands/report/register.ts'
-import { registerResume } from './commands/resume/register.ts'
-import { registerShow } from './commands/show/register.ts'
-import { registerSpec } from './commands/spec/register.ts'
-import { registerStore } from './commands/store/register.ts'
-import { registerTune } from './commands/tune/register.ts'
-import { registerVerify } from './commands/verify/register.ts'
-import { registerWatch } from './commands/watch/register.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
 import { allOptionsHelp, description, shortHelp } from './render/short-help.ts'
@@ -40,8 +12,48 @@ import { cut, reportError } from './report-error.ts'
 export const exitStatus =
   '0 met and confirmed; 1 failure; 2 usage; 3 SLO not met; 4 not confirmed; 5 no longer valid (watch); 6 too expensive (ci); 130 interrupted'
 
+type Register = (program: Command) => void
+
+/** What registers each command, in the order of the help; loaded when its flags are needed. */
+const commands: Readonly<Record<string, () => Promise<Register>>> = {
+  init: async () => (await import('./commands/init/register.ts')).registerInit,
+  list: async () => (await import('./commands/list/register.ts')).registerList,
+  show: async () => (await import('./commands/show/register.ts')).registerShow,
+  annotate: async () => (await import('./commands/annotate/register.ts')).registerAnnotate,
+  delete: async () => (await import('./commands/delete/register.ts')).registerDelete,
+  compare: async () => (await import('./commands/compare/register.ts')).registerCompare,
+  ci: async () => (await import('./commands/ci/register.ts')).registerCi,
+  spec: async () => (await import('./commands/spec/register.ts')).registerSpec,
+  plan: async () => (await import('./commands/plan/register.ts')).registerPlan,
+  fleet: async () => (await import('./commands/fleet/register.ts')).registerFleet,
+  report: async () => (await import('./commands/report/register.ts')).registerReport,
+  verify: async () => (await import('./commands/verify/register.ts')).registerVerify,
+  watch: async () => (await import('./commands/watch/register.ts')).registerWatch,
+  dashboard: async () => (await import('./commands/dashboard/register.ts')).registerDashboard,
+  resume: async () => (await import('./commands/resume/register.ts')).registerResume,
+  replay: async () => (await import('./commands/replay/register.ts')).registerReplay,
+  import: async () => (await import('./commands/import/register.ts')).registerImport,
+  config: async () => (await import('./commands/config/register.ts')).registerConfig,
+  estimate: async () => (await import('./commands/estimate/register.ts')).registerEstimate,
+  calibrate: async () => (await import('./commands/calibrate/register.ts')).registerCalibrate,
+  clean: async () => (await import('./commands/clean/register.ts')).registerClean,
+  store: async () => (await import('./commands/store/register.ts')).registerStore,
+  load: async () => (await import('./commands/load/register.ts')).registerLoad,
+  predictor: async () => (await import('./commands/predictor/register.ts')).registerPredictor,
+  profile: async () => (await import('./commands/profile/register.ts')).registerProfile,
+  doctor: async () => (await import('./commands/doctor/register.ts')).registerDoctor,
+  completion: async () => (await import('./commands/completion/register.ts')).registerCompletion,
+}
+
+/** Loads what registers one command, or `tune` itself and all of them. */
+export async function loadCommands(only?: string): Promise<readonly Register[]> {
+  if (only !== undefined) return [await commands[only]!()]
+  const { registerTune } = await import('./commands/tune/register.ts')
+  return [registerTune, ...(await Promise.all(Object.values(commands).map((load) => load())))]
+}
+
 /** Not yet parsed. What is wrong with what is parsed is a CommanderError. */
-export function commandLine(): Command {
+export function commandLine(registers: readonly Register[]): Command {
   const program = new Command('tune')
     .description(description)
     .option('-v, --version', 'print the version and the commit of the build')
@@ -55,37 +67,7 @@ export function commandLine(): Command {
     .enablePositionalOptions()
     .exitOverride()
 
-  registerTune(program)
-  for (const register of [
-    registerInit,
-    registerList,
-    registerShow,
-    registerAnnotate,
-    registerDelete,
-    registerCompare,
-    registerCi,
-    registerSpec,
-    registerPlan,
-    registerFleet,
-    registerReport,
-    registerVerify,
-    registerWatch,
-    registerDashboard,
-    registerResume,
-    registerReplay,
-    registerImport,
-    registerConfig,
-    registerEstimate,
-    registerCalibrate,
-    registerClean,
-    registerStore,
-    registerLoad,
-    registerPredictor,
-    registerProfile,
-    registerDoctor,
-    registerCompletion,
-  ])
-    register(program)
+  for (const register of registers) register(program)
 
   const cutErrors = {
     outputError: (text: string, write: (text: string) => void) => write(`${cut(text.trimEnd())}\n`),
@@ -111,9 +93,9 @@ async function isModel(word: string): Promise<boolean> {
 }
 
 /** @throws UserError where the first word, or what help is requested for, is no command. */
-async function checkCommand(program: Command, words: readonly string[]): Promise<void> {
+async function checkCommand(words: readonly string[]): Promise<void> {
   const word = words[0] === 'help' ? words[1] : words[0]
-  const known = [...program.commands.map((command) => command.name()), 'help']
+  const known = [...Object.keys(commands), 'help']
   if (word === undefined || word.startsWith('-') || known.includes(word)) return
   if (words[0] !== 'help' && (await isModel(word)))
     throw new UserError(
@@ -134,12 +116,19 @@ async function checkCommand(program: Command, words: readonly string[]): Promise
  */
 export async function run(words: readonly string[]): Promise<void> {
   try {
-    const program = commandLine()
-    if (words[0] === 'help' && words[1] === 'options') {
-      process.stdout.write(allOptionsHelp(program))
+    if (words.length === 1 && ['--help', '-h', 'help'].includes(words[0]!)) {
+      process.stdout.write(shortHelp(exitStatus))
       return
     }
-    await checkCommand(program, words)
+    if (words[0] === 'help' && words[1] === 'options') {
+      process.stdout.write(allOptionsHelp(commandLine(await loadCommands())))
+      return
+    }
+    await checkCommand(words)
+    const named = words[0] === 'help' ? words[1] : words[0]
+    // A completion script names every command.
+    const isAlone = named !== undefined && named !== 'completion' && Object.hasOwn(commands, named)
+    const program = commandLine(await loadCommands(isAlone ? named : undefined))
     await program.parseAsync(words, { from: 'user' })
   } catch (error) {
     if (error instanceof CommanderError)

@@ -1,12 +1,13 @@
 import { Command } from 'commander'
 import { expect, test } from 'vitest'
-import { commandLine } from '../tune-program.ts'
+import { commandLine, loadCommands } from '../tune-program.ts'
 import { manPage } from './man-page.ts'
 
+const registers = await loadCommands()
 const told = { version: '1.2.3', exitStatus: '0 well; 1 not' }
 
 test('every command that help shows is there, with every flag under its heading', () => {
-  const program = commandLine()
+  const program = commandLine(registers)
   const page = manPage(program, told)
   const [, commands] = page.split('.SH COMMANDS\n') as [string, string]
   for (const command of program.commands) {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { commandLine, exitStatus } from '../tune-program.ts'
+import { commandLine, exitStatus, loadCommands } from '../tune-program.ts'
 import { commandGroups, otherCommands, shortHelp } from './short-help.ts'
 
-const program = commandLine()
+const program = commandLine(await loadCommands())
 const lines = shortHelp(exitStatus).trimEnd().split('\n')
 
 test('fits on one screen of 80 columns', () => {

@@ -45,7 +45,7 @@ import { readLengths } from '../../config/lengths.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { readRequestTrace } from '../../config/request-trace.ts'
 import { readTrace } from '../../config/trace.ts'
-import { commandLine } from '../../tune-program.ts'
+import { commandLine, loadCommands } from '../../tune-program.ts'
 import { serving as answering } from './answering-server.ts'
 import { fleetSeeds } from './fleet-seeds.ts'
 import { ends, fields, frame, frameKind, grpcMessage, speaking } from './frames.ts'
@@ -224,12 +224,14 @@ spec: {minReplicas: 1, maxReplicas: 2}
 `
 const tuned = serving()
 
+const registers = await loadCommands()
+
 /**
  * Parsed as \`tune\` does, one word a line; an experiment's flags are read further, and nothing
  * runs.
  */
 function words(input: Buffer): unknown {
-  const program = commandLine().configureOutput({ writeErr: () => {}, writeOut: () => {} })
+  const program = commandLine(registers).configureOutput({ writeErr: () => {}, writeOut: () => {} })
   let flags: FlagValues | undefined
   program.action((given: FlagValues) => {
     flags = given
