@@ -6,7 +6,7 @@ import { corruptHint, StoreError } from './store-error.ts'
 const applicationId = 0x74756e65
 
 /** Raised with every change of the tables or of the documents in them; stored as `user_version`. */
-export const schemaVersion = 8
+export const schemaVersion = 9
 
 /**
  * SQL of a generated column: NULL where the document is damaged, so that one bad row does not fail

@@ -63,8 +63,7 @@ export const noCertificate = (
 export function resolveTls({
   entries,
   report,
-  pathAt,
-}: Pick<Context, 'entries' | 'report' | 'pathAt'>): UrlTemplate['tls'] {
+}: Pick<Context, 'entries' | 'report'>): UrlTemplate['tls'] {
   const { url, insecureSkipVerify, tls = {}, ca = tls.ca } = entries.predictor ?? {}
   const { cert, key } = tls
   const caKey = tls.ca === undefined ? ['predictor', 'ca'] : ['predictor', 'tls', 'ca']
@@ -99,20 +98,17 @@ export function resolveTls({
       return undefined
     }
   }
-  const caPath = ca === undefined ? undefined : pathAt(caKey, ca)
-  const certPath = cert === undefined ? undefined : pathAt(['predictor', 'tls', 'cert'], cert)
-  const keyPath = key === undefined ? undefined : pathAt(['predictor', 'tls', 'key'], key)
   return {
     insecureSkipVerify,
-    ...(caPath !== undefined && {
-      ca: read(caKey, 'a PEM file of certificates', () => readAuthority(caPath)),
-      caPath,
+    ...(ca !== undefined && {
+      ca: read(caKey, 'a PEM file of certificates', () => readAuthority(ca)),
+      caPath: ca,
     }),
-    ...(certPath !== undefined &&
-      keyPath !== undefined && {
-        ...read(['predictor', 'tls', 'cert'], pairHint, () => readClientPair(certPath, keyPath)),
-        certPath,
-        keyPath,
+    ...(cert !== undefined &&
+      key !== undefined && {
+        ...read(['predictor', 'tls', 'cert'], pairHint, () => readClientPair(cert, key)),
+        certPath: cert,
+        keyPath: key,
       }),
   }
 }

@@ -1,7 +1,8 @@
 /** What the parts that resolve an experiment share. */
 import { existsSync } from 'node:fs'
+import { isAbsolute, relative } from 'node:path'
 import type { OwnDevices } from '../../trials/devices/own.ts'
-import type { ExperimentEntries } from './schema/experiment-schema.ts'
+import type { Settings } from './schema/experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
@@ -22,18 +23,21 @@ export interface Surroundings {
 export const isMissing = (path: string, { onlyLookedAt }: Surroundings): boolean =>
   !onlyLookedAt && !existsSync(path)
 
+/** A path as it is found from the working directory, for messages. */
+export function shortPath(path: string, { cwd }: Pick<Surroundings, 'cwd'>): string {
+  const near = relative(cwd, path)
+  return near.startsWith('..') || isAbsolute(near) ? path : near
+}
+
 /** Notes something wrong with the value at a path of the experiment file. */
 export type Report = (path: Path, what: string, hint: string) => void
 
 /** What is known before the user's own files are read. */
 export interface FileContext {
-  readonly entries: ExperimentEntries
+  readonly entries: Settings
   readonly report: Report
-  /**
-   * A path of the user made absolute: from the folder of the file it stands in, else the working
-   * directory.
-   */
-  readonly pathAt: (path: Path, value: string) => string
+  /** Folder of the layer that set a value, else the working directory. */
+  readonly folderOf: (path: Path) => string
   readonly broken: ReadonlySet<string>
   readonly around: Surroundings
 }

@@ -117,6 +117,7 @@ const mostParameters = 20
  * returned then lacks what was wrong.
  * @param broken whether a part of the entries was refused before: then names that are missing are
  * not reported again.
+ * @returns the space, with the entry that each of its parameters was made from
  */
 export function buildSpace(
   entries: SpaceEntries,
@@ -124,7 +125,7 @@ export function buildSpace(
   report: Report,
   ownGpus: readonly Gpu[] = [],
   broken = false,
-): { space: SearchSpace; pins: Configuration } {
+): { space: SearchSpace; pins: Configuration; written: Record<string, ParameterEntry> } {
   const user = entries.space ?? {}
   const pin = entries.pin ?? {}
   const offers = setting.offers?.filter(({ name }) =>
@@ -150,6 +151,7 @@ export function buildSpace(
   // The rest are not looked at: there may be thousands.
   const names = all.slice(0, mostParameters)
   const parameters: Parameter[] = []
+  const written: Record<string, ParameterEntry> = {}
   const conditionNames = new Map<string, 'number' | readonly string[]>()
   const pins: Record<string, number | string> = {}
   let refused = broken || tooMany
@@ -175,9 +177,9 @@ export function buildSpace(
       refused = true
       continue
     }
-    let parameter = made.parameter
-    if (Object.hasOwn(pin, name))
-      parameter = pinned(name, pin[name]!, parameter, Object.hasOwn(user, name), ownGpus, report)
+    const { parameter, from } = Object.hasOwn(pin, name)
+      ? pinned(name, pin[name]!, entry, made.parameter, Object.hasOwn(user, name), ownGpus, report)
+      : { parameter: made.parameter, from: entry }
     if (!parameter) {
       refused = true
       continue
@@ -200,6 +202,7 @@ export function buildSpace(
         ? undefined
         : readCondition(condition, conditionNames, [...at, 'when'], report)
     parameters.push(when ? { ...parameter, when } : parameter)
+    written[name] = when ? { ...from, when: when.text } : from
     conditionNames.set(name, parameter.kind === 'categorical' ? parameter.values : 'number')
   }
 
@@ -220,7 +223,7 @@ export function buildSpace(
   )
   const space = { parameters, constraints }
   checkNotEmpty(space, report)
-  return { space, pins }
+  return { space, pins, written }
 }
 
 const hasDomain = (entry: ParameterEntry) =>
@@ -302,32 +305,31 @@ function misspelt(name: string): string | undefined {
 function pinned(
   name: string,
   value: number | string,
+  entry: ParameterEntry,
   parameter: Parameter | undefined,
   declared: boolean,
   ownGpus: readonly Gpu[],
   report: Report,
-): Parameter | undefined {
-  const entry: ParameterEntry = parameter
-    ? {
-        values: [value],
-        category: parameter.category,
-        monotone: parameter.monotone as 'up',
-        concurrency: parameter.concurrency,
-        ...(parameter.kind === 'categorical' ? { kind: 'categorical' as const } : {}),
-      }
-    : { values: [value] }
-  const made = toParameter(name, entry, ownGpus)
+): { parameter?: Parameter; from: ParameterEntry } {
+  const from: ParameterEntry = {
+    values: [value],
+    category: entry.category,
+    monotone: entry.monotone,
+    concurrency: entry.concurrency,
+    kind: parameter?.kind === 'categorical' ? 'categorical' : undefined,
+  }
+  const made = toParameter(name, from, ownGpus)
   for (const fault of made.faults) report(['pin', name], `${name}: ${fault.what}`, fault.hint)
-  if (!made.parameter || !parameter || !declared) return made.parameter
+  if (!made.parameter || !parameter || !declared) return { parameter: made.parameter, from }
   const held = parameterValues(made.parameter)![0]!
   const near = nearestValues(parameter, held)
-  if (near === undefined) return made.parameter
+  if (near === undefined) return { parameter: made.parameter, from }
   report(
     ['pin', name],
     `${name}: ${held} is outside its values ${describeDomain(parameter)}`,
     `nearest: ${near.join(', ')}`,
   )
-  return undefined
+  return { from }
 }
 
 /** Undefined where the value is one of the parameter's. */

@@ -20,7 +20,6 @@ import { hubName } from '../../trials/servers/language-servers.ts'
 import type { Context, Report } from './context.ts'
 import { type GpuOffer, gpusHere } from './gpus-here.ts'
 import { isKindUnknown } from './layers.ts'
-import { defaults } from './names.ts'
 import { serverUrlOf } from './server-urls.ts'
 import type { Experiment, ModelSpec } from './types.ts'
 import type { Path } from './yaml-file.ts'
@@ -64,9 +63,7 @@ export function checkGpus(
     return
   }
   const here = gpusHere(around.machine, own.gpus)
-  const local =
-    (entries.backend ?? defaults.backend) === 'local' &&
-    serverUrlOf(entries.predictor) === undefined
+  const local = entries.backend === 'local' && serverUrlOf(entries.predictor) === undefined
   const held = devicesUsed === 'gpu' && local && here.length > 0
   const at: Path = Object.hasOwn(entries.pin ?? {}, 'gpu') ? ['pin', 'gpu'] : ['space', 'gpu']
   const names = gpu.values.filter((name) => name !== 'none')

@@ -13,21 +13,19 @@ import {
 } from '../../search/objective.ts'
 import type { Context } from './context.ts'
 import { defaults } from './names.ts'
-import { limitsOf, type SloEntry, sloOf } from './parse-slo.ts'
+import { limitsOf, sloOf } from './parse-slo.ts'
 import { classLimits } from './settings/class-settings.ts'
-import { parsePercentile, parseShare } from './units.ts'
 
 /** @param streams whether answers come token by token, which some metrics need */
 export function resolveSlo(context: Context, streams: boolean): Slo {
   const { entries, report, broken } = context
-  const entry: SloEntry = entries.slo ?? {}
+  const entry = entries.slo
   const { percentile, errorRate, limit } = entry
   const limits = limitsOf(entry)
   const ofClasses = classLimits(context, limits.length > 0)
   if (limits.length === 0 && ofClasses.length === 0 && !broken.has('slo'))
     report(['slo'], 'no SLO', 'set a latency limit: --slo 50ms, or `slo: 50ms` in the file')
-  const maxErrorRate = errorRate ?? parseShare(defaults.errorRate)
-  if (maxErrorRate >= 1)
+  if (errorRate >= 1)
     report(
       ['slo', 'errorRate'],
       'an error rate of 100 % allows every request to fail',
@@ -46,29 +44,21 @@ export function resolveSlo(context: Context, streams: boolean): Slo {
     report(['slo', 'limit'], `two limits for ${metric}`, 'use only the stricter one')
   const written = [...limits, ...ofClasses]
   const all = written.length > 0 ? written : [{ metric: 'e2e', limitMs: 1 } as const]
-  const classes = Object.keys(entries.load?.payload?.classes ?? {})
+  const classes = Object.keys(entries.load.payload?.classes ?? {})
   return {
-    ...sloOf(all, percentile ?? parsePercentile(defaults.percentile), maxErrorRate),
+    ...sloOf(all, percentile, errorRate),
     ...(classes.length > 0 && { classes }),
   }
 }
 
-export function resolveHeadroom({ entries, report }: Context): number {
-  const headroom = entries.headroom ?? parseShare(defaults.headroom)
+export function resolveObjective({ entries, report, broken }: Context): Objective {
+  const { demand, headroom, maxPricePerHour, objectiveMetric } = entries
   if (headroom >= 1)
     report(
       ['headroom'],
       'a headroom of 100 % leaves no capacity',
       `write less, for example ${defaults.headroom}`,
     )
-  return headroom
-}
-
-export function resolveObjective(
-  { entries, report, broken }: Context,
-  headroom: number,
-): Objective {
-  const { demand, maxPricePerHour, objectiveMetric } = entries
   const kind: ObjectiveKind =
     entries.objective ??
     (demand === undefined ? defaultObjectiveKind.plain : defaultObjectiveKind.withDemand)

@@ -13,7 +13,9 @@ import {
   experimentFileSchema,
   experimentJsonSchema,
   type ParameterEntry,
+  type Settings,
 } from './schema/experiment-schema.ts'
+import { readIn } from './schema/schema-parts.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -89,7 +91,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
   const problems: ConfigProblem[] = []
   const broken = new Set<string>()
   for (;;) {
-    const parsed = experimentFileSchema.safeParse(raw)
+    const parsed = readIn(layer.folder, () => experimentFileSchema.safeParse(raw))
     if (parsed.success) return { entries: parsed.data, problems, broken }
     const issues = parsed.error.issues.flatMap((issue) => meantIssues(issue))
     for (const issue of issues) {
@@ -309,12 +311,11 @@ function overParameter(below: ParameterEntry | undefined, above: ParameterEntry)
 }
 
 export interface Merged {
-  readonly entries: ExperimentEntries
-  /**
-   * The layer that set a value: it knows where the value stands and which folder its paths start
-   * from. Undefined where no layer did.
-   */
+  readonly settings: Settings
+  /** The layer that set a value. Undefined where no layer did. */
   readonly layerOf: (path: Path) => Layer | undefined
+  /** Where the user set a value. Undefined for a default. */
+  readonly originOf: (path: Path) => Origin | undefined
 }
 
 /**
@@ -373,7 +374,7 @@ function withoutReplaced(
   return Object.fromEntries(Object.entries(below).filter(([key]) => !replaced.includes(key)))
 }
 
-/** Lays the later layers over the earlier ones. */
+/** Lays the later layers over the earlier ones. The first has the defaults. */
 export function mergeLayers(
   layers: readonly { readonly layer: Layer; readonly entries: ExperimentEntries }[],
 ): Merged {
@@ -417,7 +418,14 @@ export function mergeLayers(
     // A section has no owner of its own: the last layer that set something in it stands for it.
     return [...owners].findLast(([name]) => name.startsWith(`${joinPath(path)}.`))?.[1]
   }
-  return { entries: entries as ExperimentEntries, layerOf }
+  return {
+    settings: entries as unknown as Settings,
+    layerOf,
+    originOf: (path) => {
+      const origin = layerOf(path)?.originOf(path)
+      return origin?.kind === 'default' ? undefined : origin
+    },
+  }
 }
 
 const record = (value: unknown): Record<string, unknown> =>

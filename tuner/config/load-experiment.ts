@@ -3,7 +3,7 @@
  */
 import type { Surroundings } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'
-import { environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
+import { defaultsLayer, environmentToLayer, type FlagValues, flagsToLayer } from './flags/flags.ts'
 import { checkLayer, mergeLayers, uniformLayer } from './layers.ts'
 import { resolveExperiment } from './resolve.ts'
 import type { ExperimentInput } from './schema/experiment-schema.ts'
@@ -85,7 +85,7 @@ function assemble(
   fallback: string,
   around: Surroundings,
 ): Experiment {
-  const checked = layers.map((layer) => {
+  const checked = [defaultsLayer(around.cwd), ...layers].map((layer) => {
     const found = checkLayer(layer)
     return { layer, ...found, ...takeSecrets(found.entries, layer) }
   })

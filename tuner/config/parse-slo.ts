@@ -63,7 +63,7 @@ export function parseClassSlo(input: string | number): SloEntry {
       `a class with a percentile: ${input}`,
       'each class must meet the percentile of `slo`: write only the limits',
     )
-  return limitEntries(parts)
+  return byMetricOf(limitsOf(limitEntries(parts)))
 }
 
 /** A list of limits, one a metric, as one entry. Throws a UnitError. */
@@ -88,9 +88,12 @@ export function joinedSlo(listed: readonly SloEntry[]): SloEntry {
   return {
     ...(percentile !== undefined && { percentile }),
     ...(errorRate !== undefined && { errorRate }),
-    ...Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, limitMs])),
+    ...byMetricOf(limits),
   }
 }
+
+const byMetricOf = (limits: readonly SloLimit[]): SloEntry =>
+  Object.fromEntries(limits.map(({ metric, limitMs }) => [metric, limitMs]))
 
 /** Every limit of an entry, each metric's own before `limit`. */
 export function limitsOf(entry: SloEntry): SloLimit[] {

@@ -2,14 +2,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import { ownPort } from '../../profiler/prometheus.ts'
-import {
-  type FormFields,
-  fieldFileFault,
-  listFields,
-  mapFields,
-  parseField,
-  withFieldPath,
-} from '../../profiler/protocols/form-fields.ts'
+import { fieldFileFault, listFields, parseField } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import { requestFault } from '../../profiler/protocols/request-forms.ts'
 import { namesGrpc } from '../../profiler/server-address.ts'
@@ -38,7 +31,7 @@ import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
 import { limitsOf } from './parse-slo.ts'
-import type { ExperimentEntries } from './schema/experiment-schema.ts'
+import type { ExperimentEntries, Settings } from './schema/experiment-schema.ts'
 import { servedFolder, weightsOf } from './served-model.ts'
 import { serverUrlOf, urlTemplate } from './server-urls.ts'
 import { isOwnPredictor } from './settings/kubernetes-settings.ts'
@@ -130,8 +123,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       `protocol '${asked}' needs the path of the inference call`,
       'set path: /predict',
     )
-  const sent = form && isReadable(form) ? formAt(context, form) : form
-  if (protocolTable[asked].needsPath) checkRequest(context, sent)
+  if (protocolTable[asked].needsPath) checkRequest(context)
   const common: Called = {
     model: model.name,
     protocol: asked,
@@ -140,7 +132,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
     healthPath,
     body,
     contentType,
-    form: sent,
+    form,
     headers,
     readyTimeoutS,
   }
@@ -159,7 +151,7 @@ const transferOf = ({
 
 /** It runs for real or not at all: how fast llama.cpp is on a device is not modelled. */
 function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): void {
-  const backend = entries.backend ?? defaults.backend
+  const { backend } = entries
   if (path === undefined)
     report(['predictor', 'engine'], 'the gguf engine needs a file', 'set it: --model ./model.gguf')
   if (backend === 'simulated' || entries.devices === 'emulated') {
@@ -176,17 +168,8 @@ function checkGguf({ entries, report, around }: Context, { path }: ModelSpec): v
     report(['model'], `GGUF models are served through llama.cpp: ${missing.what}`, missing.install)
 }
 
-/** The form with the paths of its files as they are found from here. */
-const formAt = ({ pathAt }: Context, form: FormFields): FormFields =>
-  mapFields(form, (text, name) =>
-    withFieldPath(text, (path) => pathAt(['predictor', 'form', name], path)),
-  )
-
-/** Whether every value is one that `parseField` takes: else its fault is reported as it stands. */
-const isReadable = (form: FormFields): boolean => requestFault({ form }) === undefined
-
-function checkRequest({ entries, report, around }: Context, form: FormFields | undefined): void {
-  const { body, contentType } = entries.predictor ?? {}
+function checkRequest({ entries, report, around }: Context): void {
+  const { body, contentType, form } = entries.predictor ?? {}
   const at = ['predictor', form === undefined ? 'body' : 'form']
   if (form !== undefined && (body !== undefined || contentType !== undefined))
     report(
@@ -238,11 +221,7 @@ const deciding = ['command', 'server', 'url', 'urls', 'from']
  * The built-in predictor stands for the server that is named: a server of language models where
  * nothing is started for real.
  */
-const isModelled = ({
-  predictor: { server, command } = {},
-  backend,
-  devices,
-}: ExperimentEntries): boolean =>
+const isModelled = ({ predictor: { server, command } = {}, backend, devices }: Settings): boolean =>
   server !== undefined &&
   isLanguageServer(server) &&
   command === undefined &&
@@ -282,7 +261,7 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
 }
 
 function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
-  const { entries, report, pathAt, around } = context
+  const { entries, report, folderOf, around } = context
   const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } =
     entries.predictor ?? {}
   if (isOwnPredictor(entries.kubernetes?.pod)) {
@@ -300,8 +279,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
       )
     return { kind: 'command', command: [], envNames, argFormat, ...common }
   }
-  const folder =
-    cwd === undefined ? pathAt(['predictor', 'command'], '.') : pathAt(['predictor', 'cwd'], cwd)
+  const folder = cwd ?? folderOf(['predictor', 'command'])
   if (
     cwd !== undefined &&
     (isMissing(folder, around) || (existsSync(folder) && !statSync(folder).isDirectory()))
@@ -338,7 +316,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     files: texts,
     prepare: step,
     reconfigure,
-    cwd: folder ?? around.cwd,
+    cwd: folder,
   }
   return { kind: 'command', command: started, server: preset, ...told, ...common }
 }
@@ -350,7 +328,7 @@ function tritonMetrics(metrics: ExperimentEntries['metrics'] = []): { metricsPor
 }
 
 function prepareStep(
-  { pathAt, report, around }: Context,
+  { report, around }: Context,
   {
     command,
     env,
@@ -358,8 +336,7 @@ function prepareStep(
     timeout,
   }: NonNullable<NonNullable<ExperimentEntries['predictor']>['prepare']>,
 ): PrepareStep {
-  const paths = inputs?.map((input) => pathAt(['predictor', 'prepare'], input))
-  for (const path of paths ?? [])
+  for (const path of inputs ?? [])
     if (isMissing(path, around))
       report(
         ['predictor', 'prepare'],
@@ -369,7 +346,7 @@ function prepareStep(
   return {
     command,
     env,
-    inputs: paths,
+    inputs,
     timeoutS: timeout === undefined ? undefined : timeout / 1000,
   }
 }
@@ -448,8 +425,7 @@ export function resolveDevices(
   predictor: PredictorTemplate,
   model: ModelSpec,
 ): Experiment['devicesUsed'] {
-  const devices = entries.devices ?? defaults.devices
-  const backend = entries.backend ?? defaults.backend
+  const { devices, backend } = entries
   const { gpus, slices = [], drivesGpus = () => true } = around.machine
   const runsAnywhere =
     predictor.kind === 'builtin' && (predictor.engine === 'onnx' || predictor.engine === 'gguf')
@@ -498,7 +474,7 @@ export function resolveDevices(
 }
 
 /** Whether the user chooses GPUs himself. */
-export const asksForGpu = ({ space, pin }: ExperimentEntries) =>
+export const asksForGpu = ({ space, pin }: Pick<Settings, 'space' | 'pin'>) =>
   Object.hasOwn(space ?? {}, 'gpu') || Object.hasOwn(pin ?? {}, 'gpu')
 
 /**

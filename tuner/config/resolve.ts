@@ -3,10 +3,11 @@
  * that a schema cannot see.
  */
 
-import { existsSync } from 'node:fs'
 import { basename, dirname, isAbsolute, resolve } from 'node:path'
 import type { Slo } from '../../profiler/model/slo.ts'
+import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
+import { getMetric } from '../../search/objective.ts'
 import { parameterValues } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
@@ -27,14 +28,14 @@ import {
   type Surroundings,
 } from './context.ts'
 import { buildSpace } from './default-space.ts'
+import { originsOf } from './describe-experiment.ts'
 import {
   checkArchitecture,
   checkGpus,
   checkNoSecretChoices,
   checkSequences,
 } from './experiment-checks.ts'
-import { documentOf, originsOf } from './experiment-document.ts'
-import { resolveHeadroom, resolveObjective, resolveSlo } from './goal.ts'
+import { resolveObjective, resolveSlo } from './goal.ts'
 import {
   checkVisibility,
   divisionNotices,
@@ -56,7 +57,7 @@ import {
   resolveDevices,
   resolvePredictor,
 } from './predictor-template.ts'
-import { type ExperimentEntries, isDimensionsFile } from './schema/experiment-schema.ts'
+import { isDimensionsFile, type Settings, writeDocument } from './schema/experiment-schema.ts'
 import { outputTargets } from './schema/output-schema.ts'
 import { servedNames } from './served-model.ts'
 import { resolveAnswers } from './settings/answer-settings.ts'
@@ -79,8 +80,7 @@ import {
   resolveWarmUp,
 } from './sources.ts'
 import { describeTrace } from './trace.ts'
-import type { BudgetSpec, ConfigProblem, Experiment, ModelSpec } from './types.ts'
-import { parseDurationMs, parseShare } from './units.ts'
+import type { ConfigProblem, Experiment, ModelSpec } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
 /** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
@@ -102,21 +102,19 @@ export function resolveExperiment(
   broken: ReadonlySet<string>,
   around: Surroundings,
 ): { experiment?: Experiment; problems: ConfigProblem[] } {
-  const { entries } = merged
+  const { settings: entries } = merged
   const problems: ConfigProblem[] = []
   const report: Report = (path, what, hint) => {
     // What follows from not knowing what kind of predictor was meant is no fault of its own.
     if (byKind.has(path[0]) && isKindUnknown(broken)) return
-    const origin = merged.layerOf(path)?.originOf(path)
-    problems.push(problemAt(origin, fallback, path, what, hint))
+    problems.push(problemAt(merged.originOf(path), fallback, path, what, hint))
   }
-  const pathAt = (path: Path, value: string) =>
-    isAbsolute(value) ? value : resolve(merged.layerOf(path)?.folder ?? around.cwd, value)
-  const files: FileContext = { entries, report, pathAt, broken, around }
+  const folderOf = (path: Path) => merged.layerOf(path)?.folder ?? around.cwd
+  const files: FileContext = { entries, report, folderOf, broken, around }
 
   const { model, architectures } = resolveModel(files)
-  const catalogue = resolveGpus(files)
-  const own: OwnDevices = { gpus: catalogue?.gpus ?? [], architectures: architectures ?? [] }
+  const ownGpus = resolveGpus(files)
+  const own: OwnDevices = { gpus: ownGpus ?? [], architectures: architectures ?? [] }
   const context: Context = {
     ...files,
     own,
@@ -124,56 +122,85 @@ export function resolveExperiment(
   }
   const asked = resolvePredictor(context, model)
   const slo = resolveSlo(context, traitsOf(asked).streams)
-  const headroom = resolveHeadroom(context)
-  const objective = resolveObjective(context, headroom)
-  const serving = resolveServing(context, asked, model, catalogue?.path)
+  const objective = resolveObjective(context)
+  const serving = resolveServing(context, asked, model)
   const { predictor, devicesUsed, variants } = serving
   const kubernetes = resolveKubernetes(context)
-  const ownPod = isOwnPredictor(kubernetes?.pod)
   const prices = resolvePrices(context)
-  const { space, pins } = resolveSpace(context, serving, ownPod, prices.book)
-  const spaceNotices = checkSpace(context, serving, model, space, prices.book)
-  if (catalogue?.path !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
+  const { space, pins, written } = resolveSpace(
+    context,
+    serving,
+    isOwnPredictor(kubernetes?.pod),
+    prices,
+  )
+  const spaceNotices = checkSpace(context, serving, model, space, prices)
+  if (entries.gpuCatalogue !== undefined) checkReach(context, devicesUsed, 'gpuCatalogue')
   else if (model.architecturePath !== undefined) checkReach(context, devicesUsed, 'model')
-  const { load, trace } = resolveLoad(context, slo, traitsOf(predictor))
-  const withoutSources: Omit<Experiment, 'document' | 'origins'> = {
-    name: checkedName(context, model),
+  const load = resolveLoad(context, slo, traitsOf(predictor))
+  const name = checkedName(context, model)
+  checkStop(context)
+  const metrics = resolveMetrics(context, predictor)
+  const answers = resolveAnswers(context)
+  // An unreadable GPU file may have explained them.
+  if (!ownGpus) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
+  if (problems.length > 0) return { problems }
+
+  const settings: Settings = {
+    ...entries,
+    name,
+    model: {
+      name: model.name,
+      architecture: model.architecturePath ?? model.architecture,
+      path: model.path,
+      version: model.version,
+    },
+    objective: objective.kind,
+    objectiveMetric: getMetric(objective),
+    space: predictor.kind === 'url' ? undefined : written,
+    constraints:
+      space.constraints.length > 0 ? space.constraints.map(({ text }) => text) : undefined,
+    predictor: { ...entries.predictor, ...settlePredictor(predictor) },
+    kubernetes: kubernetes && {
+      ...entries.kubernetes,
+      container: kubernetes.container,
+      port: kubernetes.port,
+    },
+    load: {
+      ...entries.load,
+      payload: { ...entries.load.payload, ...settlePayload(load.payload) },
+      timeout: load.timeoutMs,
+    },
+    metrics: metrics.length > 0 ? metrics : undefined,
+  }
+  const document = writeDocument(settings)
+  const { budget, stop } = settings
+  const experiment: Experiment = {
+    ...pickPlain(settings),
+    name,
     model,
     slo,
     objective,
-    headroom,
-    maxJoulesPerRequest: entries.maxJoulesPerRequest,
-    backend: backendOf(entries),
-    devices: entries.devices ?? defaults.devices,
     devicesUsed,
     space,
     variants,
-    minQuality: entries.minQuality,
     pins,
     predictor,
     kubernetes,
     load,
-    metrics: resolveMetrics(context, predictor),
-    answers: resolveAnswers(context),
-    budget: resolveBudget(entries),
-    stop: {
-      tolerance: positiveShare(context, 'tolerance', parseShare(defaults.tolerance)),
-      certainty: positiveShare(context, 'certainty', parseShare(defaults.certainty)),
-      yearlyBill: entries.stop?.yearlyBill,
+    metrics,
+    answers,
+    budget: {
+      maxTrials: budget.maxTrials,
+      timeLimitS: budget.timeLimit === undefined ? undefined : budget.timeLimit / 1000,
+      maxCost: budget.cost,
     },
-    parallel: entries.parallel ?? defaults.parallel,
-    seed: entries.seed ?? defaults.seed,
-    sampler: entries.sampler ?? defaults.sampler,
-    history: entries.history ?? true,
+    stop,
     own,
-    calibration: entries.calibration,
-    gpuCataloguePath: catalogue?.path,
-    pricesPath: prices.path,
-    dbPath:
-      entries.db === undefined ? resolve(around.cwd, defaults.db) : pathAt(['db'], entries.db),
-    outDir: entries.out === undefined ? undefined : pathAt(['out'], entries.out),
-    outputs: outputTargets(entries.send),
-    confirm: entries.confirm ?? true,
+    gpuCataloguePath: settings.gpuCatalogue,
+    pricesPath: settings.prices,
+    dbPath: settings.db,
+    outDir: settings.out,
+    outputs: outputTargets(settings.send),
     notices: [
       ...variantNotices(variants, entries.minQuality),
       ...dimensionsNotice(model),
@@ -183,35 +210,68 @@ export function resolveExperiment(
         ? describeTrace(load.arrivals, load.arrivals.readAs, load.confirmSeconds)
         : []),
     ],
+    settings,
+    document,
+    origins: originsOf(document, merged, devicesUsed),
   }
-  // An unreadable GPU file may have explained them.
-  if (!catalogue) return { problems: problems.filter(({ what }) => !what.includes('unknown GPU')) }
-  if (problems.length > 0) return { problems }
-  const document = documentOf(withoutSources, trace, lengthsPathOf(files))
+  return { experiment, problems }
+}
+
+/** Settings that an experiment has as they are. */
+const pickPlain = ({
+  headroom,
+  maxJoulesPerRequest,
+  backend,
+  devices,
+  minQuality,
+  parallel,
+  seed,
+  sampler,
+  history,
+  calibration,
+  confirm,
+}: Settings) => ({
+  headroom,
+  maxJoulesPerRequest,
+  backend,
+  devices,
+  minQuality,
+  parallel,
+  seed,
+  sampler,
+  history,
+  calibration,
+  confirm,
+})
+
+/** What was chosen of the predictor's settings where the user left it open. */
+function settlePredictor(predictor: PredictorTemplate): Settings['predictor'] {
+  const { kind, protocol } = predictor
+  if (kind === 'imported') return { kind, protocol }
+  const ready =
+    predictor.readyTimeoutS === undefined ? {} : { readyTimeout: predictor.readyTimeoutS * 1000 }
+  if (kind === 'builtin') return { kind, protocol, engine: predictor.engine, ...ready }
+  if (kind === 'url') return { kind, protocol, ...ready }
+  const command = predictor.command.length > 0 ? { command: [...predictor.command] } : {}
+  return { kind, protocol, ...command, cwd: predictor.cwd, ...ready }
+}
+
+/** The same of the requests. */
+function settlePayload(payload: PayloadSource): Settings['load']['payload'] {
+  if (payload.kind !== 'generated') return {}
+  const { count, prompts } = payload
+  const isSampled = prompts !== undefined && !prompts.recorded && !prompts.classes && !prompts.file
   return {
-    experiment: { ...withoutSources, document, origins: originsOf(document, merged, devicesUsed) },
-    problems,
+    count,
+    ...(isSampled && { inputTokens: prompts.inputTokens, outputTokens: prompts.outputTokens }),
   }
 }
-
-const lengthsPathOf = ({ entries, pathAt }: FileContext): string | undefined => {
-  const lengths = entries.load?.payload?.lengths
-  return lengths === undefined ? undefined : pathAt(['load', 'payload', 'lengths'], lengths)
-}
-
-const backendOf = ({ backend }: ExperimentEntries): Experiment['backend'] =>
-  backend ?? defaults.backend
 
 /** What serves, on which devices. */
 type Serving = Pick<Experiment, 'predictor' | 'devicesUsed' | 'variants'>
 
-/** @param gpuCatalogue absolute path of the user's own GPUs */
-function resolveServing(
-  context: Context,
-  asked: PredictorTemplate,
-  model: ModelSpec,
-  gpuCatalogue: string | undefined,
-): Serving {
+function resolveServing(context: Context, asked: PredictorTemplate, model: ModelSpec): Serving {
+  const { gpuCatalogue } = context.entries
   const devicesUsed = resolveDevices(context, asked, model)
   const variants = resolveVariants(context, asked.kind, devicesUsed)
   if (asked.kind !== 'builtin') return { predictor: asked, devicesUsed, variants }
@@ -226,7 +286,7 @@ function resolveServing(
 
 /** Which engines use this machine's GPUs, where the trials run on them. */
 const localDrives = ({ entries, around }: Context) =>
-  backendOf(entries) === 'local' && !around.stored ? { drivesGpus: around.machine.drivesGpus } : {}
+  entries.backend === 'local' && !around.stored ? { drivesGpus: around.machine.drivesGpus } : {}
 
 function resolveSpace(
   context: Context,
@@ -242,7 +302,7 @@ function resolveSpace(
   return buildSpace(
     withVariantParameter(entries, variants, context),
     {
-      backend: backendOf(entries),
+      backend: entries.backend,
       devices: devicesUsed,
       predictor: pod ? 'pod' : predictor.kind,
       languageModel:
@@ -281,7 +341,7 @@ function heldHere(
   { entries, report, around, own }: Context,
   { predictor, devicesUsed }: Serving,
 ): readonly GpuOffer[] | undefined {
-  if (devicesUsed !== 'gpu' || backendOf(entries) !== 'local' || !isStarted(predictor))
+  if (devicesUsed !== 'gpu' || entries.backend !== 'local' || !isStarted(predictor))
     return undefined
   const offers = gpusHere(around.machine, own.gpus)
   const known = offers.filter(({ name }) => isKnownGpu(name, own.gpus))
@@ -314,7 +374,7 @@ function checkDivision(context: Context, serving: Serving, space: SearchSpace): 
   if (
     around.stored ||
     serving.devicesUsed !== 'gpu' ||
-    backendOf(entries) !== 'local' ||
+    entries.backend !== 'local' ||
     !isStarted(serving.predictor)
   )
     return []
@@ -372,7 +432,7 @@ function checkReach(
   devicesUsed: Experiment['devicesUsed'],
   key: 'gpuCatalogue' | 'model',
 ): void {
-  if (backendOf(entries) === 'kubernetes' && devicesUsed === 'emulated')
+  if (entries.backend === 'kubernetes' && devicesUsed === 'emulated')
     report(
       [key],
       'a predictor emulated in a cluster cannot read files of your own GPUs and dimensions',
@@ -384,25 +444,25 @@ function resolveLoad(
   context: Context,
   slo: Slo,
   { streams, timeoutMs }: ReturnType<typeof traitsOf>,
-) {
+): Experiment['load'] {
   const { entries, report } = context
-  const { arrivals, trace, order } = resolveArrivals(context)
+  const { arrivals, order } = resolveArrivals(context)
   const load: Experiment['load'] = {
     arrivals,
     payload: resolvePayload(context, order, streams),
     warmUp: resolveWarmUp(context),
-    timeoutMs: entries.load?.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
-    trialSeconds: (entries.load?.trialTime ?? parseDurationMs(defaults.trialTime)) / 1000,
-    confirmSeconds: (entries.load?.confirmTime ?? parseDurationMs(defaults.confirmTime)) / 1000,
+    timeoutMs: entries.load.timeout ?? (streams ? timeoutMs : Math.max(2000, 10 * slo.limitMs)),
+    trialSeconds: entries.load.trialTime / 1000,
+    confirmSeconds: entries.load.confirmTime / 1000,
   }
   const longestMs = slo.limits?.find(({ metric }) => metric === 'e2e')?.limitMs ?? slo.limitMs
-  if (load.timeoutMs <= longestMs && entries.load?.timeout !== undefined)
+  if (load.timeoutMs <= longestMs && entries.load.timeout !== undefined)
     report(
       ['load', 'timeout'],
       `a timeout of ${load.timeoutMs} ms cuts off requests that meet the SLO of ${longestMs} ms`,
       'set it to several times the SLO',
     )
-  return { load, trace }
+  return load
 }
 
 /**
@@ -411,7 +471,6 @@ function resolveLoad(
  */
 function publishedName({
   entries,
-  pathAt,
 }: FileContext): { readonly name: string; readonly path?: undefined } | undefined {
   const { model, predictor } = entries
   const isOwn =
@@ -425,9 +484,7 @@ function publishedName({
     model.name !== undefined
   )
     return undefined
-  return /^[\w.-]+\/[\w.-]+$/.test(model.path) && !existsSync(pathAt(['model', 'path'], model.path))
-    ? { name: model.path }
-    : undefined
+  return isAbsolute(model.path) ? undefined : { name: model.path }
 }
 
 /** @returns the model, and its architecture where it comes from a file; no list where that file cannot be used */
@@ -435,14 +492,11 @@ function resolveModel(files: FileContext): {
   model: ModelSpec
   architectures?: readonly Architecture[]
 } {
-  const { entries, report, pathAt, broken } = files
+  const { entries, report, broken } = files
   const given = publishedName(files) ?? entries.model ?? {}
-  const path = given.path !== undefined ? pathAt(['model', 'path'], given.path) : undefined
+  const { path } = given
   const asked = 'architecture' in given ? given.architecture : undefined
-  const architecturePath =
-    asked !== undefined && isDimensionsFile(asked)
-      ? pathAt(['model', 'architecture'], asked)
-      : undefined
+  const architecturePath = asked !== undefined && isDimensionsFile(asked) ? asked : undefined
   const name =
     ('name' in given ? given.name : undefined) ??
     (architecturePath ? nameOfDimensions(architecturePath) : asked) ??
@@ -451,7 +505,7 @@ function resolveModel(files: FileContext): {
   if (path !== undefined && isMissing(path, files.around))
     report(
       ['model', 'path'],
-      `model: no file or folder ${path}`,
+      `model: no file or folder ${resolve(files.folderOf(['model']), path)}`,
       'a name must not contain / (except for your own server with protocol openai); paths are relative to the folder of the file that contains them',
     )
   if (!name && !broken.has('model'))
@@ -469,7 +523,7 @@ function resolveModel(files: FileContext): {
       architectures: counted ? [counted] : [],
     }
   }
-  const architecture = resolveArchitecture(files, architecturePath, asked!, name || 'unknown')
+  const architecture = resolveArchitecture(files, architecturePath, name || 'unknown')
   return {
     model: {
       name: name || 'unknown',
@@ -517,23 +571,14 @@ function nameOfDimensions(path: string): string {
 const traitsOf = (predictor: PredictorTemplate) =>
   protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
 
-function positiveShare(
-  { entries, report }: Context,
-  key: 'tolerance' | 'certainty',
-  otherwise: number,
-): number {
-  const value = entries.stop?.[key] ?? otherwise
-  if (value <= 0 || value >= 1)
-    report(['stop', key], `${key} must be above 0 % and below 100 %`, `write e.g. ${defaults[key]}`)
-  return value
-}
-
-function resolveBudget({ budget }: ExperimentEntries): BudgetSpec {
-  return {
-    maxTrials: budget?.maxTrials ?? defaults.maxTrials,
-    timeLimitS: budget?.timeLimit === undefined ? undefined : budget.timeLimit / 1000,
-    maxCost: budget?.cost,
-  }
+function checkStop({ entries: { stop }, report }: Context): void {
+  for (const key of ['tolerance', 'certainty'] as const)
+    if (stop[key] <= 0 || stop[key] >= 1)
+      report(
+        ['stop', key],
+        `${key} must be above 0 % and below 100 %`,
+        `write e.g. ${defaults[key]}`,
+      )
 }
 
 function checkedName({ entries, report }: Context, model: ModelSpec): string {

@@ -10,11 +10,11 @@ import type { ModelSpec } from './types.ts'
 /** Of TensorFlow Serving; none where the command does not say them, or its file is not there. */
 export function servedNames({
   entries,
-  pathAt,
-}: Pick<FileContext, 'entries' | 'pathAt'>): readonly string[] {
+  folderOf,
+}: Pick<FileContext, 'entries' | 'folderOf'>): readonly string[] {
   const { server, command, cwd } = entries.predictor ?? {}
   if (server !== 'tfserving' || command === undefined) return []
-  const folder = pathAt(['predictor', cwd === undefined ? 'command' : 'cwd'], cwd ?? '.')
+  const folder = cwd ?? folderOf(['predictor', 'command'])
   try {
     return tfservingModels(new OwnSettings(command, folder)).map(({ name }) => name)
   } catch (error) {

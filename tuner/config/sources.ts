@@ -15,27 +15,25 @@ import { parsePriceBook } from '../../trials/prices/parse-book.ts'
 import { providerBook, providerNames, unknownRatesHint } from '../../trials/prices/providers.ts'
 import { sequenceNames } from '../../trials/servers/language-knobs.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
-import type { Context, FileContext } from './context.ts'
+import { type Context, type FileContext, shortPath } from './context.ts'
 import { readLengths } from './lengths.ts'
 import { defaults } from './names.ts'
 import { resolveClasses } from './settings/class-settings.ts'
 import { payloadKind, payloadKindByName, wholeType } from './settings/payload-settings.ts'
 import { promptsOf } from './settings/prompt-settings.ts'
-import type { TimeUnit } from './time-unit.ts'
 import { readTrace } from './trace.ts'
 import { UnitError } from './units.ts'
 import type { Path } from './yaml-file.ts'
 
 /** @returns undefined where the file cannot be used, which is reported */
 export function resolveGpus({
-  entries,
+  entries: { gpuCatalogue: path },
   report,
-  pathAt,
-}: FileContext): { gpus: readonly Gpu[]; path?: string } | undefined {
-  if (entries.gpuCatalogue === undefined) return { gpus: [] }
-  const path = pathAt(['gpuCatalogue'], entries.gpuCatalogue)
+  around,
+}: FileContext): readonly Gpu[] | undefined {
+  if (path === undefined) return []
   try {
-    return { gpus: parseGpus(readText(path, 'document'), entries.gpuCatalogue), path }
+    return parseGpus(readText(path, 'document'), shortPath(path, around))
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['gpuCatalogue'], `GPU file ${problem}`, '')
@@ -56,14 +54,13 @@ export function resolveGpus({
  * @returns undefined where the file cannot be used, which is reported
  */
 export function resolveArchitecture(
-  { report }: FileContext,
+  { report, around }: FileContext,
   path: string,
-  shown: string,
   name: string,
 ): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return architectureFile(path, shown, name)
+    return architectureFile(path, shortPath(path, around), name)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
@@ -77,16 +74,12 @@ export function resolveArchitecture(
   }
 }
 
-export function resolvePrices({ entries, report, pathAt, own }: Context): {
-  book: PriceBook
-  path?: string
-} {
-  if (entries.prices === undefined) return { book: defaultPriceBook }
-  const provider = providerBook(entries.prices)
-  if (provider !== undefined) return { book: provider, path: entries.prices }
-  const path = pathAt(['prices'], entries.prices)
+export function resolvePrices({ entries: { prices }, report, own, around }: Context): PriceBook {
+  if (prices === undefined) return defaultPriceBook
+  const provider = providerBook(prices)
+  if (provider !== undefined) return provider
   try {
-    return { book: parsePriceBook(readText(path, 'document'), entries.prices, own.gpus), path }
+    return parsePriceBook(readText(prices, 'document'), shortPath(prices, around), own.gpus)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(['prices'], `price book ${problem}`, '')
@@ -94,38 +87,26 @@ export function resolvePrices({ entries, report, pathAt, own }: Context): {
       report(
         ['prices'],
         `cannot read the price book: ${(error as Error).message}`,
-        unknownRatesHint(entries.prices) ??
+        unknownRatesHint(prices) ??
           hintOf(error) ??
           `check the path, use a provider (${providerNames.join(', ')}), or leave it out for on-demand list prices`,
       )
-    return { book: defaultPriceBook, path }
+    return defaultPriceBook
   }
 }
 
-/** The file of a trace, absolute, and the unit of its times where the user named it. */
-export interface TraceFile {
-  readonly file: string
-  readonly unit?: TimeUnit
-}
-
-/** @returns the arrivals, and of a trace its file and what it says of the requests */
-export function resolveArrivals({ entries, report, pathAt }: Context): {
+/** @returns the arrivals, and of a trace what it says of the requests */
+export function resolveArrivals({ entries, report, around }: Context): {
   arrivals: Arrivals
-  trace?: TraceFile
   order?: PayloadOrder
 } {
-  const given = entries.load?.arrivals ?? { kind: 'poisson' as const }
+  const given = entries.load.arrivals
   if (given.kind === 'on-off')
     return { arrivals: { kind: 'on-off', onS: given.on / 1000, offS: given.off / 1000 } }
   if (given.kind !== 'trace') return { arrivals: given }
-  const tracePath = pathAt(['load', 'arrivals'], given.file)
   try {
-    const { atMs, order, readAs } = readTrace(tracePath, given.file, given.unit)
-    return {
-      arrivals: { kind: 'trace', atMs, readAs },
-      trace: { file: tracePath, unit: given.unit },
-      order,
-    }
+    const { atMs, order, readAs } = readTrace(given.file, shortPath(given.file, around), given.unit)
+    return { arrivals: { kind: 'trace', atMs, readAs }, order }
   } catch (error) {
     if (!(error instanceof UnitError)) throw error
     report(['load', 'arrivals'], error.message, error.hint)
@@ -163,26 +144,23 @@ export function resolvePayload(
   order: PayloadOrder | undefined,
   streamed: boolean,
 ): PayloadSource {
-  const { entries, report, pathAt } = context
-  const given = entries.load?.payload ?? {}
-  const { items, count } = given
-  const seed = entries.seed ?? defaults.seed
+  const { entries, report, around } = context
+  const given = entries.load.payload ?? {}
+  const { items, count, tokenizer } = given
+  const { seed } = entries
   const at: Path = ['load', 'payload']
   const lengthsAt = (file: string) => {
     if (given.inputTokens !== undefined || given.outputTokens !== undefined)
       report([...at, 'lengths'], 'both recorded and sampled lengths', 'use only one of them')
     try {
-      return readLengths(pathAt([...at, 'lengths'], file), file)
+      return readLengths(file, shortPath(file, around))
     } catch (error) {
       if (!(error instanceof UnitError)) throw error
       report([...at, 'lengths'], error.message, error.hint)
       return undefined
     }
   }
-  const path =
-    given.file === undefined || given.file === 'generated'
-      ? undefined
-      : pathAt([...at, 'file'], given.file)
+  const path = given.file === 'generated' ? undefined : given.file
   const said = streamed && path !== undefined && isConversations(path) ? path : undefined
   if (given.conversations !== undefined && given.turns === undefined && said === undefined)
     report(
@@ -193,8 +171,6 @@ export function resolvePayload(
   if (given.turns !== undefined && given.lengths !== undefined)
     report([...at, 'turns'], 'both turns and recorded lengths', 'use only one of them')
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
-  const tokenizer =
-    given.tokenizer === undefined ? undefined : pathAt([...at, 'tokenizer'], given.tokenizer)
   if (tokenizer !== undefined)
     try {
       tokenCounter(tokenizer)
@@ -208,10 +184,7 @@ export function resolvePayload(
     }
   const made = count ?? (streamed ? defaults.promptCount : defaults.payloadCount)
   const classes = given.classes && resolveClasses(context, given.classes, given, made, streamed)
-  const prompts = promptsOf(
-    { ...given, ...(tokenizer !== undefined && { tokenizer }) },
-    { recorded, classes, file: said },
-  )
+  const prompts = promptsOf(given, { recorded, classes, file: said })
   if (items !== undefined && order?.items !== undefined)
     report([...at, 'items'], 'the trace already sets the items per request', 'use only one of them')
   if (entries.backend === 'simulated' && (items ?? order?.items) !== undefined)
@@ -249,7 +222,7 @@ export function resolvePayload(
   if (items !== undefined || order?.items !== undefined)
     report(
       [...at, 'file'],
-      `${given.file} contains whole requests, so their items cannot be set`,
+      `${shortPath(path, around)} contains whole requests, so their items cannot be set`,
       'use texts (.txt) or a folder of images',
     )
   const contentType = wholeType(path, entries.predictor?.contentType)
@@ -274,8 +247,8 @@ function kindAt(
 
 /** Requests before those that are measured; undefined where none are asked for. */
 export function resolveWarmUp(context: Context): WarmUp | undefined {
-  const { entries, report, pathAt } = context
-  const given = entries.load?.warmUp
+  const { entries, report } = context
+  const given = entries.load.warmUp
   if (given === undefined) return undefined
   const at: Path = ['load', 'warmUp']
   if (entries.backend === 'simulated')
@@ -288,12 +261,11 @@ export function resolveWarmUp(context: Context): WarmUp | undefined {
     ...(atOnce !== undefined && { atOnce }),
   }
   if (payload === undefined) return common
-  const path = pathAt(at, payload)
-  const kind = kindAt(context, at, path)
-  const contentType = wholeType(path, entries.predictor?.contentType)
+  const kind = kindAt(context, at, payload)
+  const contentType = wholeType(payload, entries.predictor?.contentType)
   const source: PayloadSource =
     kind === 'file'
-      ? { kind, path, ...(contentType && { contentType }) }
-      : { kind, path, seed: entries.seed ?? defaults.seed }
+      ? { kind, path: payload, ...(contentType && { contentType }) }
+      : { kind, path: payload, seed: entries.seed }
   return { ...common, payload: source }
 }

@@ -8,7 +8,6 @@ import type { AskedMetric } from '../../profiler/model/server-metric.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
-import type { SamplerName } from '../../search/samplers/sampler-names.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
 import type { OwnDevices } from '../../trials/devices/own.ts'
 import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
@@ -19,11 +18,13 @@ import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.
 import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
-import type { Backend, Devices, LoadOrigin } from './names.ts'
+import type { LoadOrigin } from './names.ts'
 import type { OutputTarget } from './output-target.ts'
+import type { ExperimentDocument, Settings } from './schema/experiment-schema.ts'
 
 export { ConfigError, type ConfigProblem } from './config-error.ts'
 export type { Backend, Devices } from './names.ts'
+export type { ExperimentDocument } from './schema/experiment-schema.ts'
 
 export interface ModelSpec {
   /** The name a predictor serves it under, e.g. 'bert'. */
@@ -124,21 +125,27 @@ interface StopSpec {
   readonly yearlyBill?: number
 }
 
-export interface Experiment {
+/** Settings that an experiment has as they are. */
+type PlainSettings = Pick<
+  Settings,
+  | 'headroom'
+  | 'maxJoulesPerRequest'
+  | 'backend'
+  | 'devices'
+  | 'minQuality'
+  | 'parallel'
+  | 'seed'
+  | 'sampler'
+  | 'history'
+  | 'calibration'
+  | 'confirm'
+>
+
+export interface Experiment extends PlainSettings {
   readonly name: string
   readonly model: ModelSpec
   readonly slo: Slo
   readonly objective: Objective
-  /**
-   * Share of the capacity kept free for peaks, 0.2 = 20 %. Also inside `objective` where it is
-   * 'price-for-demand'.
-   */
-  readonly headroom: number
-  /** Over it, and where nothing tells it, a configuration is infeasible. */
-  readonly maxJoulesPerRequest?: number
-  readonly backend: Backend
-  /** As asked. */
-  readonly devices: Devices
   /** What the trials use, 'auto' decided. */
   readonly devicesUsed: 'cpu' | 'gpu' | 'emulated'
   readonly space: SearchSpace
@@ -147,8 +154,6 @@ export interface Experiment {
    * alone.
    */
   readonly variants: readonly Variant[]
-  /** Variants of less quality are not tried. */
-  readonly minQuality?: number
   /** Parameters held at one value; they are in `space` too, with that value alone. */
   readonly pins: Configuration
   /** What a launcher starts. For 'simulated' it names the model alone. */
@@ -165,17 +170,6 @@ export interface Experiment {
   readonly answers: AnswerRules
   readonly budget: BudgetSpec
   readonly stop: StopSpec
-  /** Trials at once. */
-  readonly parallel: number
-  readonly seed: number
-  readonly sampler: SamplerName
-  /** Learn from the same model's earlier trials in the store. */
-  readonly history: boolean
-  /**
-   * Name of the calibration in the store that says what the server adds to the device; 'none':
-   * none. Absent: the server's own, where there is one.
-   */
-  readonly calibration?: string
   /** That calibration, once the store was asked. */
   readonly calibrated?: ServerCalibration
   /** This machine's, once they were asked; absent: those that the device model knows. */
@@ -195,15 +189,15 @@ export interface Experiment {
   readonly outDir?: string
   /** Programs that the run is told to, as it goes on. */
   readonly outputs: readonly OutputTarget[]
-  /** Measure the winner once more, independently. */
-  readonly confirm: boolean
   /**
    * What a reader must know of how the experiment was read, e.g. parts of an imported one that have
    * no meaning here.
    */
   readonly notices: readonly string[]
+  /** What the user wrote, merged with defaults, in base units. */
+  readonly settings: Settings
   /**
-   * The effective values in the form of the experiment file: JSON-safe, kept in the store;
+   * The settings in the form of the experiment file: JSON-safe, kept in the store;
    * `experimentFromDocument` makes the same experiment of it.
    */
   readonly document: ExperimentDocument
@@ -218,9 +212,6 @@ export interface Experiment {
    */
   readonly origins: Readonly<Record<string, Origin>>
 }
-
-/** The experiment file as plain data. Its schema is in schema.ts. */
-export type ExperimentDocument = { readonly [key: string]: unknown }
 
 export type Origin =
   | { readonly kind: 'default'; readonly reason?: string }

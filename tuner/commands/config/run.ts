@@ -1,7 +1,7 @@
 /** `tune config`: every effective value and where it came from. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import { withoutSecrets } from '../../../trials/secrets.ts'
-import { describeExperiment } from '../../config/experiment-document.ts'
+import { describeExperiment } from '../../config/describe-experiment.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
 import { experimentJsonSchema } from '../../config/schema/experiment-schema.ts'

@@ -17,6 +17,8 @@ export interface Flag {
   readonly path: Path
   /** For flags that may stand several times: what each becomes at the path. */
   readonly gather?: keyof typeof gathered
+  /** What stands at the path where the user sets nothing. */
+  readonly default?: string | number | boolean
   /** What is written at the path, where it is not the text itself. */
   readonly value?: unknown
   /**

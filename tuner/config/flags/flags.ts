@@ -58,7 +58,8 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--error-rate <share>',
     group: model,
     path: ['slo', 'errorRate'],
-    what: `maximum share of failed requests (default: ${defaults.errorRate})`,
+    default: defaults.errorRate,
+    what: 'maximum share of failed requests',
   },
   {
     flags: '--rps <rate>',
@@ -70,7 +71,8 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--headroom <share>',
     group: model,
     path: ['headroom'],
-    what: `share of the capacity kept free for peaks (default: ${defaults.headroom})`,
+    default: defaults.headroom,
+    what: 'share of the capacity kept free for peaks',
   },
   {
     flags: '--min-quality <number>',
@@ -120,12 +122,14 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--backend <name>',
     group: where,
     path: ['backend'],
-    what: `${list(backends)} (default: ${defaults.backend})`,
+    default: defaults.backend,
+    what: list(backends),
   },
   {
     flags: '--devices <name>',
     group: where,
     path: ['devices'],
+    default: defaults.devices,
     what: `${list(deviceChoices)} (default: ${defaults.devices}: the GPUs of this machine, else emulated ones)`,
   },
   {
@@ -210,7 +214,8 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--arrivals <pattern>',
     group: load,
     path: ['load', 'arrivals'],
-    what: `poisson | constant | gamma:CV | on-off:1s,3s | trace:FILE (default: ${defaults.arrivals})`,
+    default: defaults.arrivals,
+    what: 'poisson | constant | gamma:CV | on-off:1s,3s | trace:FILE',
   },
   {
     flags: '--payload <file>',
@@ -229,6 +234,7 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--golden <answers>',
     group: load,
     path: ['golden', 'from'],
+    default: defaults.golden,
     what: `reference answers to compare every configuration's answers with: first | off | a JSON Lines file (default: ${defaults.golden}: those of the first configuration)`,
   },
   {
@@ -247,19 +253,22 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--trial-time <duration>',
     group: load,
     path: ['load', 'trialTime'],
-    what: `load-test duration of a trial, after warm-up (default: ${defaults.trialTime})`,
+    default: defaults.trialTime,
+    what: 'load-test duration of a trial, after warm-up',
   },
   {
     flags: '--confirm-time <duration>',
     group: load,
     path: ['load', 'confirmTime'],
-    what: `load-test duration of a confirmation; clear cases take a third, close ones twice as long (default: ${defaults.confirmTime})`,
+    default: defaults.confirmTime,
+    what: 'load-test duration of a confirmation; clear cases take a third, close ones twice as long',
   },
   {
     flags: '--no-confirm',
     group: load,
     path: ['confirm'],
     value: false,
+    default: true,
     what: 'skip the second load test of the winner',
   },
 
@@ -267,7 +276,8 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--max-trials <n>',
     group: budget,
     path: ['budget', 'maxTrials'],
-    what: `maximum number of trials (default: ${defaults.maxTrials})`,
+    default: defaults.maxTrials,
+    what: 'maximum number of trials',
   },
   {
     flags: '--time-limit <duration>',
@@ -285,13 +295,15 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--tolerance <share>',
     group: budget,
     path: ['stop', 'tolerance'],
-    what: `stop when no untried configuration is likely to be cheaper by this share (default: ${defaults.tolerance})`,
+    default: defaults.tolerance,
+    what: 'stop when no untried configuration is likely to be cheaper by this share',
   },
   {
     flags: '--certainty <share>',
     group: budget,
     path: ['stop', 'certainty'],
-    what: `probability at which --tolerance stops the search (default: ${defaults.certainty})`,
+    default: defaults.certainty,
+    what: 'probability at which --tolerance stops the search',
   },
   {
     flags: '--value-of <money>',
@@ -303,26 +315,30 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--parallel <n>',
     group: budget,
     path: ['parallel'],
-    what: `trials at once (default: ${defaults.parallel})`,
+    default: defaults.parallel,
+    what: 'trials at once',
   },
   {
     flags: '--sampler <name>',
     group: budget,
     path: ['sampler'],
-    what: `${list(samplerNames)} (default: ${defaults.sampler})`,
+    default: defaults.sampler,
+    what: list(samplerNames),
   },
   {
     flags: '--no-history',
     group: budget,
     path: ['history'],
     value: false,
+    default: true,
     what: 'ignore earlier trials of the same model in the trial store',
   },
   {
     flags: '--seed <n>',
     group: budget,
     path: ['seed'],
-    what: `random seed (default: ${defaults.seed})`,
+    default: defaults.seed,
+    what: 'random seed',
   },
 
   {
@@ -353,7 +369,8 @@ export const experimentFlags: readonly Flag[] = [
     flags: '--db <file>',
     group: files,
     path: ['db'],
-    what: `trial store (default: ${defaults.db})`,
+    default: defaults.db,
+    what: 'trial store',
   },
   {
     flags: '-o, --out <where>',
@@ -364,6 +381,21 @@ export const experimentFlags: readonly Flag[] = [
     what: `result folder (default: tune-results/<experiment>), or KIND=URL to send the run to, KIND one of ${outputKinds.join(', ')} (docs/how-to/send-results.md); repeatable`,
   },
 ]
+
+/** What a flag does, with its default. */
+const describeFlag = ({ what, value, default: usual }: Flag): string =>
+  usual === undefined || value !== undefined || what.includes('(default: ')
+    ? what
+    : `${what} (default: ${usual})`
+
+/** What stands where the user sets nothing, in the form of the experiment file. */
+export function defaultsLayer(folder: string): Layer {
+  const draft = createDraft(folder)
+  draft.set(['slo', 'percentile'], defaults.percentile, { kind: 'default' })
+  for (const { path, default: value } of experimentFlags)
+    if (value !== undefined) draft.set(path, value, { kind: 'default' })
+  return draft.layer()
+}
 
 /** Flags of a parsed command line, as commander's `opts()` gives them. */
 export type FlagValues = Readonly<Record<string, unknown>>
@@ -395,7 +427,7 @@ export function addChosenOptions(command: Command, names: readonly string[]): vo
 }
 
 function optionOf(flag: Flag): Option {
-  const option = new Option(flag.flags, flag.what)
+  const option = new Option(flag.flags, describeFlag(flag))
   if (flag.joined)
     option.argParser((value: string, before: string | undefined) =>
       before === undefined ? value : `${before}, ${value}`,

@@ -1,6 +1,6 @@
 /** What answers must be, as it is written: `expect` and `golden`. */
 import { z } from 'zod'
-import { share, text } from './schema-parts.ts'
+import { form, path, share } from './schema-parts.ts'
 
 const expected = z.strictObject({
   value: z
@@ -21,17 +21,12 @@ type ExpectedEntry = z.output<typeof expected>
 const isPlain = (value: unknown): boolean =>
   typeof value !== 'object' || value === null || Array.isArray(value)
 export const expectation = z.union(
-  [
-    z
-      .unknown()
-      .refine(isPlain)
-      .transform((value): ExpectedEntry => ({ value })),
-    expected,
-  ],
+  [form(z.unknown().refine(isPlain), (value): ExpectedEntry => ({ value })), expected],
   { error: 'expected a value, or {value, tolerance}' },
 )
+const goldenFrom = path('first, off or a path', (from) => from === 'first' || from === 'off')
 const goldenKeys = z.strictObject({
-  from: text('first, off or a path')
+  from: goldenFrom
     .optional()
     .describe('first, off, or a JSON Lines file of complete answers, relative to this file'),
   tolerance: share
@@ -41,9 +36,6 @@ const goldenKeys = z.strictObject({
     ),
 })
 type GoldenEntry = z.output<typeof goldenKeys>
-export const golden = z.union(
-  [text('first, off or a path').transform((from): GoldenEntry => ({ from })), goldenKeys],
-  {
-    error: 'expected first, off, a path, or {from, tolerance}',
-  },
-)
+export const golden = z.union([form(goldenFrom, (from): GoldenEntry => ({ from })), goldenKeys], {
+  error: 'expected first, off, a path, or {from, tolerance}',
+})

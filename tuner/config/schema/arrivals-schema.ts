@@ -2,11 +2,13 @@
 import { z } from 'zod'
 import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
 import { parseDurationMs, UnitError } from '../units.ts'
-import { duration, quantity, text } from './schema-parts.ts'
+import { absolutePath, duration, path, quantity } from './schema-parts.ts'
 
 export const arrivals = z.union(
   [
-    quantity(parseArrivals, 'an arrival pattern such as poisson'),
+    quantity(parseArrivals, 'an arrival pattern such as poisson', ({ kind }) =>
+      kind === 'poisson' || kind === 'constant' ? kind : undefined,
+    ),
     z.discriminatedUnion(
       'kind',
       [
@@ -19,7 +21,7 @@ export const arrivals = z.union(
         z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
         z.strictObject({
           kind: z.literal('trace'),
-          file: text('a path'),
+          file: path('a path'),
           unit: z.enum(timeUnits, { error: `expected ${timeUnits.join(', ')}` }).optional(),
         }),
       ],
@@ -49,6 +51,9 @@ function parseArrivals(
   const [on, off, ...more] = rest.split(',')
   if (kind === 'on-off' && on && off && more.length === 0)
     return { kind, on: parseDurationMs(on), off: parseDurationMs(off) }
-  if (kind === 'trace' && rest !== '') return { kind, ...parseTraceName(rest) }
+  if (kind === 'trace' && rest !== '') {
+    const { file, unit } = parseTraceName(rest)
+    return { kind, file: absolutePath(file), unit }
+  }
   throw new UnitError(`'${input}' is not an arrival pattern`, hint)
 }

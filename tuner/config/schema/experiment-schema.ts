@@ -4,6 +4,7 @@
  * same keys.
  */
 
+import { existsSync } from 'node:fs'
 import { z } from 'zod'
 import { categoryNames } from '../../../search/categories.ts'
 import {
@@ -14,45 +15,61 @@ import {
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
 import { draSharings } from '../../../trials/launchers/kubernetes/dra.ts'
 import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { providerNames } from '../../../trials/prices/providers.ts'
+import { providerBook, providerNames, unknownRatesHint } from '../../../trials/prices/providers.ts'
 import { parseShorthand, type Values } from '../flags/shorthand.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
-import { parseItems } from '../settings/payload-settings.ts'
-import { parseLengths } from '../settings/prompt-settings.ts'
+import { formatItems, parseItems } from '../settings/payload-settings.ts'
+import { formatLengths, parseLengths } from '../settings/prompt-settings.ts'
 import { expectation, golden } from './answer-schema.ts'
 import { arrivals } from './arrivals-schema.ts'
 import { metrics } from './metric-schema.ts'
 import { send } from './output-schema.ts'
 import { predictor } from './predictor-schema.ts'
-import { choice, count, duration, money, quantity, rate, share, text } from './schema-parts.ts'
+import {
+  absolutePath,
+  choice,
+  count,
+  duration,
+  form,
+  money,
+  path,
+  quantity,
+  rate,
+  share,
+  text,
+} from './schema-parts.ts'
 import { classSlo, slo } from './slo-schema.ts'
 import { warmUp } from './warm-up-schema.ts'
 
+/** A name on a hub, organisation/name, unless there is a file or folder of that path. */
+const isHubName = (model: string): boolean =>
+  /^[\w.-]+\/[\w.-]+$/.test(model) && !existsSync(absolutePath(model))
 const modelKeys = z.strictObject({
   name: text('a name').optional().describe('name under which the model is served, e.g. bert'),
-  architecture: text('an architecture')
+  architecture: path('an architecture', (name) => !isDimensionsFile(name))
     .optional()
     .describe(
       'architecture for the built-in predictor and the device model, or a file with its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
     ),
-  path: text('a path')
+  path: path('a path', isHubName)
     .optional()
     .describe(
       'your own model: a folder or file, relative to this file; default: the architecture with random weights',
     ),
-  version: quantity(String, 'a version')
+  version: quantity(String, 'a version', String)
     .optional()
     .describe('version folder to serve; default: the latest'),
 })
 type ModelEntry = z.output<typeof modelKeys>
-const model = z.union([text('the name of a model').transform(readModel), modelKeys], {
+const model = z.union([form(text('the name of a model'), readModel), modelKeys], {
   error: 'expected the name of a model, or {name, architecture, path, version}',
 })
 
 /** 'bert', 'models/mine', 'mine.onnx', 'mine.gguf', 'mine/config.json' (dimensions, no weights). */
 function readModel(name: string): ModelEntry {
-  if (isDimensionsFile(name)) return { architecture: name }
-  return /[/\\]|\.(onnx|gguf)$/.test(name) ? { path: name } : { name }
+  if (isDimensionsFile(name)) return { architecture: absolutePath(name) }
+  if (!/[/\\]|\.(onnx|gguf)$/.test(name)) return { name }
+  return { path: isHubName(name) ? name : absolutePath(name) }
 }
 
 /**
@@ -65,21 +82,19 @@ export const isDimensionsFile = (architecture: string): boolean =>
   /\.(json|ya?ml)$/i.test(architecture)
 
 const scalar = z.union([z.number(), z.string()], { error: 'expected a number or a text' })
+const listed = form(
+  z.array(scalar).min(1, { error: 'expected at least one value' }),
+  (values): Values => ({ values }),
+  ({ values }) => values && [...values],
+)
 const parameterKeys = z.strictObject({
   kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind')
     .optional()
     .describe('type of the parameter; default: derived from the values'),
   values: z
-    .union(
-      [
-        z
-          .array(scalar)
-          .min(1, { error: 'expected at least one value' })
-          .transform((values): Values => ({ values })),
-        quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'"),
-      ],
-      { error: 'expected values such as [1, 2, 4] or 1..32' },
-    )
+    .union([listed, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
+      error: 'expected values such as [1, 2, 4] or 1..32',
+    })
     .optional()
     .describe('values as a list or in short form, e.g. [1, 2, 4] or 1..32'),
   min: scalar.optional().describe('minimum of a range'),
@@ -124,17 +139,21 @@ const parameterKeys = z.strictObject({
 export interface ParameterEntry extends Omit<z.output<typeof parameterKeys>, 'values'> {
   readonly values?: readonly (number | string)[]
 }
-const parameterObject = parameterKeys.transform(
+const parameterObject = form(
+  parameterKeys,
   ({ values, ...rest }): ParameterEntry => ({ ...rest, ...values }),
+  ({ values, ...rest }) => ({ ...rest, ...(values && { values: { values } }) }),
 )
 
 const parameter = z.union(
   [
     quantity<ParameterEntry>(parseShorthand, "values such as 1..32, '1, 2, 4' or 8"),
-    z
-      .array(scalar)
-      .min(1, { error: 'expected at least one value' })
-      .transform((values): ParameterEntry => ({ values })),
+    form(
+      listed,
+      (values): ParameterEntry => values,
+      ({ values, ...rest }) =>
+        Object.values(rest).every((part) => part === undefined) ? { values } : undefined,
+    ),
     parameterObject,
   ],
   {
@@ -143,17 +162,19 @@ const parameter = z.union(
   },
 )
 
+const tokens = quantity(parseLengths, 'a length in tokens', formatLengths)
 const promptClass = z.strictObject({
   share: share.describe('share of all requests, e.g. 70%'),
-  inputTokens: quantity(parseLengths, 'a length in tokens'),
-  outputTokens: quantity(parseLengths, 'a length in tokens'),
+  inputTokens: tokens,
+  outputTokens: tokens,
   slo: classSlo
     .optional()
     .describe('limits of this class, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
 })
 
+const payloadFile = path('a payload', (file) => file === 'generated')
 const payloadKeys = z.strictObject({
-  file: text('a path')
+  file: payloadFile
     .optional()
     .describe(
       'JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
@@ -163,17 +184,17 @@ const payloadKeys = z.strictObject({
     .describe(
       'number of different request bodies; default: 64, or for a file of texts, as many as it yields',
     ),
-  items: quantity(parseItems, 'a number of items')
+  items: quantity(parseItems, 'a number of items', formatItems)
     .optional()
     .describe(
       "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as in the trace",
     ),
-  inputTokens: quantity(parseLengths, 'a length in tokens')
+  inputTokens: tokens
     .optional()
     .describe(
       'openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
     ),
-  outputTokens: quantity(parseLengths, 'a length in tokens')
+  outputTokens: tokens
     .optional()
     .describe('openai: length of an answer, in the same forms; default: lognormal:160,0.7'),
   classes: z
@@ -190,7 +211,7 @@ const payloadKeys = z.strictObject({
   prefixes: count(1, 'prefixes')
     .optional()
     .describe('openai: number of different shared prefixes; default: 1'),
-  turns: quantity(parseLengths, 'a number of turns')
+  turns: quantity(parseLengths, 'a number of turns', formatLengths)
     .optional()
     .describe(
       'openai: turns per conversation, such as 4 or 1..6; each prompt is the conversation so far plus inputTokens; default: no conversations',
@@ -200,12 +221,12 @@ const payloadKeys = z.strictObject({
     .describe(
       'openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32',
     ),
-  lengths: text('a path')
+  lengths: path('a path')
     .optional()
     .describe(
       'openai: file of recorded lengths, relative to this file: a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), or Mooncake JSON Lines',
     ),
-  tokenizer: text('a path')
+  tokenizer: path('a path')
     .optional()
     .describe(
       'openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token',
@@ -216,12 +237,9 @@ const payloadKeys = z.strictObject({
     .describe('openai: force answers to the sampled length; default: true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
-const payload = z.union(
-  [text('a payload').transform((file): PayloadEntry => ({ file })), payloadKeys],
-  {
-    error: 'expected generated, the path of a file or folder, or {file, count, items}',
-  },
-)
+const payload = z.union([form(payloadFile, (file): PayloadEntry => ({ file })), payloadKeys], {
+  error: 'expected generated, the path of a file or folder, or {file, count, items}',
+})
 
 const variant = z.strictObject({
   quality: z
@@ -230,7 +248,7 @@ const variant = z.strictObject({
   model: text('an architecture')
     .optional()
     .describe("architecture, if it differs from the model's, e.g. distilbert"),
-  path: text('a path').optional().describe('path of your own model, relative to this file'),
+  path: path('a path').optional().describe('path of your own model, relative to this file'),
   values: z
     .record(z.string(), scalar, { error: 'expected name: value pairs' })
     .optional()
@@ -238,6 +256,9 @@ const variant = z.strictObject({
       'parameters of the variant, e.g. {precision: int8, sequenceLength: 64}; tuned values override them',
     ),
 })
+
+const isProvider = (prices: string): boolean =>
+  providerBook(prices) !== undefined || unknownRatesHint(prices) !== undefined
 
 export const experimentFileSchema = z.strictObject({
   name: text('a name').optional().describe('name of the experiment; default: the model'),
@@ -476,7 +497,7 @@ export const experimentFileSchema = z.strictObject({
   sampler: choice(samplerNames, 'a sampler')
     .optional()
     .describe(`how the search chooses the next configuration; default: ${defaults.sampler}`),
-  gpuCatalogue: text('a path')
+  gpuCatalogue: path('a path')
     .optional()
     .describe(
       'YAML file of your own GPUs, name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
@@ -486,17 +507,17 @@ export const experimentFileSchema = z.strictObject({
     .describe(
       'name of a calibration of `tune calibrate`, or none; default: the one of this server',
     ),
-  prices: text('a path or a provider')
+  prices: path('a path or a provider', isProvider)
     .optional()
     .describe(
       `price book: ${providerNames.join(', ')}, or a YAML file, relative to this file; default: on-demand list prices`,
     ),
-  db: text('a path')
+  db: path('a path')
     .optional()
     .describe(
       `trial store, relative to this file; default: ${defaults.db} in the working directory`,
     ),
-  out: text('a path')
+  out: path('a path')
     .optional()
     .describe(
       'folder for the result files, relative to this file; default: tune-results/<experiment>',
@@ -520,8 +541,43 @@ export const experimentFileSchema = z.strictObject({
     .describe('measure the winner a second time, independently; default: true'),
 })
 
-/** One layer of settings (defaults, a file, flags), in base units. */
+/** One layer of settings (defaults, a file, flags), in base units; paths are absolute. */
 export type ExperimentEntries = z.output<typeof experimentFileSchema>
+
+type With<T, K extends keyof NonNullable<T>> = NonNullable<T> & {
+  [Key in K]-?: NonNullable<NonNullable<T>[Key]>
+}
+
+/** All layers together: what has a default is there. */
+export interface Settings
+  extends Omit<
+    With<
+      ExperimentEntries,
+      | 'headroom'
+      | 'backend'
+      | 'devices'
+      | 'parallel'
+      | 'seed'
+      | 'sampler'
+      | 'history'
+      | 'confirm'
+      | 'db'
+    >,
+    'slo' | 'load' | 'golden' | 'budget' | 'stop'
+  > {
+  readonly slo: With<ExperimentEntries['slo'], 'percentile' | 'errorRate'>
+  readonly load: With<ExperimentEntries['load'], 'arrivals' | 'trialTime' | 'confirmTime'>
+  readonly golden: With<ExperimentEntries['golden'], 'from'>
+  readonly budget: With<ExperimentEntries['budget'], 'maxTrials'>
+  readonly stop: With<ExperimentEntries['stop'], 'tolerance' | 'certainty'>
+}
+
+/** Settings as an experiment file has them: plain data, as JSON. */
+export type ExperimentDocument = { readonly [key: string]: unknown }
+
+/** Settings as they are written in a file: the form that is stored, shown and read again. */
+export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
+  JSON.parse(JSON.stringify(z.encode(experimentFileSchema, entries))) as ExperimentDocument
 
 /** What people write in the file, and programs in an object: '50ms', '20%', '1..32'. */
 export type ExperimentInput = z.input<typeof experimentFileSchema>

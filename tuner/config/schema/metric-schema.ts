@@ -1,7 +1,8 @@
 /** The server's own metrics as they are written: `metrics`. */
 import { z } from 'zod'
 import { ownPort, parseMetric } from '../../../profiler/prometheus.ts'
-import { text } from './schema-parts.ts'
+import { UnitError } from '../units.ts'
+import { form, text } from './schema-parts.ts'
 
 const fromForms = "a path, ':8002/metrics' or a URL"
 
@@ -32,19 +33,15 @@ const metricKeys = z.strictObject({
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */
-const written = text('the name of a metric')
-  .transform((given, context): z.input<typeof metricKeys> => {
-    const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
-    const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
-    const named = parseMetric(series.trim())
-    const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
-    if (named !== undefined && !Number.isNaN(max))
-      return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
-    context.addIssue({ code: 'custom', message: `expected ${forms}` })
-    return z.NEVER
-  })
-  .pipe(metricKeys)
+const written = form(text('the name of a metric'), (given): z.input<typeof metricKeys> => {
+  const [, asked = given, from] = /^(.*\S)\s+from\s+([^\s{}"]+)\s*$/s.exec(given) ?? []
+  const [, series = asked, bound] = /^(.*\}|[^{}]*?)\s*<=\s*([^{}]*)$/s.exec(asked) ?? []
+  const named = parseMetric(series.trim())
+  const max = bound === undefined ? undefined : Number(bound.trim() || Number.NaN)
+  if (named === undefined || Number.isNaN(max)) throw new UnitError(`expected ${forms}`, '')
+  return { ...named, ...(max !== undefined && { max }), ...(from !== undefined && { from }) }
+}).pipe(metricKeys)
 const one = z.union([written, metricKeys], { error: `expected ${forms}` })
-export const metrics = z.union([one.transform((metric) => [metric]), z.array(one)], {
+export const metrics = z.union([form(one, (metric) => [metric]), z.array(one)], {
   error: `expected ${forms}, or a list of these`,
 })

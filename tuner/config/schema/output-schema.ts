@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from '../names.ts'
 import type { OutputAddress, OutputTarget } from '../output-target.ts'
-import { text } from './schema-parts.ts'
+import { form, text } from './schema-parts.ts'
 
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
 
@@ -15,7 +15,7 @@ const address = text('a URL').refine((url) => url.includes('${') || isHttp(url),
 
 const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
   [
-    address.transform((url): OutputAddress => ({ url })),
+    form(address, (url): OutputAddress => ({ url })),
     z.strictObject({
       url: address.describe('URL of the receiver'),
       headers: z
@@ -42,9 +42,3 @@ export const send = z.strictObject(
 
 export const outputTargets = (entries: Entries = {}): OutputTarget[] =>
   outputKinds.flatMap((kind) => (entries[kind] === undefined ? [] : [{ kind, ...entries[kind] }]))
-
-/** As the experiment file has them. */
-export const sendEntries = (targets: readonly OutputTarget[]): Entries | undefined =>
-  targets.length === 0
-    ? undefined
-    : Object.fromEntries(targets.map(({ kind, ...rest }) => [kind, rest]))

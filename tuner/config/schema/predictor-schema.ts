@@ -2,7 +2,13 @@
  * The experiment file's `predictor`: what serves the model, how it is started and how it is asked.
  */
 import { z } from 'zod'
+import {
+  type FormFields,
+  mapFields,
+  withFieldPath,
+} from '../../../profiler/protocols/form-fields.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
+import { requestFault } from '../../../profiler/protocols/request-forms.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
 import {
   assumedAcceptance,
@@ -12,7 +18,16 @@ import { spoken } from '../../../trials/predictor/protocol/spoken.ts'
 import { serverKinds } from '../../../trials/servers/server-kinds.ts'
 import { splitCommand } from '../flags/command-line.ts'
 import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
-import { choice, duration, quantity, share, text } from './schema-parts.ts'
+import {
+  absolutePath,
+  choice,
+  duration,
+  form,
+  path,
+  quantity,
+  share,
+  text,
+} from './schema-parts.ts'
 
 const texts = z.record(
   z.string(),
@@ -26,9 +41,17 @@ const fieldValue = z.union([
   z.number().transform(String),
   z.boolean().transform(String),
 ])
-const fields = z.record(z.string(), z.union([fieldValue, z.array(fieldValue)]), {
-  error: 'expected name: value pairs',
-})
+/** Files of fields are found from anywhere; a value that is no field is left to be reported. */
+const fields = form(
+  z.record(z.string(), z.union([fieldValue, z.array(fieldValue)]), {
+    error: 'expected name: value pairs',
+  }),
+  (given): FormFields =>
+    requestFault({ form: given }) === undefined
+      ? mapFields(given, (value) => withFieldPath(value, absolutePath))
+      : given,
+  (value) => value as Record<string, string | string[]>,
+)
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const flag = z.boolean({ error: 'expected true or false' })
@@ -48,7 +71,7 @@ const prepareKeys = z.strictObject({
       'environment variables, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
     ),
   inputs: z
-    .array(text('a path'))
+    .array(path('a path'))
     .optional()
     .describe(
       'files and folders that the step reads, relative to this file; it runs again when they change. Files named in the command are included',
@@ -57,7 +80,7 @@ const prepareKeys = z.strictObject({
 })
 /** A command in short, or all of it. */
 const prepare = z.union(
-  [command.transform((words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys],
+  [form(command, (words): z.output<typeof prepareKeys> => ({ command: words })), prepareKeys],
   {
     error: 'expected a command, or {command, env, inputs, timeout}',
   },
@@ -83,7 +106,11 @@ const urls = z
   })
   .min(1, { error: 'expected at least one URL' })
 const kvTransferKeys = z.strictObject({
-  bandwidth: quantity(parseBandwidthGBs, 'a bandwidth such as 25 GB/s or 200 Gb/s')
+  bandwidth: quantity(
+    parseBandwidthGBs,
+    'a bandwidth such as 25 GB/s or 200 Gb/s',
+    (gbPerS) => `${gbPerS} GB/s`,
+  )
     .optional()
     .describe('bandwidth per GPU'),
   latency: duration.optional().describe('additional latency per request'),
@@ -154,7 +181,7 @@ const predictorKeys = z.strictObject({
     .union(
       [
         text('a text'),
-        z.record(z.string(), z.json()).transform((document) => JSON.stringify(document)),
+        form(z.record(z.string(), z.json()), (document) => JSON.stringify(document)),
       ],
       {
         error: 'expected a text or a JSON object',
@@ -184,22 +211,22 @@ const predictorKeys = z.strictObject({
     .describe(
       'url: use HTTP/2 for REST protocols: over TLS by ALPN, over plain TCP by prior knowledge',
     ),
-  ca: text('a path')
+  ca: path('a path')
     .optional()
     .describe(
       'url, https and grpcs: PEM file of certificate authorities to trust, relative to this file',
     ),
   tls: z
     .strictObject({
-      cert: text('a path')
+      cert: path('a path')
         .optional()
         .describe(
           'PEM file of the client certificate, for servers that require one, relative to this file',
         ),
-      key: text('a path')
+      key: path('a path')
         .optional()
         .describe('PEM file of the unencrypted key of that certificate, relative to this file'),
-      ca: text('a path').optional().describe('alternative place for `ca`'),
+      ca: path('a path').optional().describe('alternative place for `ca`'),
     })
     .optional()
     .describe('url, https and grpcs: client certificate'),
@@ -235,7 +262,7 @@ const predictorKeys = z.strictObject({
     .describe(
       'command: command that changes values of the running server, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; parameters used only here need no restart',
     ),
-  cwd: text('a path')
+  cwd: path('a path')
     .optional()
     .describe(
       'command: working directory, relative to this file; default: the folder of this file',
@@ -253,7 +280,7 @@ const predictorKeys = z.strictObject({
 })
 type PredictorEntry = z.output<typeof predictorKeys>
 export const predictor = z.union(
-  [z.literal('builtin').transform((): PredictorEntry => ({ kind: 'builtin' })), predictorKeys],
+  [form(z.literal('builtin'), (): PredictorEntry => ({ kind: 'builtin' })), predictorKeys],
   {
     error: 'expected builtin, or an object with engine, command or url',
   },

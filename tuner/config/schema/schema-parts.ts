@@ -1,9 +1,12 @@
 /**
- * What the schema of the experiment file is made of: quantities, texts and choices, each with an
- * error that says what was expected.
+ * What the schema of the experiment file is made of: quantities, texts, paths and choices. Each
+ * reads what people write and writes it again; errors say what was expected.
  */
+import { isAbsolute, resolve } from 'node:path'
 import { z } from 'zod'
 import {
+  formatDuration,
+  formatShare,
   parseCount,
   parseDurationMs,
   parseMoney,
@@ -13,35 +16,87 @@ import {
 } from '../units.ts'
 
 /**
- * Text or number in, whatever `parse` makes of it out; its UnitError becomes an issue with a hint.
+ * A form that people write, and the value that it is read as.
+ * @param read may throw a UnitError, which becomes an issue with a hint
+ * @param write absent, or undefined for a value: the value is written in another form of its union
  */
-export function quantity<T>(parse: (input: string | number) => T, what: string) {
-  return z
-    .union([z.string(), z.number()], { error: `expected ${what}` })
-    .transform((input, context): T => {
+export function form<I extends z.ZodType, T>(
+  written: I,
+  read: (given: z.output<I>) => T,
+  write?: (value: T) => z.output<I> | undefined,
+) {
+  return z.codec(written, z.custom<T>(), {
+    decode: (given, payload): T => {
       try {
-        return parse(input)
+        return read(given)
       } catch (error) {
         if (!(error instanceof UnitError)) throw error
-        context.addIssue({ code: 'custom', message: error.message, params: { hint: error.hint } })
+        const { message, hint } = error
+        payload.issues.push({ code: 'custom', input: given, message, params: { hint } })
         return z.NEVER
       }
-    })
-    .describe(what)
+    },
+    encode: (value, payload): z.output<I> => {
+      const text = write?.(value)
+      if (text === undefined)
+        payload.issues.push({ code: 'custom', input: value, message: 'has a longer form' })
+      return text as z.output<I>
+    },
+  })
 }
 
-/**
- * A text of its own small language, or the long form. The long form's schema validates what the
- * short one was read as.
- */
+/** A text or number as `parse` reads it. */
+export const quantity = <T>(
+  parse: (input: string | number) => T,
+  what: string,
+  write?: (value: T) => string | number | undefined,
+) =>
+  form(z.union([z.string(), z.number()], { error: `expected ${what}` }), parse, write).describe(
+    what,
+  )
+
 export const text = (what: string) =>
   z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
 export const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
   z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
 
-export const duration = quantity(parseDurationMs, 'a duration such as 50ms, 2s, 10m')
-export const rate = quantity(parseRateRps, 'a rate such as 500 rps')
-export const share = quantity(parseShare, 'a share such as 20% or 0.2')
-export const money = quantity(parseMoney, 'an amount of money such as $5')
-export const count = (least: number, what: string) =>
-  quantity((input) => parseCount(input, least), `${what}, a whole number of at least ${least}`)
+export const duration = quantity(
+  parseDurationMs,
+  'a duration such as 50ms, 2s, 10m',
+  formatDuration,
+)
+export const rate = quantity(parseRateRps, 'a rate such as 500 rps', (rps) => `${rps} rps`)
+export const share = quantity(parseShare, 'a share such as 20% or 0.2', formatShare)
+export const money = quantity(parseMoney, 'an amount of money such as $5', (usd) => `$${usd}`)
+export const count = (min: number, what: string) =>
+  quantity(
+    (input) => parseCount(input, min),
+    `${what}, a whole number of at least ${min}`,
+    (value) => value,
+  )
+
+/** The folder that relative paths start from, while `readIn` runs. */
+let baseFolder = '/'
+
+/** Runs a reader of the schema for which relative paths start from a folder. */
+export function readIn<T>(folder: string, read: () => T): T {
+  const before = baseFolder
+  baseFolder = folder
+  try {
+    return read()
+  } finally {
+    baseFolder = before
+  }
+}
+
+/** A path as it is found from anywhere. */
+export const absolutePath = (path: string): string =>
+  isAbsolute(path) ? path : resolve(baseFolder, path)
+
+/** @param isName for texts that stand for something else than a file */
+export const path = (what: string, isName: (text: string) => boolean = () => false) =>
+  form(
+    text(what),
+    (given) => (isName(given) ? given : absolutePath(given)),
+    (value) => value,
+  )

@@ -13,11 +13,11 @@ import {
   parseSloPercentile,
   type SloEntry,
 } from '../parse-slo.ts'
-import { UnitError } from '../units.ts'
-import { choice, quantity, share } from './schema-parts.ts'
+import { formatDuration, formatPercentile } from '../units.ts'
+import { choice, form, quantity, share } from './schema-parts.ts'
 
-const percentile = quantity(parseSloPercentile, 'a percentile such as p99')
-const latencyLimit = quantity(parseSloLimit, 'a duration such as 50ms, 2s')
+const percentile = quantity(parseSloPercentile, 'a percentile such as p99', formatPercentile)
+const latencyLimit = quantity(parseSloLimit, 'a duration such as 50ms, 2s', formatDuration)
 
 const sloKeys = z.strictObject({
   percentile: percentile
@@ -46,23 +46,16 @@ const sloListed = z.strictObject({
   percentile: percentile.optional().describe('share of requests that must meet all limits'),
   errorRate: share.optional().describe('maximum share of failed requests'),
 })
-const sloList = z
-  .array(
-    z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListed], {
-      error: 'expected {metric, limit} or ttft<200ms',
-    }),
-  )
-  .min(1, { error: 'expected at least one limit' })
-  .transform((listed, context): SloEntry => {
-    try {
-      return joinedSlo(listed)
-    } catch (error) {
-      if (!(error instanceof UnitError)) throw error
-      context.addIssue({ code: 'custom', message: error.message, params: { hint: error.hint } })
-      return z.NEVER
-    }
-  })
-  .describe('limits of a joint SLO: a request must meet every one')
+const sloList = form(
+  z
+    .array(
+      z.union([quantity(parseSlo, 'an SLO such as ttft<200ms'), sloListed], {
+        error: 'expected {metric, limit} or ttft<200ms',
+      }),
+    )
+    .min(1, { error: 'expected at least one limit' }),
+  (listed): SloEntry => joinedSlo(listed),
+).describe('limits of a joint SLO: a request must meet every one')
 export const slo = z.union(
   [quantity(parseSlo, 'an SLO such as 50ms (p99) or p95<80ms'), sloKeys, sloList],
   {

@@ -1,6 +1,6 @@
 /** `load.warmUp` as it is written: a number of requests, a file of them, or both. */
 import { z } from 'zod'
-import { count, quantity, text } from './schema-parts.ts'
+import { absolutePath, count, path, quantity } from './schema-parts.ts'
 
 const warmUpKeys = z.strictObject({
   requests: count(1, 'requests')
@@ -9,7 +9,7 @@ const warmUpKeys = z.strictObject({
   atOnce: count(1, 'requests')
     .optional()
     .describe('number of requests sent concurrently, for servers that batch; default: 1'),
-  payload: text('a path')
+  payload: path('a path')
     .optional()
     .describe(
       'warm-up requests, in the form of load.payload, relative to this file; default: the measured requests',
@@ -18,7 +18,9 @@ const warmUpKeys = z.strictObject({
 /** 100, or the path of a file. */
 const short = quantity((given): z.output<typeof warmUpKeys> => {
   const requests = Number(given)
-  return Number.isInteger(requests) && requests > 0 ? { requests } : { payload: String(given) }
+  return Number.isInteger(requests) && requests > 0
+    ? { requests }
+    : { payload: absolutePath(String(given)) }
 }, 'a number of requests, or a file of them')
 export const warmUp = z.union([short, warmUpKeys], {
   error: 'expected a number of requests, a file of them, or {requests, atOnce, payload}',

@@ -4,15 +4,13 @@ import { readText } from '../../../profiler/bounded-reader.ts'
 import type { Expectation } from '../../../profiler/protocols/expectations.ts'
 import { parsePath } from '../../../profiler/protocols/expectations.ts'
 import type { AnswerRules } from '../../../trials/launchers/checked-answers.ts'
-import type { Context } from '../context.ts'
-import { defaults } from '../names.ts'
-import { formatShare } from '../units.ts'
+import { type Context, shortPath } from '../context.ts'
 
 export function resolveAnswers(
-  context: Pick<Context, 'entries' | 'report' | 'pathAt'>,
+  context: Pick<Context, 'entries' | 'report' | 'around'>,
 ): AnswerRules {
   const { entries, report } = context
-  const { from = defaults.golden, tolerance } = entries.golden ?? {}
+  const { from, tolerance } = entries.golden
   const expect = Object.entries(entries.expect ?? {}).map(
     ([path, { value, tolerance }]): Expectation => {
       const at = ['expect', path]
@@ -40,10 +38,9 @@ export function resolveAnswers(
 }
 
 function givenAnswers(
-  { report, pathAt }: Pick<Context, 'report' | 'pathAt'>,
-  from: string,
+  { report, around }: Pick<Context, 'report' | 'around'>,
+  file: string,
 ): AnswerRules['golden'] {
-  const file = pathAt(['golden'], from)
   const hint =
     'write first, off, or a JSON Lines file with the complete answer to each request of the payload, in the same order'
   try {
@@ -52,7 +49,10 @@ function givenAnswers(
       .split('\n')
       .filter((line) => line.trim() !== '')
     if (lines.length === 0) throw new Error(`${file} is empty`)
-    return { file, documents: lines.map((line, i) => parsed(line, `${from}:${i + 1}`)) }
+    return {
+      file,
+      documents: lines.map((line, i) => parsed(line, `${shortPath(file, around)}:${i + 1}`)),
+    }
   } catch (error) {
     report(['golden'], `golden answers: ${(error as Error).message}`, hint)
     return 'off'
@@ -66,15 +66,3 @@ function parsed(line: string, place: string): unknown {
     throw new Error(`${place}: ${(error as Error).message}`)
   }
 }
-
-/** The keys `expect` and `golden` of the document. */
-export const answerEntries = ({ expect, golden, tolerance }: AnswerRules) => ({
-  expect:
-    expect.length === 0
-      ? undefined
-      : Object.fromEntries(expect.map(({ path, ...rest }) => [path, rest])),
-  golden: {
-    from: typeof golden === 'object' ? golden.file : golden,
-    tolerance: tolerance === undefined ? undefined : formatShare(tolerance),
-  },
-})

@@ -52,7 +52,7 @@ describe('SLOs of their own', () => {
       classes: ['chat', 'summary'],
     })
     expect(experiment.document).toMatchObject({
-      slo: { percentile: 'p90', ttft: '2s' },
+      slo: { percentile: 'p90', metric: 'ttft', limit: '2s' },
       load: { payload: { classes: { chat: { slo: { ttft: '300ms', tpot: '30ms' } } } } },
     })
     expect(experimentFromDocument(experiment.document, 'e-1', { cwd: '/', machine }).slo).toEqual(

@@ -85,7 +85,7 @@ export function resolveClasses(
  * have none
  */
 export function classLimits({ report, broken, entries }: Context, general: boolean): SloLimit[] {
-  const classes = Object.entries<ClassEntries[string]>(entries.load?.payload?.classes ?? {})
+  const classes = Object.entries<ClassEntries[string]>(entries.load.payload?.classes ?? {})
   const at = ['load', 'payload', 'classes']
   const own = classes.map(([name, { slo = {} }]) =>
     limitsOf(slo).map((limit): SloLimit => ({ ...limit, requestClass: name })),

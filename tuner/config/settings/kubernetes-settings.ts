@@ -2,7 +2,6 @@
 import type { SearchSpace } from '../../../search/types.ts'
 import { builtinContainer, loadContainer } from '../../../trials/launchers/kubernetes/manifests.ts'
 import type { Context } from '../context.ts'
-import { defaults } from '../names.ts'
 import { serverUrlOf } from '../server-urls.ts'
 import type { KubernetesSpec } from '../types.ts'
 
@@ -16,10 +15,10 @@ export function resolveKubernetes({ entries, report }: Context): KubernetesSpec 
   if (entries.kubernetes === undefined) return undefined
   const { scaleUpTimeout: scaleUpTimeoutMs, ...rest } = entries.kubernetes
   const given = { ...rest, ...(scaleUpTimeoutMs !== undefined && { scaleUpTimeoutMs }) }
-  if ((entries.backend ?? defaults.backend) !== 'kubernetes')
+  if (entries.backend !== 'kubernetes')
     report(
       ['kubernetes'],
-      `a kubernetes section with backend ${entries.backend ?? defaults.backend}`,
+      `a kubernetes section with backend ${entries.backend}`,
       'set backend: kubernetes, or remove the section',
     )
   checkThrough(given, report)

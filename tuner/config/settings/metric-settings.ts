@@ -49,6 +49,3 @@ export function resolveMetrics(
   }
   return asked
 }
-
-export const metricEntries = (asked: readonly AskedMetric[]) =>
-  asked.length === 0 ? undefined : asked.map((metric) => ({ ...metric }))

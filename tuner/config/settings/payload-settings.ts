@@ -1,6 +1,6 @@
 /** Request payloads as they are written: files by what they are, numbers of items. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
-import type { ItemCounts, PayloadSource } from '../../../profiler/payload-source.ts'
+import type { ItemCounts } from '../../../profiler/payload-source.ts'
 import { typeOfFile } from '../../../profiler/protocols/file-types.ts'
 import { UnitError } from '../units.ts'
 
@@ -72,15 +72,6 @@ export function payloadKind(path: string): 'file' | 'texts' | 'images' {
 /** What a path that is gone held, as its name says. */
 export const payloadKindByName = (path: string): ReturnType<typeof payloadKind> =>
   /\.txt$/i.test(path) ? 'texts' : /\.\w+$/.test(path) ? 'file' : 'images'
-
-/** The keys of `load.payload`. */
-export const payloadEntries = (payload: PayloadSource): Record<string, unknown> => ({
-  ...(payload.kind !== 'generated' && { file: payload.path }),
-  ...(payload.kind !== 'file' && {
-    count: payload.count,
-    items: payload.items && formatItems(payload.items),
-  }),
-})
 
 /**
  * The content type of a file that is one whole request; undefined for one that holds requests.

@@ -15,7 +15,6 @@ import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
 import { poolParameters } from '../../../trials/resources.ts'
 import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
-import { defaults } from '../names.ts'
 import { splitParameters } from '../tensor-parallel.ts'
 
 const isOfPools = ({ name }: Parameter): boolean =>
@@ -88,7 +87,7 @@ export function checkPools(
   if (!isStarted(predictor)) return
   const standsFor =
     predictor.kind === 'builtin' ? (predictor.standsFor ?? llmDefaults.engine) : undefined
-  if (standsFor === undefined || (entries.backend ?? defaults.backend) !== 'simulated')
+  if (standsFor === undefined || entries.backend !== 'simulated')
     report(
       at,
       `${name}: prefill and decode servers can only be simulated`,

@@ -1,8 +1,7 @@
 /** Prompts for language models: lengths as they are written in the experiment file. */
 
-import type { Slo } from '../../../profiler/model/slo.ts'
-import type { LengthDistribution, PromptClass, PromptSpec } from '../../../profiler/prompt-spec.ts'
-import { formatDuration, formatShare, UnitError } from '../units.ts'
+import type { LengthDistribution, PromptSpec } from '../../../profiler/prompt-spec.ts'
+import { UnitError } from '../units.ts'
 
 const hint =
   'write 512, 100..500 (uniform), normal:512,128 (mean, deviation) or lognormal:120,0.9 (median, sigma)'
@@ -27,7 +26,7 @@ export function parseLengths(input: string | number): LengthDistribution {
 }
 
 /** What `parseLengths` reads. */
-function formatLengths(lengths: LengthDistribution): string {
+export function formatLengths(lengths: LengthDistribution): string {
   switch (lengths.kind) {
     case 'fixed':
       return String(lengths.tokens)
@@ -100,46 +99,3 @@ export function promptsOf(
     ...(tokenizer !== undefined && { tokenizer }),
   }
 }
-
-/** The keys of `load.payload` again. */
-export const promptEntries = (
-  { recorded, classes, inputTokens, outputTokens, turns, ...prompts }: PromptSpec,
-  slo: Slo,
-  lengthsPath?: string,
-): Record<string, unknown> => ({
-  ...prompts,
-  ...(turns && { turns: formatLengths(turns) }),
-  ...(recorded
-    ? { lengths: lengthsPath }
-    : classes
-      ? { classes: Object.fromEntries(classes.map((each) => [each.name, classEntry(each, slo)])) }
-      : prompts.file === undefined && lengthsEntry({ inputTokens, outputTokens })),
-})
-
-const lengthsEntry = ({
-  inputTokens,
-  outputTokens,
-}: Pick<PromptSpec, 'inputTokens' | 'outputTokens'>) => ({
-  inputTokens: formatLengths(inputTokens),
-  outputTokens: formatLengths(outputTokens),
-})
-
-function classEntry(of: PromptClass, slo: Slo) {
-  const own = limitEntries(slo, of.name)
-  return {
-    share: formatShare(of.share),
-    ...lengthsEntry(of),
-    ...(Object.keys(own).length > 0 && { slo: own }),
-  }
-}
-
-/** The limits of a class, or of no class, as `slo` has them: latency → '300ms'. */
-export const limitEntries = (
-  { limits = [] }: Slo,
-  requestClass: string | undefined,
-): Record<string, string> =>
-  Object.fromEntries(
-    limits
-      .filter((limit) => limit.requestClass === requestClass)
-      .map(({ metric, limitMs }) => [metric, formatDuration(limitMs)]),
-  )

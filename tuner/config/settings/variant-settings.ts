@@ -10,12 +10,12 @@ import { variantParameter } from '../../../trials/launchers/variants.ts'
 import { namesNear } from '../../../trials/near-names.ts'
 import { modelNames } from '../../../trials/predictor/models/model-names.ts'
 import { type Context, isMissing } from '../context.ts'
-import type { ExperimentEntries } from '../schema/experiment-schema.ts'
+import type { Settings } from '../schema/experiment-schema.ts'
 import type { Experiment, ModelSpec, Variant } from '../types.ts'
 
 /** @returns every variant, in the order of the file */
 export function resolveVariants(
-  { entries, report, pathAt, own, around }: Context,
+  { entries, report, own, around }: Context,
   kind: string,
   devicesUsed: Experiment['devicesUsed'],
 ): readonly Variant[] {
@@ -28,17 +28,16 @@ export function resolveVariants(
           `variant ${name}: model, path and values apply only to the built-in predictor`,
           'put ${variant} into the command, and keep only quality',
         )
-      const absolute = path === undefined ? undefined : pathAt(at, path)
-      if (absolute !== undefined && isMissing(absolute, around))
+      if (path !== undefined && isMissing(path, around))
         report(
           [...at, 'path'],
-          `variant ${name}: no file or folder ${absolute}`,
+          `variant ${name}: no file or folder ${path}`,
           'paths are relative to the folder of the file that contains them',
         )
       if (kind === 'builtin' && model !== undefined)
         for (const hint of unknownArchitecture(model, devicesUsed, own))
           report([...at, 'model'], `variant ${name}: unknown model '${model}'`, hint)
-      return { name, quality, architecture: model, path: absolute, values }
+      return { name, quality, architecture: model, path, values }
     },
   )
   if (kind === 'url' && variants.length > 0)
@@ -85,10 +84,10 @@ function unknownArchitecture(
  * its choice and order.
  */
 export function withVariantParameter(
-  entries: ExperimentEntries,
+  entries: Settings,
   variants: readonly Variant[],
   { report }: Context,
-): ExperimentEntries {
+): Settings {
   if (variants.length === 0) return entries
   const names = variants.map(({ name }) => name)
   const chosen = entries.space?.[variantParameter]?.values?.map(String) ?? names
@@ -158,19 +157,6 @@ export function variantNotices(
         `Left out, because their quality is below ${minQuality}: ${left.map((v) => `${v.name} (${v.quality})`).join(', ')}`,
       ]
 }
-
-/** The document's form of the variants. */
-export const variantEntries = (
-  variants: readonly Variant[],
-): Record<string, unknown> | undefined =>
-  variants.length === 0
-    ? undefined
-    : Object.fromEntries(
-        variants.map(({ name, quality, architecture: model, path, values }) => [
-          name,
-          { quality, model, path, values },
-        ]),
-      )
 
 /** Undefined for files whose architecture nobody named. */
 export const architectureNameOf = (
