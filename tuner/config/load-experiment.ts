@@ -1,5 +1,13 @@
 /**
- * The experiment of a command line: file, environment and flags together. The entry of this folder.
+ * The experiment of a command line or of the store. The entry of this folder:
+ *
+ *   read      file, object, environment and flags become layers, which know where each value stands
+ *   check     the schema reads each layer: base units, absolute paths, secrets taken out
+ *   merge     the later layer wins; the first has the defaults
+ *   resolve   settings become an experiment; everything that is wrong is reported at once
+ *   document  the schema writes the settings again: for the store, `tune config` and the dashboard
+ *
+ * What the store has is read as one more layer.
  */
 import type { Surroundings } from './context.ts'
 import { readExperimentFile } from './experiment-file.ts'

@@ -80,7 +80,7 @@ import {
   resolveWarmUp,
 } from './sources.ts'
 import { describeTrace } from './trace.ts'
-import type { ConfigProblem, Experiment, ModelSpec } from './types.ts'
+import { type ConfigProblem, type Experiment, type ModelSpec, pickPlainSettings } from './types.ts'
 import type { Path } from './yaml-file.ts'
 
 /** GPUs worth emulating where the user names none: of each price class one that clouds rent out. */
@@ -175,7 +175,7 @@ export function resolveExperiment(
   const document = writeDocument(settings)
   const { budget, stop } = settings
   const experiment: Experiment = {
-    ...pickPlain(settings),
+    ...pickPlainSettings(settings),
     name,
     model,
     slo,
@@ -216,33 +216,6 @@ export function resolveExperiment(
   }
   return { experiment, problems }
 }
-
-/** Settings that an experiment has as they are. */
-const pickPlain = ({
-  headroom,
-  maxJoulesPerRequest,
-  backend,
-  devices,
-  minQuality,
-  parallel,
-  seed,
-  sampler,
-  history,
-  calibration,
-  confirm,
-}: Settings) => ({
-  headroom,
-  maxJoulesPerRequest,
-  backend,
-  devices,
-  minQuality,
-  parallel,
-  seed,
-  sampler,
-  history,
-  calibration,
-  confirm,
-})
 
 /** What was chosen of the predictor's settings where the user left it open. */
 function settlePredictor(predictor: PredictorTemplate): Settings['predictor'] {

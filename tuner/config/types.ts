@@ -125,21 +125,24 @@ interface StopSpec {
   readonly yearlyBill?: number
 }
 
+const plainSettings = [
+  'headroom',
+  'maxJoulesPerRequest',
+  'backend',
+  'devices',
+  'minQuality',
+  'parallel',
+  'seed',
+  'sampler',
+  'history',
+  'calibration',
+  'confirm',
+] as const satisfies readonly (keyof Settings)[]
+type PlainSettings = Pick<Settings, (typeof plainSettings)[number]>
+
 /** Settings that an experiment has as they are. */
-type PlainSettings = Pick<
-  Settings,
-  | 'headroom'
-  | 'maxJoulesPerRequest'
-  | 'backend'
-  | 'devices'
-  | 'minQuality'
-  | 'parallel'
-  | 'seed'
-  | 'sampler'
-  | 'history'
-  | 'calibration'
-  | 'confirm'
->
+export const pickPlainSettings = (settings: Settings): PlainSettings =>
+  Object.fromEntries(plainSettings.map((name) => [name, settings[name]])) as PlainSettings
 
 export interface Experiment extends PlainSettings {
   readonly name: string

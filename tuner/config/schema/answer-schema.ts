@@ -1,21 +1,16 @@
 /** What answers must be, as it is written: `expect` and `golden`. */
 import { z } from 'zod'
-import { form, path, share } from './schema-parts.ts'
+import { form, number, optional, path, share } from './schema-parts.ts'
 
 const expected = z.strictObject({
-  value: z
-    .unknown()
-    .optional()
-    .describe(
-      'expected value: a number, a text, a list, or an object whose listed entries must match',
-    ),
-  tolerance: z
-    .number({ error: 'expected a number' })
-    .nonnegative({ error: 'must not be negative' })
-    .optional()
-    .describe(
-      'allowed deviation of numbers from the value; without a value, allowed deviation from the golden answers, as a share of the largest number',
-    ),
+  value: optional(
+    z.unknown(),
+    'expected value: a number, a text, a list, or an object whose listed entries must match',
+  ),
+  tolerance: optional(
+    number.nonnegative({ error: 'must not be negative' }),
+    'allowed deviation of numbers from the value; without a value, allowed deviation from the golden answers, as a share of the largest number',
+  ),
 })
 type ExpectedEntry = z.output<typeof expected>
 const isPlain = (value: unknown): boolean =>
@@ -26,14 +21,14 @@ export const expectation = z.union(
 )
 const goldenFrom = path('first, off or a path', (from) => from === 'first' || from === 'off')
 const goldenKeys = z.strictObject({
-  from: goldenFrom
-    .optional()
-    .describe('first, off, or a JSON Lines file of complete answers, relative to this file'),
-  tolerance: share
-    .optional()
-    .describe(
-      'allowed deviation of numbers, as a share of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%',
-    ),
+  from: optional(
+    goldenFrom,
+    'first, off, or a JSON Lines file of complete answers, relative to this file',
+  ),
+  tolerance: optional(
+    share,
+    'allowed deviation of numbers, as a share of the largest; default by precision: fp32 1%, fp16 5%, int8 20%, 4 bits 30%',
+  ),
 })
 type GoldenEntry = z.output<typeof goldenKeys>
 export const golden = z.union([form(goldenFrom, (from): GoldenEntry => ({ from })), goldenKeys], {

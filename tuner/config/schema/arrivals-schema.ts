@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { parseTraceName, type TimeUnit, timeUnits } from '../time-unit.ts'
 import { parseDurationMs, UnitError } from '../units.ts'
-import { absolutePath, duration, path, quantity } from './schema-parts.ts'
+import { absolutePath, duration, number, path, quantity } from './schema-parts.ts'
 
 export const arrivals = z.union(
   [
@@ -16,7 +16,7 @@ export const arrivals = z.union(
         z.strictObject({ kind: z.literal('constant') }),
         z.strictObject({
           kind: z.literal('gamma'),
-          cv: z.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
+          cv: number.positive({ error: 'must be more than 0' }),
         }),
         z.strictObject({ kind: z.literal('on-off'), on: duration, off: duration }),
         z.strictObject({

@@ -27,11 +27,14 @@ import { send } from './output-schema.ts'
 import { predictor } from './predictor-schema.ts'
 import {
   absolutePath,
+  boolean,
   choice,
   count,
   duration,
   form,
   money,
+  number,
+  optional,
   path,
   quantity,
   rate,
@@ -45,20 +48,19 @@ import { warmUp } from './warm-up-schema.ts'
 const isHubName = (model: string): boolean =>
   /^[\w.-]+\/[\w.-]+$/.test(model) && !existsSync(absolutePath(model))
 const modelKeys = z.strictObject({
-  name: text('a name').optional().describe('name under which the model is served, e.g. bert'),
-  architecture: path('an architecture', (name) => !isDimensionsFile(name))
-    .optional()
-    .describe(
-      'architecture for the built-in predictor and the device model, or a file with its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
-    ),
-  path: path('a path', isHubName)
-    .optional()
-    .describe(
-      'your own model: a folder or file, relative to this file; default: the architecture with random weights',
-    ),
-  version: quantity(String, 'a version', String)
-    .optional()
-    .describe('version folder to serve; default: the latest'),
+  name: optional(text('a name'), 'name under which the model is served, e.g. bert'),
+  architecture: optional(
+    path('an architecture', (name) => !isDimensionsFile(name)),
+    'architecture for the built-in predictor and the device model, or a file with its dimensions (Hugging Face config.json, or YAML), relative to this file; default: the name',
+  ),
+  path: optional(
+    path('a path', isHubName),
+    'your own model: a folder or file, relative to this file; default: the architecture with random weights',
+  ),
+  version: optional(
+    quantity(String, 'a version', String),
+    'version folder to serve; default: the latest',
+  ),
 })
 type ModelEntry = z.output<typeof modelKeys>
 const model = z.union([form(text('the name of a model'), readModel), modelKeys], {
@@ -88,51 +90,47 @@ const listed = form(
   ({ values }) => values && [...values],
 )
 const parameterKeys = z.strictObject({
-  kind: choice(['int', 'float', 'ordinal', 'categorical'], 'a kind')
-    .optional()
-    .describe('type of the parameter; default: derived from the values'),
-  values: z
-    .union([listed, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
+  kind: optional(
+    choice(['int', 'float', 'ordinal', 'categorical'], 'a kind'),
+    'type of the parameter; default: derived from the values',
+  ),
+  values: optional(
+    z.union([listed, quantity(parseShorthand, "values such as 1..32 or '1, 2, 4'")], {
       error: 'expected values such as [1, 2, 4] or 1..32',
-    })
-    .optional()
-    .describe('values as a list or in short form, e.g. [1, 2, 4] or 1..32'),
-  min: scalar.optional().describe('minimum of a range'),
-  max: scalar.optional().describe('maximum of a range'),
-  step: z
-    .number({ error: 'expected a number' })
-    .positive({ error: 'must be more than 0' })
-    .optional()
-    .describe('step between values of a range; default: 1 for int'),
-  factor: z
-    .number({ error: 'expected a number' })
-    .gt(1, { error: 'must be more than 1' })
-    .optional()
-    .describe('factor between values, e.g. 2 for powers of two'),
-  scale: choice(['linear', 'log'], 'a scale')
-    .optional()
-    .describe('scale on which the search measures distances between values'),
-  category: choice(categoryNames, 'a category')
-    .optional()
-    .describe('how the value reaches the server'),
-  when: text('a condition')
-    .optional()
-    .describe("condition under which the parameter applies, e.g. gpu != 'T4'"),
-  monotone: choice(['up', 'down'], 'a direction')
-    .optional()
-    .describe(
-      'known effect on the rate: a higher value never lowers it (up) or never raises it (down)',
-    ),
-  concurrency: z
-    .boolean({ error: 'expected true or false' })
-    .optional()
-    .describe(
-      'whether the parameter sets how many requests are served concurrently (a batch size, a number of processes), so that rate and latency rise with it',
-    ),
-  features: z
-    .record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' })
-    .optional()
-    .describe('categorical: numeric features of each value, e.g. [ln bandwidth, ln FLOP/s]'),
+    }),
+    'values as a list or in short form, e.g. [1, 2, 4] or 1..32',
+  ),
+  min: optional(scalar, 'minimum of a range'),
+  max: optional(scalar, 'maximum of a range'),
+  step: optional(
+    number.positive({ error: 'must be more than 0' }),
+    'step between values of a range; default: 1 for int',
+  ),
+  factor: optional(
+    number.gt(1, { error: 'must be more than 1' }),
+    'factor between values, e.g. 2 for powers of two',
+  ),
+  scale: optional(
+    choice(['linear', 'log'], 'a scale'),
+    'scale on which the search measures distances between values',
+  ),
+  category: optional(choice(categoryNames, 'a category'), 'how the value reaches the server'),
+  when: optional(
+    text('a condition'),
+    "condition under which the parameter applies, e.g. gpu != 'T4'",
+  ),
+  monotone: optional(
+    choice(['up', 'down'], 'a direction'),
+    'known effect on the rate: a higher value never lowers it (up) or never raises it (down)',
+  ),
+  concurrency: optional(
+    boolean,
+    'whether the parameter sets how many requests are served concurrently (a batch size, a number of processes), so that rate and latency rise with it',
+  ),
+  features: optional(
+    z.record(z.string(), z.array(z.number()), { error: 'expected value → list of numbers' }),
+    'categorical: numeric features of each value, e.g. [ln bandwidth, ln FLOP/s]',
+  ),
 })
 
 /** A parameter as written: `values`, or a range, and what else is said of it. */
@@ -167,74 +165,65 @@ const promptClass = z.strictObject({
   share: share.describe('share of all requests, e.g. 70%'),
   inputTokens: tokens,
   outputTokens: tokens,
-  slo: classSlo
-    .optional()
-    .describe('limits of this class, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`'),
+  slo: optional(
+    classSlo,
+    'limits of this class, e.g. {ttft: 300ms, tpot: 30ms}; default: those of `slo`',
+  ),
 })
 
 const payloadFile = path('a payload', (file) => file === 'generated')
 const payloadKeys = z.strictObject({
-  file: payloadFile
-    .optional()
-    .describe(
-      'JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
-    ),
-  count: count(1, 'a number of request bodies')
-    .optional()
-    .describe(
-      'number of different request bodies; default: 64, or for a file of texts, as many as it yields',
-    ),
-  items: quantity(parseItems, 'a number of items', formatItems)
-    .optional()
-    .describe(
-      "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as in the trace",
-    ),
-  inputTokens: tokens
-    .optional()
-    .describe(
-      'openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
-    ),
-  outputTokens: tokens
-    .optional()
-    .describe('openai: length of an answer, in the same forms; default: lognormal:160,0.7'),
-  classes: z
-    .record(text('a name'), promptClass, {
+  file: optional(
+    payloadFile,
+    'JSON Lines (one request body per line), .txt (one text per line), a folder of JPEG and PNG files, or conversations (ShareGPT)',
+  ),
+  count: optional(
+    count(1, 'a number of request bodies'),
+    'number of different request bodies; default: 64, or for a file of texts, as many as it yields',
+  ),
+  items: optional(
+    quantity(parseItems, 'a number of items', formatItems),
+    "items per request: 4, 1..16, '1:70, 8:20, 32:10' (weights) or lognormal:4,0.6; default: 1, or as in the trace",
+  ),
+  inputTokens: optional(
+    tokens,
+    'openai: length of a prompt: 512, 100..500, normal:512,128 or lognormal:120,0.9 (default)',
+  ),
+  outputTokens: optional(
+    tokens,
+    'openai: length of an answer, in the same forms; default: lognormal:160,0.7',
+  ),
+  classes: optional(
+    z.record(text('a name'), promptClass, {
       error: 'expected name: {share, inputTokens, outputTokens, slo} pairs',
-    })
-    .optional()
-    .describe(
-      'openai: a mix of request classes, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each class must meet the percentile of `slo`',
-    ),
-  sharedPrefixTokens: count(0, 'tokens')
-    .optional()
-    .describe('openai: length of a prefix that prompts share, in tokens; default: 0'),
-  prefixes: count(1, 'prefixes')
-    .optional()
-    .describe('openai: number of different shared prefixes; default: 1'),
-  turns: quantity(parseLengths, 'a number of turns', formatLengths)
-    .optional()
-    .describe(
-      'openai: turns per conversation, such as 4 or 1..6; each prompt is the conversation so far plus inputTokens; default: no conversations',
-    ),
-  conversations: count(1, 'conversations')
-    .optional()
-    .describe(
-      'openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32',
-    ),
-  lengths: path('a path')
-    .optional()
-    .describe(
-      'openai: file of recorded lengths, relative to this file: a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), or Mooncake JSON Lines',
-    ),
-  tokenizer: path('a path')
-    .optional()
-    .describe(
-      'openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token',
-    ),
-  ignoreEos: z
-    .boolean({ error: 'expected true or false' })
-    .optional()
-    .describe('openai: force answers to the sampled length; default: true'),
+    }),
+    'openai: a mix of request classes, name → {share, inputTokens, outputTokens, slo}, e.g. {chat: {share: 70%, inputTokens: 300, outputTokens: 200, slo: {ttft: 300ms}}, ...}; each class must meet the percentile of `slo`',
+  ),
+  sharedPrefixTokens: optional(
+    count(0, 'tokens'),
+    'openai: length of a prefix that prompts share, in tokens; default: 0',
+  ),
+  prefixes: optional(
+    count(1, 'prefixes'),
+    'openai: number of different shared prefixes; default: 1',
+  ),
+  turns: optional(
+    quantity(parseLengths, 'a number of turns', formatLengths),
+    'openai: turns per conversation, such as 4 or 1..6; each prompt is the conversation so far plus inputTokens; default: no conversations',
+  ),
+  conversations: optional(
+    count(1, 'conversations'),
+    'openai: number of interleaved conversations, which is how many requests lie between two turns of the same one; default: 32',
+  ),
+  lengths: optional(
+    path('a path'),
+    'openai: file of recorded lengths, relative to this file: a CSV with inputTokens,outputTokens (or ContextTokens,GeneratedTokens), or Mooncake JSON Lines',
+  ),
+  tokenizer: optional(
+    path('a path'),
+    'openai: tokenizer.json of the model, for exact lengths; default: one word counts as one token',
+  ),
+  ignoreEos: optional(boolean, 'openai: force answers to the sampled length; default: true'),
 })
 type PayloadEntry = z.output<typeof payloadKeys>
 const payload = z.union([form(payloadFile, (file): PayloadEntry => ({ file })), payloadKeys], {
@@ -242,303 +231,257 @@ const payload = z.union([form(payloadFile, (file): PayloadEntry => ({ file })), 
 })
 
 const variant = z.strictObject({
-  quality: z
-    .number({ error: 'expected a number' })
-    .describe('quality of the answers, as you measured it: accuracy, F1, ...; higher is better'),
-  model: text('an architecture')
-    .optional()
-    .describe("architecture, if it differs from the model's, e.g. distilbert"),
-  path: path('a path').optional().describe('path of your own model, relative to this file'),
-  values: z
-    .record(z.string(), scalar, { error: 'expected name: value pairs' })
-    .optional()
-    .describe(
-      'parameters of the variant, e.g. {precision: int8, sequenceLength: 64}; tuned values override them',
-    ),
+  quality: number.describe(
+    'quality of the answers, as you measured it: accuracy, F1, ...; higher is better',
+  ),
+  model: optional(
+    text('an architecture'),
+    "architecture, if it differs from the model's, e.g. distilbert",
+  ),
+  path: optional(path('a path'), 'path of your own model, relative to this file'),
+  values: optional(
+    z.record(z.string(), scalar, { error: 'expected name: value pairs' }),
+    'parameters of the variant, e.g. {precision: int8, sequenceLength: 64}; tuned values override them',
+  ),
 })
+
+/** Also as environment variables have it. */
+const toggle = z.union(
+  [z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')],
+  { error: 'expected true or false' },
+)
 
 const isProvider = (prices: string): boolean =>
   providerBook(prices) !== undefined || unknownRatesHint(prices) !== undefined
 
 export const experimentFileSchema = z.strictObject({
-  name: text('a name').optional().describe('name of the experiment; default: the model'),
-  model: model
-    .optional()
-    .describe(
-      'model to serve: bert, resnet50, ..., the path of your own model, a config.json, or {name, architecture, path, version}',
-    ),
-  slo: slo
-    .optional()
-    .describe(
-      'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; for a language model also several limits: {ttft: 200ms, tpot: 30ms}',
-    ),
-  objective: choice(objectiveKinds, 'an objective')
-    .optional()
-    .describe(
-      `what to optimise among configurations that meet the SLO; default: ${defaultObjectiveKind.withDemand} with a demand, else ${defaultObjectiveKind.plain}`,
-    ),
-  objectiveMetric: text('the name of a metric')
-    .optional()
-    .describe(
-      `metric for the objectives ${listKindsRequiring('metric').join(' and ')}: one of \`metrics\`, with its labels if several have the same name; default: the only one`,
-    ),
-  demand: rate
-    .optional()
-    .describe('demand that all replicas together must serve, requests per second'),
-  headroom: share
-    .optional()
-    .describe(`share of the capacity kept free for peaks; default: ${defaults.headroom}`),
-  maxPricePerHour: money
-    .optional()
-    .describe(
-      `price bound for the objectives ${listKindsRequiring('price bound').join(' and ')}, $ per hour of one replica`,
-    ),
-  maxJoulesPerRequest: z.coerce
-    .number({ error: 'expected a number' })
-    .positive({ error: 'must be more than 0' })
-    .optional()
-    .describe(
-      'maximum energy per request in J, from the reported power (nvidia-smi, RAPL); a configuration above it, or without reported power, is infeasible',
-    ),
-  backend: choice(backends, 'a backend')
-    .optional()
-    .describe(`where trials run; default: ${defaults.backend}`),
-  devices: choice(deviceChoices, 'devices')
-    .optional()
-    .describe(
-      `devices of the trials; auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`,
-    ),
-  space: z
-    .record(z.string(), parameter, { error: 'expected name: values pairs' })
-    .optional()
-    .describe('parameters to tune, name → values; those of the built-in server have defaults'),
-  constraints: z
-    .union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
+  name: optional(text('a name'), 'name of the experiment; default: the model'),
+  model: optional(
+    model,
+    'model to serve: bert, resnet50, ..., the path of your own model, a config.json, or {name, architecture, path, version}',
+  ),
+  slo: optional(
+    slo,
+    'latency SLO: 50ms (p99), p95<80ms, or {percentile, limit, errorRate}; for a language model also several limits: {ttft: 200ms, tpot: 30ms}',
+  ),
+  objective: optional(
+    choice(objectiveKinds, 'an objective'),
+    `what to optimise among configurations that meet the SLO; default: ${defaultObjectiveKind.withDemand} with a demand, else ${defaultObjectiveKind.plain}`,
+  ),
+  objectiveMetric: optional(
+    text('the name of a metric'),
+    `metric for the objectives ${listKindsRequiring('metric').join(' and ')}: one of \`metrics\`, with its labels if several have the same name; default: the only one`,
+  ),
+  demand: optional(rate, 'demand that all replicas together must serve, requests per second'),
+  headroom: optional(
+    share,
+    `share of the capacity kept free for peaks; default: ${defaults.headroom}`,
+  ),
+  maxPricePerHour: optional(
+    money,
+    `price bound for the objectives ${listKindsRequiring('price bound').join(' and ')}, $ per hour of one replica`,
+  ),
+  maxJoulesPerRequest: optional(
+    z.coerce.number({ error: 'expected a number' }).positive({ error: 'must be more than 0' }),
+    'maximum energy per request in J, from the reported power (nvidia-smi, RAPL); a configuration above it, or without reported power, is infeasible',
+  ),
+  backend: optional(
+    choice(backends, 'a backend'),
+    `where trials run; default: ${defaults.backend}`,
+  ),
+  devices: optional(
+    choice(deviceChoices, 'devices'),
+    `devices of the trials; auto: the GPUs of this machine, else emulated ones; default: ${defaults.devices}`,
+  ),
+  space: optional(
+    z.record(z.string(), parameter, { error: 'expected name: values pairs' }),
+    'parameters to tune, name → values; those of the built-in server have defaults',
+  ),
+  constraints: optional(
+    z.union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
       error: 'expected a list of conditions',
-    })
-    .optional()
-    .describe("conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'"),
-  pin: z
-    .record(z.string(), scalar, { error: 'expected name: value pairs' })
-    .optional()
-    .describe('parameters fixed at one value, e.g. cpuCores: 2'),
-  variants: z
-    .record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' })
-    .optional()
-    .describe(
-      "model variants to choose from, name → {quality, model, path, values}; tune adds the parameter 'variant', and the first is the baseline",
-    ),
-  minQuality: z.coerce
-    .number({ error: 'expected a number' })
-    .optional()
-    .describe('minimum quality of the variants to try'),
-  predictor: predictor
-    .optional()
-    .describe('server of the model: builtin, {command: ...} or {url: ...}; default: builtin'),
-  kubernetes: z
-    .strictObject({
-      namespace: text('a namespace')
-        .optional()
-        .describe('namespace of the trials; default: that of the current context'),
-      pod: z
-        .record(z.string(), z.unknown(), {
+    }),
+    "conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'",
+  ),
+  pin: optional(
+    z.record(z.string(), scalar, { error: 'expected name: value pairs' }),
+    'parameters fixed at one value, e.g. cpuCores: 2',
+  ),
+  variants: optional(
+    z.record(text('a name'), variant, { error: 'expected name: {quality, ...} pairs' }),
+    "model variants to choose from, name → {quality, model, path, values}; tune adds the parameter 'variant', and the first is the baseline",
+  ),
+  minQuality: optional(
+    z.coerce.number({ error: 'expected a number' }),
+    'minimum quality of the variants to try',
+  ),
+  predictor: optional(
+    predictor,
+    'server of the model: builtin, {command: ...} or {url: ...}; default: builtin',
+  ),
+  kubernetes: optional(
+    z.strictObject({
+      namespace: optional(
+        text('a namespace'),
+        'namespace of the trials; default: that of the current context',
+      ),
+      pod: optional(
+        z.record(z.string(), z.unknown(), {
           error: 'expected a pod template with metadata and spec',
-        })
-        .optional()
-        .describe(
-          'pod template (metadata, spec) of your own server; tune sets the tuned values in its container and changes nothing else. Without an image: overlay for the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
-        ),
-      job: z
-        .record(z.string(), z.unknown(), {
+        }),
+        'pod template (metadata, spec) of your own server; tune sets the tuned values in its container and changes nothing else. Without an image: overlay for the pod of the built-in predictor, e.g. {spec: {tolerations: [...]}}',
+      ),
+      job: optional(
+        z.record(z.string(), z.unknown(), {
           error: 'expected a pod template with metadata and spec',
-        })
-        .optional()
-        .describe(
-          'overlay for the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
-        ),
-      container: text('a name')
-        .optional()
-        .describe('container of the pod to tune; default: the only one'),
-      port: count(1, 'a port')
-        .optional()
-        .describe('port of the server; default: the first port of the container'),
-      image: text('an image')
-        .optional()
-        .describe(
-          'image with `tune` as its entry point, for the built-in predictor and the load generator',
-        ),
-      loadFrom: z
-        .enum(loadOrigins)
-        .optional()
-        .describe(
-          'origin of the load; cluster: a Job in the cluster; port-forward: this machine, through the API server; here: this machine, to the pod addresses',
-        ),
-      through: z
-        .enum(['pod', 'service'], { error: 'expected pod or service' })
-        .optional()
-        .describe('target of the load: the address of the pod (default), or one Service per trial'),
-      scaleUpTimeout: duration
-        .optional()
-        .describe(
-          'how long an unschedulable pod waits for a node, regardless of the autoscaler; default: 10m while the autoscaler reports that it adds a node',
-        ),
-      gpuScheme: z
-        .enum(gpuSchemes)
-        .optional()
-        .describe('how pods request GPUs; default: derived from the setup of the nodes'),
-      dra: z
-        .strictObject({
-          deviceClass: text('a DeviceClass')
-            .optional()
-            .describe(
-              'DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices',
-            ),
-          sharing: z
-            .enum(draSharings)
-            .optional()
-            .describe(
-              'how pods request a share of a GPU; default: capacity if the driver supports it, else mps',
-            ),
-        })
-        .optional()
-        .describe('settings of dynamic resource allocation (gpuScheme dra)'),
-    })
-    .optional()
-    .describe('settings of backend kubernetes'),
-  load: z
-    .strictObject({
-      arrivals: arrivals
-        .optional()
-        .describe(
-          `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default: ${defaults.arrivals}`,
-        ),
-      payload: payload
-        .optional()
-        .describe(
-          'request bodies: generated, a file, a folder of images, or {file, count, items}; default: generated',
-        ),
-      timeout: duration
-        .optional()
-        .describe('timeout of one request; default: 10 times the SLO, at least 2s'),
-      warmUp: warmUp
-        .optional()
-        .describe(
-          'warm-up requests before the measurement, as part of the launch: a number, a file of requests, or {requests, atOnce, payload}',
-        ),
-      trialTime: duration
-        .optional()
-        .describe(
-          `open-loop load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`,
-        ),
-      confirmTime: duration
-        .optional()
-        .describe(`load-test duration of the confirmation; default: ${defaults.confirmTime}`),
-    })
-    .optional()
-    .describe('load of the trials'),
-  metrics: metrics
-    .optional()
-    .describe(
-      'metrics of the server (Prometheus text) to read at each measured rate: a name, queue_depth <= 20, or {name, labels, max, from}; a configuration above `max` is infeasible',
-    ),
-  expect: z
-    .record(text('a path'), expectation, { error: 'expected path: value pairs' })
-    .optional()
-    .describe(
-      "values that every answer must contain, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
-    ),
-  golden: golden
-    .optional()
-    .describe(
-      `reference answers to compare the answers of every configuration with: first (those of the first configuration), off, or a JSON Lines file; default: ${defaults.golden}`,
-    ),
-  budget: z
-    .strictObject({
-      maxTrials: count(1, 'trials')
-        .optional()
-        .describe(`maximum number of trials; default: ${defaults.maxTrials}`),
-      timeLimit: duration
-        .optional()
-        .describe(
-          'time limit of the run: no trial starts after it, but a running trial finishes; default: none',
-        ),
-      cost: money
-        .optional()
-        .describe('maximum cost of all trials by the price book; default: no limit'),
-    })
-    .optional()
-    .describe('limits of the run'),
-  stop: z
-    .strictObject({
-      tolerance: share
-        .optional()
-        .describe(
-          `improvement below which an untried configuration does not matter; default: ${defaults.tolerance}`,
-        ),
-      certainty: share
-        .optional()
-        .describe(
-          `stop at this probability that no better configuration is left; default: ${defaults.certainty}`,
-        ),
-      yearlyBill: money
-        .optional()
-        .describe(
-          'yearly serving bill: stop when a trial costs more than it may save of it; default: the bill of the demand, or of one replica',
-        ),
-    })
-    .optional()
-    .describe('when the search stops'),
-  parallel: count(1, 'a number of concurrent trials')
-    .optional()
-    .describe(
-      `number of concurrent trials; default: ${defaults.parallel}; on this machine, the server of the next trial starts early if its cores and GPUs are free`,
-    ),
-  seed: count(0, 'a seed').optional().describe(`random seed; default: ${defaults.seed}`),
-  sampler: choice(samplerNames, 'a sampler')
-    .optional()
-    .describe(`how the search chooses the next configuration; default: ${defaults.sampler}`),
-  gpuCatalogue: path('a path')
-    .optional()
-    .describe(
-      'YAML file of your own GPUs, name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
-    ),
-  calibration: text('a name')
-    .optional()
-    .describe(
-      'name of a calibration of `tune calibrate`, or none; default: the one of this server',
-    ),
-  prices: path('a path or a provider', isProvider)
-    .optional()
-    .describe(
-      `price book: ${providerNames.join(', ')}, or a YAML file, relative to this file; default: on-demand list prices`,
-    ),
-  db: path('a path')
-    .optional()
-    .describe(
-      `trial store, relative to this file; default: ${defaults.db} in the working directory`,
-    ),
-  out: path('a path')
-    .optional()
-    .describe(
-      'folder for the result files, relative to this file; default: tune-results/<experiment>',
-    ),
-  send: send
-    .optional()
-    .describe('receivers of live results, by kind; see docs/how-to/send-results.md'),
-  history: z
-    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
-      error: 'expected true or false',
-    })
-    .optional()
-    .describe(
-      'learn from earlier trials of the same model and predictor in the trial store; default: true (false: the same seed repeats a run, independent of the store)',
-    ),
-  confirm: z
-    .union([z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')], {
-      error: 'expected true or false',
-    })
-    .optional()
-    .describe('measure the winner a second time, independently; default: true'),
+        }),
+        'overlay for the pod of the load generator (metadata, spec; its container is `load`), e.g. {spec: {priorityClassName: low, containers: [{name: load, resources: {limits: {cpu: 1}}}]}}',
+      ),
+      container: optional(text('a name'), 'container of the pod to tune; default: the only one'),
+      port: optional(
+        count(1, 'a port'),
+        'port of the server; default: the first port of the container',
+      ),
+      image: optional(
+        text('an image'),
+        'image with `tune` as its entry point, for the built-in predictor and the load generator',
+      ),
+      loadFrom: optional(
+        z.enum(loadOrigins),
+        'origin of the load; cluster: a Job in the cluster; port-forward: this machine, through the API server; here: this machine, to the pod addresses',
+      ),
+      through: optional(
+        z.enum(['pod', 'service'], { error: 'expected pod or service' }),
+        'target of the load: the address of the pod (default), or one Service per trial',
+      ),
+      scaleUpTimeout: optional(
+        duration,
+        'how long an unschedulable pod waits for a node, regardless of the autoscaler; default: 10m while the autoscaler reports that it adds a node',
+      ),
+      gpuScheme: optional(
+        z.enum(gpuSchemes),
+        'how pods request GPUs; default: derived from the setup of the nodes',
+      ),
+      dra: optional(
+        z.strictObject({
+          deviceClass: optional(
+            text('a DeviceClass'),
+            'DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices',
+          ),
+          sharing: optional(
+            z.enum(draSharings),
+            'how pods request a share of a GPU; default: capacity if the driver supports it, else mps',
+          ),
+        }),
+        'settings of dynamic resource allocation (gpuScheme dra)',
+      ),
+    }),
+    'settings of backend kubernetes',
+  ),
+  load: optional(
+    z.strictObject({
+      arrivals: optional(
+        arrivals,
+        `poisson, constant, gamma:CV, on-off:ON,OFF or trace:FILE; default: ${defaults.arrivals}`,
+      ),
+      payload: optional(
+        payload,
+        'request bodies: generated, a file, a folder of images, or {file, count, items}; default: generated',
+      ),
+      timeout: optional(duration, 'timeout of one request; default: 10 times the SLO, at least 2s'),
+      warmUp: optional(
+        warmUp,
+        'warm-up requests before the measurement, as part of the launch: a number, a file of requests, or {requests, atOnce, payload}',
+      ),
+      trialTime: optional(
+        duration,
+        `open-loop load-test duration of a trial, after warm-up; default: ${defaults.trialTime}`,
+      ),
+      confirmTime: optional(
+        duration,
+        `load-test duration of the confirmation; default: ${defaults.confirmTime}`,
+      ),
+    }),
+    'load of the trials',
+  ),
+  metrics: optional(
+    metrics,
+    'metrics of the server (Prometheus text) to read at each measured rate: a name, queue_depth <= 20, or {name, labels, max, from}; a configuration above `max` is infeasible',
+  ),
+  expect: optional(
+    z.record(text('a path'), expectation, { error: 'expected path: value pairs' }),
+    "values that every answer must contain, path → value or {value, tolerance}, e.g. 'predictions[0].label: spam', 'outputs.logits.data[0]: {value: 0.5, tolerance: 0.01}'",
+  ),
+  golden: optional(
+    golden,
+    `reference answers to compare the answers of every configuration with: first (those of the first configuration), off, or a JSON Lines file; default: ${defaults.golden}`,
+  ),
+  budget: optional(
+    z.strictObject({
+      maxTrials: optional(
+        count(1, 'trials'),
+        `maximum number of trials; default: ${defaults.maxTrials}`,
+      ),
+      timeLimit: optional(
+        duration,
+        'time limit of the run: no trial starts after it, but a running trial finishes; default: none',
+      ),
+      cost: optional(money, 'maximum cost of all trials by the price book; default: no limit'),
+    }),
+    'limits of the run',
+  ),
+  stop: optional(
+    z.strictObject({
+      tolerance: optional(
+        share,
+        `improvement below which an untried configuration does not matter; default: ${defaults.tolerance}`,
+      ),
+      certainty: optional(
+        share,
+        `stop at this probability that no better configuration is left; default: ${defaults.certainty}`,
+      ),
+      yearlyBill: optional(
+        money,
+        'yearly serving bill: stop when a trial costs more than it may save of it; default: the bill of the demand, or of one replica',
+      ),
+    }),
+    'when the search stops',
+  ),
+  parallel: optional(
+    count(1, 'a number of concurrent trials'),
+    `number of concurrent trials; default: ${defaults.parallel}; on this machine, the server of the next trial starts early if its cores and GPUs are free`,
+  ),
+  seed: optional(count(0, 'a seed'), `random seed; default: ${defaults.seed}`),
+  sampler: optional(
+    choice(samplerNames, 'a sampler'),
+    `how the search chooses the next configuration; default: ${defaults.sampler}`,
+  ),
+  gpuCatalogue: optional(
+    path('a path'),
+    'YAML file of your own GPUs, name → {memoryGiB, bandwidthGBs, peakTflops: {fp32, fp16, ...}}, relative to this file',
+  ),
+  calibration: optional(
+    text('a name'),
+    'name of a calibration of `tune calibrate`, or none; default: the one of this server',
+  ),
+  prices: optional(
+    path('a path or a provider', isProvider),
+    `price book: ${providerNames.join(', ')}, or a YAML file, relative to this file; default: on-demand list prices`,
+  ),
+  db: optional(
+    path('a path'),
+    `trial store, relative to this file; default: ${defaults.db} in the working directory`,
+  ),
+  out: optional(
+    path('a path'),
+    'folder for the result files, relative to this file; default: tune-results/<experiment>',
+  ),
+  send: optional(send, 'receivers of live results, by kind; see docs/how-to/send-results.md'),
+  history: optional(
+    toggle,
+    'learn from earlier trials of the same model and predictor in the trial store; default: true (false: the same seed repeats a run, independent of the store)',
+  ),
+  confirm: optional(toggle, 'measure the winner a second time, independently; default: true'),
 })
 
 /** One layer of settings (defaults, a file, flags), in base units; paths are absolute. */

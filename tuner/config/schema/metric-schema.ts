@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { ownPort, parseMetric } from '../../../profiler/prometheus.ts'
 import { UnitError } from '../units.ts'
-import { form, text } from './schema-parts.ts'
+import { form, number, optional, text } from './schema-parts.ts'
 
 const fromForms = "a path, ':8002/metrics' or a URL"
 
@@ -10,26 +10,22 @@ const metricKeys = z.strictObject({
   name: text('the name of a metric').describe(
     'name as the server exports it: queue_depth, vllm:gpu_cache_usage_perc; for a histogram, the name before _bucket',
   ),
-  labels: z
-    .record(z.string(), z.union([z.string(), z.number().transform(String)]), {
+  labels: optional(
+    z.record(z.string(), z.union([z.string(), z.number().transform(String)]), {
       error: 'expected name: value pairs',
-    })
-    .optional()
-    .describe('labels that a series must have'),
-  max: z
-    .number({ error: 'expected a number' })
-    .optional()
-    .describe(
-      'bound above which a configuration is infeasible; default: none, the metric is only shown',
-    ),
-  from: text(fromForms)
-    .refine((from) => !from.startsWith(':') || ownPort.test(from), {
+    }),
+    'labels that a series must have',
+  ),
+  max: optional(
+    number,
+    'bound above which a configuration is infeasible; default: none, the metric is only shown',
+  ),
+  from: optional(
+    text(fromForms).refine((from) => !from.startsWith(':') || ownPort.test(from), {
       error: `expected ${fromForms}`,
-    })
-    .optional()
-    .describe(
-      "place of the metrics: a path on the server, ':8002/metrics' on another port, or a URL; default: /metrics",
-    ),
+    }),
+    "place of the metrics: a path on the server, ':8002/metrics' on another port, or a URL; default: /metrics",
+  ),
 })
 const forms = `a metric such as queue_depth, 'queue_depth{model="bert"} <= 20', or {name, labels, max, from}`
 /** 'queue_depth', 'queue_depth{model="bert"} <= 20', 'queue_depth <= 20 from :8002/metrics'. */

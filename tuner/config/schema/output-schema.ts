@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { type OutputKind, outputKinds } from '../names.ts'
 import type { OutputAddress, OutputTarget } from '../output-target.ts'
-import { form, text } from './schema-parts.ts'
+import { form, optional, text } from './schema-parts.ts'
 
 const isHttp = (url: string): boolean => /^https?:\/\//i.test(url) && URL.canParse(url)
 
@@ -18,10 +18,10 @@ const target: z.ZodType<OutputAddress, string | OutputAddress> = z.union(
     form(address, (url): OutputAddress => ({ url })),
     z.strictObject({
       url: address.describe('URL of the receiver'),
-      headers: z
-        .record(z.string(), z.string(), { error: 'expected name: value pairs' })
-        .optional()
-        .describe('headers of every message, e.g. {Authorization: Bearer ${env:TOKEN}}'),
+      headers: optional(
+        z.record(z.string(), z.string(), { error: 'expected name: value pairs' }),
+        'headers of every message, e.g. {Authorization: Bearer ${env:TOKEN}}',
+      ),
     }),
   ],
   { error: 'expected a URL, or {url, headers}' },
@@ -35,9 +35,10 @@ const what: Readonly<Record<OutputKind, string>> = {
 type Entries = { readonly [K in OutputKind]?: OutputAddress }
 
 export const send = z.strictObject(
-  Object.fromEntries(
-    outputKinds.map((kind) => [kind, target.optional().describe(what[kind])]),
-  ) as Record<OutputKind, z.ZodOptional<typeof target>>,
+  Object.fromEntries(outputKinds.map((kind) => [kind, optional(target, what[kind])])) as Record<
+    OutputKind,
+    z.ZodOptional<typeof target>
+  >,
 )
 
 export const outputTargets = (entries: Entries = {}): OutputTarget[] =>

@@ -20,9 +20,11 @@ import { splitCommand } from '../flags/command-line.ts'
 import { parseBandwidthGBs, parseDurationMs, UnitError } from '../units.ts'
 import {
   absolutePath,
+  boolean,
   choice,
   duration,
   form,
+  optional,
   path,
   quantity,
   share,
@@ -54,7 +56,6 @@ const fields = form(
 )
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
-const flag = z.boolean({ error: 'expected true or false' })
 const command = z.union([
   z
     .array(z.union([z.string(), z.number().transform(String)]))
@@ -65,18 +66,15 @@ const prepareKeys = z.strictObject({
   command: command.describe(
     'program and arguments, with ${prepared} (the folder to fill, under the same name in the command of the server) and parameters; runs without a shell',
   ),
-  env: texts
-    .optional()
-    .describe(
-      'environment variables, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
-    ),
-  inputs: z
-    .array(path('a path'))
-    .optional()
-    .describe(
-      'files and folders that the step reads, relative to this file; it runs again when they change. Files named in the command are included',
-    ),
-  timeout: duration.optional().describe('maximum duration; default: 30m'),
+  env: optional(
+    texts,
+    'environment variables, with the same placeholders; a value may be ${env:NAME} or ${file:PATH}',
+  ),
+  inputs: optional(
+    z.array(path('a path')),
+    'files and folders that the step reads, relative to this file; it runs again when they change. Files named in the command are included',
+  ),
+  timeout: optional(duration, 'maximum duration; default: 30m'),
 })
 /** A command in short, or all of it. */
 const prepare = z.union(
@@ -87,11 +85,12 @@ const prepare = z.union(
 )
 const weighted = z.strictObject({
   url: text('a URL').describe('URL of one server'),
-  weight: z
-    .number({ error: 'expected a weight above 0' })
-    .positive({ error: 'expected a weight above 0' })
-    .optional()
-    .describe('its weight; default: 1'),
+  weight: optional(
+    z
+      .number({ error: 'expected a weight above 0' })
+      .positive({ error: 'expected a weight above 0' }),
+    'its weight; default: 1',
+  ),
 })
 /** 'http://a:8000 x3' */
 const weightedText = quantity((given): z.output<typeof weighted> => {
@@ -106,14 +105,15 @@ const urls = z
   })
   .min(1, { error: 'expected at least one URL' })
 const kvTransferKeys = z.strictObject({
-  bandwidth: quantity(
-    parseBandwidthGBs,
-    'a bandwidth such as 25 GB/s or 200 Gb/s',
-    (gbPerS) => `${gbPerS} GB/s`,
-  )
-    .optional()
-    .describe('bandwidth per GPU'),
-  latency: duration.optional().describe('additional latency per request'),
+  bandwidth: optional(
+    quantity(
+      parseBandwidthGBs,
+      'a bandwidth such as 25 GB/s or 200 Gb/s',
+      (gbPerS) => `${gbPerS} GB/s`,
+    ),
+    'bandwidth per GPU',
+  ),
+  latency: optional(duration, 'additional latency per request'),
 })
 /** '25 GB/s, 2ms', or the bandwidth alone. */
 const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
@@ -124,61 +124,49 @@ const kvTransferText = quantity((given): z.output<typeof kvTransferKeys> => {
   }
 }, 'a bandwidth, and a latency: 25 GB/s, 2ms')
 const predictorKeys = z.strictObject({
-  kind: choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor')
-    .optional()
-    .describe('default: derived from the other keys'),
-  engine: choice(['auto', ...engineNames], 'an engine')
-    .optional()
-    .describe('builtin: inference engine'),
-  command: command
-    .optional()
-    .describe(
-      'command: program and arguments, with ${port}, ${model}, ${batchSize}, ...; runs without a shell',
-    ),
-  server: choice(serverKinds, 'a server')
-    .optional()
-    .describe(
-      'command: preset for TensorFlow Serving, Triton, vLLM, SGLang, TGI or TensorRT-LLM; tune writes its flags and files for each trial, and `command` is optional',
-    ),
-  kvTransfer: z
-    .union([kvTransferText, kvTransferKeys], {
+  kind: optional(
+    choice(['builtin', 'command', 'url', 'imported'], 'a kind of predictor'),
+    'default: derived from the other keys',
+  ),
+  engine: optional(choice(['auto', ...engineNames], 'an engine'), 'builtin: inference engine'),
+  command: optional(
+    command,
+    'command: program and arguments, with ${port}, ${model}, ${batchSize}, ...; runs without a shell',
+  ),
+  server: optional(
+    choice(serverKinds, 'a server'),
+    'command: preset for TensorFlow Serving, Triton, vLLM, SGLang, TGI or TensorRT-LLM; tune writes its flags and files for each trial, and `command` is optional',
+  ),
+  kvTransfer: optional(
+    z.union([kvTransferText, kvTransferKeys], {
       error: 'expected {bandwidth, latency}, or e.g. 25 GB/s, 2ms',
-    })
-    .optional()
-    .describe(
-      'builtin: assumed KV cache transfer between simulated prefill and decode servers; default: 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms',
-    ),
-  url: text('a URL').optional().describe('url: a running server'),
-  from: z
-    .array(text('a file'))
-    .min(1, { error: 'expected at least one file' })
-    .optional()
-    .describe(
-      'imported: written by `tune import`: the files of another tool that contain the results; no trials can run',
-    ),
-  urls: urls
-    .optional()
-    .describe(
-      'url: several replicas of one server, instead of `url`: {url, weight}, or http://a:8000 x3; the load is spread over them by weight',
-    ),
-  protocol: choice(protocolNames, 'a protocol')
-    .optional()
-    .describe(
-      `protocol of the server; default: ${spoken.tensors[0]}, or openai if the SLO is about streamed answers`,
-    ),
-  path: text('a path')
-    .optional()
-    .describe(`path of the inference call, for protocol '${pathNamed}'`),
-  signature: text('a signature')
-    .optional()
-    .describe(
-      "protocol 'tfserving': signature to call (signature_name); default: serving_default, else the first of the model",
-    ),
-  healthPath: text('a path')
-    .optional()
-    .describe("path that answers 200 once the server is ready; default: the protocol's own"),
-  body: z
-    .union(
+    }),
+    'builtin: assumed KV cache transfer between simulated prefill and decode servers; default: 200 GB/s over NVLink in a machine of 8 GPUs, else 25 GB/s, and 2ms',
+  ),
+  url: optional(text('a URL'), 'url: a running server'),
+  from: optional(
+    z.array(text('a file')).min(1, { error: 'expected at least one file' }),
+    'imported: written by `tune import`: the files of another tool that contain the results; no trials can run',
+  ),
+  urls: optional(
+    urls,
+    'url: several replicas of one server, instead of `url`: {url, weight}, or http://a:8000 x3; the load is spread over them by weight',
+  ),
+  protocol: optional(
+    choice(protocolNames, 'a protocol'),
+    `protocol of the server; default: ${spoken.tensors[0]}, or openai if the SLO is about streamed answers`,
+  ),
+  path: optional(text('a path'), `path of the inference call, for protocol '${pathNamed}'`),
+  signature: optional(
+    text('a signature'),
+    "protocol 'tfserving': signature to call (signature_name); default: serving_default, else the first of the model",
+  ),
+  healthPath: optional(
+    text('a path'),
+    "path that answers 200 once the server is ready; default: the protocol's own",
+  ),
+  body: optional(
+    z.union(
       [
         text('a text'),
         form(z.record(z.string(), z.json()), (document) => JSON.stringify(document)),
@@ -186,97 +174,80 @@ const predictorKeys = z.strictObject({
       {
         error: 'expected a text or a JSON object',
       },
-    )
-    .optional()
-    .describe(
-      'request body for protocol \'json\', with placeholders {{text}}, {{image}} and {{int}}, e.g. {"text": "{{text}}"}',
     ),
-  contentType: text('a content type')
-    .optional()
-    .describe(
-      "protocol 'json': content type of the body, or of the single file of the payload, if it is not JSON, e.g. image/jpeg with body '{{image}}'",
-    ),
-  form: fields
-    .optional()
-    .describe(
-      "protocol 'json': multipart form instead of the body, field → value as in curl, or a list of values, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file, <PATH sends its text (relative to this file), and {{image}} is sent as a file",
-    ),
-  headers: texts
-    .optional()
-    .describe(
-      'url, command: HTTP headers or gRPC metadata of every request; a value may be ${env:NAME} or ${file:PATH}',
-    ),
-  http2: flag
-    .optional()
-    .describe(
-      'url: use HTTP/2 for REST protocols: over TLS by ALPN, over plain TCP by prior knowledge',
-    ),
-  ca: path('a path')
-    .optional()
-    .describe(
-      'url, https and grpcs: PEM file of certificate authorities to trust, relative to this file',
-    ),
-  tls: z
-    .strictObject({
-      cert: path('a path')
-        .optional()
-        .describe(
-          'PEM file of the client certificate, for servers that require one, relative to this file',
-        ),
-      key: path('a path')
-        .optional()
-        .describe('PEM file of the unencrypted key of that certificate, relative to this file'),
-      ca: path('a path').optional().describe('alternative place for `ca`'),
-    })
-    .optional()
-    .describe('url, https and grpcs: client certificate'),
-  insecureSkipVerify: flag.optional().describe('url, https and grpcs: skip TLS certificate checks'),
-  env: texts
-    .optional()
-    .describe(
-      'builtin, command: environment variables; tuned values override them; a value may be ${env:NAME} or ${file:PATH}',
-    ),
-  envNames: texts
-    .optional()
-    .describe(
-      'command: environment variable of a parameter, name → variable; default: BATCH_SIZE for batchSize',
-    ),
-  argFormat: z
-    .array(z.string())
-    .optional()
-    .describe(
-      "command: how a parameter of category args is written; default: ['--${name}=${value}']",
-    ),
-  files: texts
-    .optional()
-    .describe(
-      'command: files to write into the folder of the trial, path → text with placeholders',
-    ),
-  prepare: prepare
-    .optional()
-    .describe(
-      'command: step to run before the server starts, such as building an engine or converting a model; it runs once per set of values in it, and tune reuses the result',
-    ),
-  reconfigure: command
-    .optional()
-    .describe(
-      'command: command that changes values of the running server, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; parameters used only here need no restart',
-    ),
-  cwd: path('a path')
-    .optional()
-    .describe(
-      'command: working directory, relative to this file; default: the folder of this file',
-    ),
-  acceptance: share
-    .optional()
-    .describe(
-      `builtin: assumed acceptance probability of a draft token, for simulated or emulated speculative decoding; default: ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
-    ),
-  readyTimeout: duration
-    .optional()
-    .describe(
-      'maximum time until the server is ready; default: 60s, for vllm, sglang, tgi and tensorrt-llm 15m',
-    ),
+    'request body for protocol \'json\', with placeholders {{text}}, {{image}} and {{int}}, e.g. {"text": "{{text}}"}',
+  ),
+  contentType: optional(
+    text('a content type'),
+    "protocol 'json': content type of the body, or of the single file of the payload, if it is not JSON, e.g. image/jpeg with body '{{image}}'",
+  ),
+  form: optional(
+    fields,
+    "protocol 'json': multipart form instead of the body, field → value as in curl, or a list of values, e.g. {file: '@clip.wav', top_k: 3}; @PATH uploads a file, <PATH sends its text (relative to this file), and {{image}} is sent as a file",
+  ),
+  headers: optional(
+    texts,
+    'url, command: HTTP headers or gRPC metadata of every request; a value may be ${env:NAME} or ${file:PATH}',
+  ),
+  http2: optional(
+    boolean,
+    'url: use HTTP/2 for REST protocols: over TLS by ALPN, over plain TCP by prior knowledge',
+  ),
+  ca: optional(
+    path('a path'),
+    'url, https and grpcs: PEM file of certificate authorities to trust, relative to this file',
+  ),
+  tls: optional(
+    z.strictObject({
+      cert: optional(
+        path('a path'),
+        'PEM file of the client certificate, for servers that require one, relative to this file',
+      ),
+      key: optional(
+        path('a path'),
+        'PEM file of the unencrypted key of that certificate, relative to this file',
+      ),
+      ca: optional(path('a path'), 'alternative place for `ca`'),
+    }),
+    'url, https and grpcs: client certificate',
+  ),
+  insecureSkipVerify: optional(boolean, 'url, https and grpcs: skip TLS certificate checks'),
+  env: optional(
+    texts,
+    'builtin, command: environment variables; tuned values override them; a value may be ${env:NAME} or ${file:PATH}',
+  ),
+  envNames: optional(
+    texts,
+    'command: environment variable of a parameter, name → variable; default: BATCH_SIZE for batchSize',
+  ),
+  argFormat: optional(
+    z.array(z.string()),
+    "command: how a parameter of category args is written; default: ['--${name}=${value}']",
+  ),
+  files: optional(
+    texts,
+    'command: files to write into the folder of the trial, path → text with placeholders',
+  ),
+  prepare: optional(
+    prepare,
+    'command: step to run before the server starts, such as building an engine or converting a model; it runs once per set of values in it, and tune reuses the result',
+  ),
+  reconfigure: optional(
+    command,
+    'command: command that changes values of the running server, once it is ready and before each trial, with ${host}, ${port}, ${model} and parameters of category server; parameters used only here need no restart',
+  ),
+  cwd: optional(
+    path('a path'),
+    'command: working directory, relative to this file; default: the folder of this file',
+  ),
+  acceptance: optional(
+    share,
+    `builtin: assumed acceptance probability of a draft token, for simulated or emulated speculative decoding; default: ${speculativeMethods.map((method) => `${assumedAcceptance[method]} (${method})`).join(', ')}`,
+  ),
+  readyTimeout: optional(
+    duration,
+    'maximum time until the server is ready; default: 60s, for vllm, sglang, tgi and tensorrt-llm 15m',
+  ),
 })
 type PredictorEntry = z.output<typeof predictorKeys>
 export const predictor = z.union(

@@ -55,8 +55,14 @@ export const quantity = <T>(
     what,
   )
 
+/** A key that may be left out, with its line in the reference. */
+export const optional = <S extends z.ZodType>(schema: S, what: string) =>
+  schema.optional().describe(what)
+
 export const text = (what: string) =>
   z.string({ error: `expected ${what}` }).min(1, { error: `expected ${what}, found an empty text` })
+export const number = z.number({ error: 'expected a number' })
+export const boolean = z.boolean({ error: 'expected true or false' })
 export const choice = <const T extends readonly [string, ...string[]]>(names: T, what: string) =>
   z.enum(names, { error: `expected ${what}: ${names.join(', ')}` })
 

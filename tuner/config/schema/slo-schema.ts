@@ -14,37 +14,34 @@ import {
   type SloEntry,
 } from '../parse-slo.ts'
 import { formatDuration, formatPercentile } from '../units.ts'
-import { choice, form, quantity, share } from './schema-parts.ts'
+import { choice, form, optional, quantity, share } from './schema-parts.ts'
 
 const percentile = quantity(parseSloPercentile, 'a percentile such as p99', formatPercentile)
 const latencyLimit = quantity(parseSloLimit, 'a duration such as 50ms, 2s', formatDuration)
 
 const sloKeys = z.strictObject({
-  percentile: percentile
-    .optional()
-    .describe(
-      'percentile of the latencies that must meet the limit, or share of requests that must meet every limit; default: p99',
-    ),
-  limit: latencyLimit.optional().describe('latency limit, e.g. 50ms'),
-  errorRate: share.optional().describe('maximum share of failed requests; default: 0.1%'),
-  metric: choice(latencyMetricNames, 'a latency')
-    .optional()
-    .describe(
-      `latency metric, for streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default: e2e`,
-    ),
+  percentile: optional(
+    percentile,
+    'percentile of the latencies that must meet the limit, or share of requests that must meet every limit; default: p99',
+  ),
+  limit: optional(latencyLimit, 'latency limit, e.g. 50ms'),
+  errorRate: optional(share, 'maximum share of failed requests; default: 0.1%'),
+  metric: optional(
+    choice(latencyMetricNames, 'a latency'),
+    `latency metric, for streamed answers: ${latencyMetricNames.map((metric) => `${metric} (${latencyMetrics[metric].what})`).join(', ')}; default: e2e`,
+  ),
   ...byMetric((metric) =>
-    latencyLimit
-      .optional()
-      .describe(
-        `for streamed answers: limit of ${latencyMetrics[metric].what}; a request must meet all limits`,
-      ),
+    optional(
+      latencyLimit,
+      `for streamed answers: limit of ${latencyMetrics[metric].what}; a request must meet all limits`,
+    ),
   ),
 })
 const sloListed = z.strictObject({
   metric: choice(latencyMetricNames, 'a latency').describe('latency that the limit is about'),
   limit: latencyLimit.describe('its limit'),
-  percentile: percentile.optional().describe('share of requests that must meet all limits'),
-  errorRate: share.optional().describe('maximum share of failed requests'),
+  percentile: optional(percentile, 'share of requests that must meet all limits'),
+  errorRate: optional(share, 'maximum share of failed requests'),
 })
 const sloList = form(
   z
@@ -69,9 +66,7 @@ export const classSlo = z.union(
   [
     quantity(parseClassSlo, 'limits such as ttft<300ms tpot<30ms'),
     z.strictObject(
-      byMetric((metric) =>
-        latencyLimit.optional().describe(`limit of ${latencyMetrics[metric].what}`),
-      ),
+      byMetric((metric) => optional(latencyLimit, `limit of ${latencyMetrics[metric].what}`)),
     ),
   ],
   { error: 'expected limits such as ttft<300ms tpot<30ms, or {ttft, tpot, e2e}' },

@@ -1,19 +1,20 @@
 /** `load.warmUp` as it is written: a number of requests, a file of them, or both. */
 import { z } from 'zod'
-import { absolutePath, count, path, quantity } from './schema-parts.ts'
+import { absolutePath, count, optional, path, quantity } from './schema-parts.ts'
 
 const warmUpKeys = z.strictObject({
-  requests: count(1, 'requests')
-    .optional()
-    .describe('number of requests; default: every request of the payload once'),
-  atOnce: count(1, 'requests')
-    .optional()
-    .describe('number of requests sent concurrently, for servers that batch; default: 1'),
-  payload: path('a path')
-    .optional()
-    .describe(
-      'warm-up requests, in the form of load.payload, relative to this file; default: the measured requests',
-    ),
+  requests: optional(
+    count(1, 'requests'),
+    'number of requests; default: every request of the payload once',
+  ),
+  atOnce: optional(
+    count(1, 'requests'),
+    'number of requests sent concurrently, for servers that batch; default: 1',
+  ),
+  payload: optional(
+    path('a path'),
+    'warm-up requests, in the form of load.payload, relative to this file; default: the measured requests',
+  ),
 })
 /** 100, or the path of a file. */
 const short = quantity((given): z.output<typeof warmUpKeys> => {

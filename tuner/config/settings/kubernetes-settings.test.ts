@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { useWorkspace } from '../testing/workspace.ts'
+import { experimentFromDocument } from '../load-experiment.ts'
+import { machine, useWorkspace } from '../testing/workspace.ts'
 
 const workspace = useWorkspace()
 const load = (kubernetes: object) =>
@@ -25,6 +26,13 @@ test('a pod with an image is the predictor; one without is laid over the built-i
     predictor: { kind: 'builtin' },
     kubernetes: { pod: overlay, job: { spec: { nodeSelector: { pool: 'load' } } } },
   })
+})
+
+test('a stored experiment keeps how long a pod waits for a node', () => {
+  const { document, kubernetes } = load({ scaleUpTimeout: '5m' })
+  expect(kubernetes).toEqual({ scaleUpTimeoutMs: 300_000 })
+  const again = experimentFromDocument(document, 'bert-1', { cwd: '/', machine })
+  expect(again.kubernetes).toEqual(kubernetes)
 })
 
 test('load goes through one Service per trial where the file says so', () => {

@@ -75,27 +75,13 @@ export function promptsOf(
 ): PromptSpec | undefined {
   const none = recorded === undefined && classes === undefined && file === undefined
   if (none && promptKeys.every((key) => given[key] === undefined)) return undefined
-  const {
-    inputTokens,
-    outputTokens,
-    sharedPrefixTokens,
-    prefixes,
-    turns,
-    conversations,
-    ignoreEos,
-    tokenizer,
-  } = given
+  const set = promptKeys.filter((key) => given[key] !== undefined)
   return {
+    inputTokens: { kind: 'lognormal', median: 120, sigma: 0.9 },
+    outputTokens: { kind: 'lognormal', median: 160, sigma: 0.7 },
+    ...Object.fromEntries(set.map((key) => [key, given[key]])),
     ...(recorded && { recorded }),
     ...(classes && { classes }),
     ...(file !== undefined && { file }),
-    inputTokens: inputTokens ?? { kind: 'lognormal', median: 120, sigma: 0.9 },
-    outputTokens: outputTokens ?? { kind: 'lognormal', median: 160, sigma: 0.7 },
-    sharedPrefixTokens,
-    prefixes,
-    ...(turns && { turns }),
-    ...(conversations !== undefined && { conversations }),
-    ignoreEos,
-    ...(tokenizer !== undefined && { tokenizer }),
   }
 }
