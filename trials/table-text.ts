@@ -1,5 +1,6 @@
 /** The one reader of delimited text: tables and traces that people write or export. */
-import { CsvError, parse } from 'csv-parse/sync'
+import { createRequire } from 'node:module'
+import type { CsvError } from 'csv-parse/sync'
 
 /** A file as text, under the name the user gave it. */
 export interface Source {
@@ -106,10 +107,14 @@ function parseText({ file, text }: Source, delimiter: string, firstLine: number)
     relax_quotes: true,
     trim: true,
   }
+  // Loaded with the first table: most commands read none.
+  const { CsvError: ParseError, parse } = createRequire(import.meta.url)(
+    'csv-parse/sync',
+  ) as typeof import('csv-parse/sync')
   try {
     return parse(text, options)
   } catch (error) {
-    if (!(error instanceof CsvError)) throw error
+    if (!(error instanceof ParseError)) throw error
     const { code, records } = error as CsvError & { readonly records: number }
     const before = records > 0 ? parse(text, { ...options, to: records }) : []
     const line = firstLine + before.reduce((lines, cells) => lines + countLines(cells), 0)

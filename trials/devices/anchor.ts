@@ -8,8 +8,8 @@
  * The host works while the GPU waits; launching kernels hides behind them or holds them up (the
  * floor); processes that share a GPU take turns.
  */
-import { CholeskyDecomposition, inverse, Matrix } from 'ml-matrix'
 import { leastSquares } from './calibration/least-squares.ts'
+import { loadMatrix } from './matrix.ts'
 
 /** One measured size. */
 export interface AnchorPoint {
@@ -82,6 +82,7 @@ export function fitAnchor(
       (p) => Math.log(anchoredMs(at, p.batch, p.deviceMs, p.processes) / p.latencyMs) / anchorNoise,
     )
   const at = leastSquares({ start: [...start], priorSd, data })
+  const { CholeskyDecomposition, inverse, Matrix } = loadMatrix()
   const precision = Matrix.zeros(at.length, at.length)
   const gradients = points.map((p) => gradientOf(at, p.batch, p.deviceMs, p.processes))
   for (let j = 0; j < at.length; j++)

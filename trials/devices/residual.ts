@@ -2,10 +2,10 @@
  * What published tables say beyond the physics: a Gaussian process over the residuals of one GPU,
  * precision and kind of model.
  */
-import { CholeskyDecomposition, Matrix } from 'ml-matrix'
 import { matern52 } from '../../search/gp/kernel.ts'
 import { type Architecture, type CallShape, defaultSequenceLength } from './architecture.ts'
 import { flopsOf } from './call-work.ts'
+import { loadMatrix } from './matrix.ts'
 import { workOf } from './work.ts'
 
 /** One measured configuration and ln(measured / physics). */
@@ -63,6 +63,7 @@ export const noCorrection: Correction = { logRatio: 0, ignorance: 1 }
 export function residualPosterior(
   points: readonly ResidualPoint[],
 ): (at: readonly number[]) => Correction {
+  const { CholeskyDecomposition, Matrix } = loadMatrix()
   const covariance = new Matrix(
     points.map((p, i) =>
       points.map((q, j) => kernel(p.at, q.at) + (i === j ? tableNoise ** 2 : 0)),

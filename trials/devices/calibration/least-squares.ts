@@ -1,5 +1,6 @@
 /** Nonlinear least squares by Levenberg and Marquardt, with forward differences. */
-import { Matrix, solve } from 'ml-matrix'
+import type { Matrix as AnyMatrix } from 'ml-matrix'
+import { loadMatrix } from '../matrix.ts'
 
 interface LeastSquaresProblem {
   /**
@@ -20,6 +21,7 @@ export function leastSquares(
   { data, priorSd, start, from = start, difference = 1e-5 }: LeastSquaresProblem,
   iterations = 40,
 ): number[] {
+  const { solve } = loadMatrix()
   const cost = (x: readonly number[], r: Float64Array) =>
     r.reduce((sum, v) => sum + 2 * (Math.sqrt(1 + v * v) - 1), 0) +
     x.reduce((sum, v, j) => sum + ((v - start[j]!) / priorSd[j]!) ** 2, 0)
@@ -57,7 +59,8 @@ function linearise(
   start: readonly number[],
   priorSd: readonly number[],
   h: number,
-): { normal: Matrix; gradient: Matrix } {
+): { normal: AnyMatrix; gradient: AnyMatrix } {
+  const { Matrix } = loadMatrix()
   const d = x.length
   const columns = x.map((_, j) => {
     const moved = data(x.map((v, k) => (k === j ? v + h : v)))

@@ -1,5 +1,5 @@
 /** Reads ONNX files (onnx.proto, IR version 3 and later). */
-import protobuf from 'protobufjs'
+import { createRequire } from 'node:module'
 import { hintOf, readBytes } from '../../../profiler/bounded-reader.ts'
 import type { Precision } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
@@ -33,7 +33,13 @@ message Graph {
 }
 message Model { int64 ir_version = 1; Graph graph = 7; }
 `
-const Model = protobuf.parse(definitions, { keepCase: true }).root.lookupType('Model')
+
+/** The parser is loaded with the first file: most commands read none. */
+function loadMessageType() {
+  const protobuf = createRequire(import.meta.url)('protobufjs') as typeof import('protobufjs')
+  return protobuf.parse(definitions, { keepCase: true }).root.lookupType('Model')
+}
+let messageType: ReturnType<typeof loadMessageType> | undefined
 
 interface Tensor {
   readonly dims: readonly number[]
@@ -109,8 +115,9 @@ export const readGraphArchitecture = (path: string): GraphArchitecture =>
 export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
   let model: Model
   try {
-    const message = Model.decode(bytes)
-    model = Model.toObject(message, { longs: Number, arrays: true, defaults: true }) as Model
+    messageType ??= loadMessageType()
+    const message = messageType.decode(bytes)
+    model = messageType.toObject(message, { longs: Number, arrays: true, defaults: true }) as Model
   } catch (error) {
     throw notOnnx(place, (error as Error).message)
   }
