@@ -9,7 +9,7 @@ import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
 import type { ExperimentDocument } from '../config/types.ts'
-import { createProblem, loadPriceBook } from './problem.ts'
+import { loadPriceBook, priceExperiment } from './problem.ts'
 import { readOnlySurroundings, reevaluate } from './reevaluation.ts'
 
 /** @property unreadable why this version cannot read the experiment */
@@ -56,7 +56,7 @@ async function findCurrentRecommendation({
   if (!isRecommendation(result)) return undefined
   const experiment = experimentFromDocument(spec as ExperimentDocument, id, readOnlySurroundings())
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
-  const pricing = createProblem(experiment, book).pricePerHour
+  const pricing = priceExperiment(experiment, book)
   const isCurrent = ({ configuration, pricePerHour, bundles }: Candidate) =>
     isDeepStrictEqual(resolveReplicaPrice(pricing, configuration), {
       pricePerHour,

@@ -93,13 +93,17 @@ export const createView = (
   minQuality,
 })
 
+/** Prices of the configurations of an experiment. */
+export const priceExperiment = (experiment: Experiment, book: PriceBook): Pricing<Configuration> =>
+  createPricing(book, experiment.own.gpus, reservesWholeGpus(experiment))
+
 export function createProblem(experiment: Experiment, book: PriceBook): Problem {
-  const { space, objective, slo, own } = experiment
+  const { space, objective, slo } = experiment
   const hasKnownShape = modelsCapacityOrLatency(objective)
   return {
     space: hasKnownShape ? space : withoutMonotonicity(space),
     objective,
-    pricePerHour: createPricing(book, own.gpus, reservesWholeGpus(experiment)),
+    pricePerHour: priceExperiment(experiment, book),
     constraintLimit: slo.limitMs,
     ...(hasKnownShape ? createPrior(experiment) : {}),
   }

@@ -17,7 +17,7 @@ import { experimentFromDocument } from '../config/load-experiment.ts'
 import { measuredOf } from '../config/measured-of.ts'
 import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { listNotices } from './notices.ts'
-import { createLabeller, createProblem, createView, loadPriceBook } from './problem.ts'
+import { createLabeller, createView, loadPriceBook, priceExperiment } from './problem.ts'
 
 /** Flags that replace parts of the question that the experiment answers. */
 export interface QuestionOverrides {
@@ -64,7 +64,7 @@ export async function reevaluate(
   // The stop rule was not evaluated for another question.
   const isSameQuestion = Object.values(overrides).every((override) => override === undefined)
   const book = await loadPriceBook(experiment.pricesPath, experiment.own.gpus)
-  const { pricePerHour } = createProblem(experiment, book)
+  const pricePerHour = priceExperiment(experiment, book)
   const label = createLabeller(experiment)
   const recommendation = recommend({
     experimentId: record.id,
