@@ -5,10 +5,20 @@ export function significant(value: number): string {
   if (!Number.isFinite(value)) return value > 0 ? 'infinite' : String(value)
   if (value === 0) return '0'
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))))
-  return value.toLocaleString('en-US', {
-    maximumFractionDigits: Math.min(digits, 8),
-    useGrouping: true,
-  })
+  const text = grouped(value, Math.min(digits, 8))
+  return text.includes('.') ? text.replace(/\.?0+$/, '') : text
+}
+
+/**
+ * Formats a number with so many decimals: 1,234.50. Unlike toLocaleString it loads no locale data,
+ * which takes tens of milliseconds.
+ */
+export function grouped(value: number, digits: number): string {
+  if (!Number.isFinite(value)) return String(value)
+  const plain = Math.abs(value) < 1e21 ? value.toFixed(digits) : String(BigInt(value))
+  const [whole = '', decimals] = plain.split('.')
+  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ',')
+  return decimals === undefined ? thousands : `${thousands}.${decimals}`
 }
 
 /** '1,811 req/s', '82.8 req/s'. */

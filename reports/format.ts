@@ -11,7 +11,7 @@ export {
   sloValue,
 } from '../profiler/model/slo.ts'
 
-import { rate, significant } from '../profiler/format.ts'
+import { grouped, rate, significant } from '../profiler/format.ts'
 import { latency } from '../profiler/model/slo.ts'
 
 /**
@@ -32,7 +32,7 @@ export function money(dollars: number): string {
     : Math.abs(dollars) >= 1000
       ? 0
       : 2
-  return `$${dollars.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits })}`
+  return `$${grouped(dollars, digits)}`
 }
 
 /** 0.35 J. */

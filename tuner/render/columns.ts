@@ -1,6 +1,7 @@
 /**
  * Durations and tables as people read them; rates, latencies and money are in reports/format.ts.
  */
+import { grouped } from '../../profiler/format.ts'
 
 /** What a terminal has that does not say, as some of CI's do. */
 const usualColumns = 80
@@ -37,7 +38,7 @@ export function ago(seconds: number): string {
 
 /** 1 trial, 1,200 trials. */
 export const counted = (count: number, what: string): string =>
-  `${count.toLocaleString('en-US')} ${what}${count === 1 ? '' : 's'}`
+  `${grouped(count, 0)} ${what}${count === 1 ? '' : 's'}`
 
 /** How many configurations a space has. */
 export const spaceText = (size: number): string =>
