@@ -15,7 +15,7 @@ import {
   type ParameterEntry,
   type Settings,
 } from './schema/experiment-schema.ts'
-import { readIn } from './schema/schema-parts.ts'
+import { parseOnce, readIn } from './schema/schema-parts.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 import type { Layer, Path } from './yaml-file.ts'
 
@@ -91,7 +91,7 @@ export function checkLayer(layer: Layer): CheckedLayer {
   const problems: ConfigProblem[] = []
   const broken = new Set<string>()
   for (;;) {
-    const parsed = readIn(layer.folder, () => experimentFileSchema.safeParse(raw))
+    const parsed = readIn(layer.folder, () => experimentFileSchema.safeParse(raw, parseOnce))
     if (parsed.success) return { entries: parsed.data, problems, broken }
     const issues = parsed.error.issues.flatMap((issue) => meantIssues(issue))
     for (const issue of issues) {

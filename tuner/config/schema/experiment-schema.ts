@@ -35,6 +35,7 @@ import {
   money,
   number,
   optional,
+  parseOnce,
   path,
   quantity,
   rate,
@@ -520,7 +521,9 @@ export type ExperimentDocument = { readonly [key: string]: unknown }
 
 /** Settings as they are written in a file: the form that is stored, shown and read again. */
 export const writeDocument = (entries: ExperimentEntries): ExperimentDocument =>
-  JSON.parse(JSON.stringify(z.encode(experimentFileSchema, entries))) as ExperimentDocument
+  JSON.parse(
+    JSON.stringify(z.encode(experimentFileSchema, entries, parseOnce)),
+  ) as ExperimentDocument
 
 /** What people write in the file, and programs in an object: '50ms', '20%', '1..32'. */
 export type ExperimentInput = z.input<typeof experimentFileSchema>

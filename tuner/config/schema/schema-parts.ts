@@ -81,6 +81,9 @@ export const count = (min: number, what: string) =>
     (value) => value,
   )
 
+/** Compiling a parser takes longer than the few documents that a process reads. */
+export const parseOnce = { jitless: true } as const
+
 /** The folder that relative paths start from, while `readIn` runs. */
 let baseFolder = '/'
 
