@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { renderSpec } from '../reports/specs/index.ts'
-import { servingOf } from '../reports/specs/serving.ts'
+import { createServing } from '../reports/specs/create-serving.ts'
 import { found } from '../reports/specs/spec-samples.contract.ts'
 import { servingEnvironment } from '../trials/launchers/builtin.ts'
 import {
@@ -80,7 +80,7 @@ async function writeManifest(): Promise<void> {
     livePath: '/v2/health/live',
   }
   const resources = { cpuCores: 0.5, memoryMiB: 512, gpus: 0, gpuShare: 0 }
-  const serving = servingOf(
+  const serving = createServing(
     { ...found, resources, container },
     { headroom: 0.2, minReplicas: 1, maxReplicas: 1 },
   )

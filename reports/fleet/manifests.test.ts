@@ -153,7 +153,7 @@ const replica = (byHour?: readonly number[]) =>
       segment: small,
       headroom: 0.1,
       sloMs: 200,
-      placed: {
+      replicaPlan: {
         replicas: 14,
         ...(byHour && { byHour }),
         timezone: 'Europe/Berlin',

@@ -4,9 +4,10 @@
  * (NVIDIA MPS guide, "Environment Variables").
  */
 import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
-import { yamlOf } from '../specs/manifest.ts'
-import { specGpus } from '../specs/pod-gpus.ts'
-import { dnsLabel, type Serving } from '../specs/serving.ts'
+import { toDnsLabel } from '../specs/create-serving.ts'
+import { formatYaml } from '../specs/manifest.ts'
+import { selectGpus } from '../specs/scheduling.ts'
+import type { Serving } from '../specs/serving.ts'
 import type { GpuKind, PackedGpu } from './packing.ts'
 import { keyOfReplica, type Placement } from './placements.ts'
 
@@ -30,7 +31,7 @@ export function placeOnSharedGpus(
     slots.some(({ segment }) => segment?.share !== undefined),
   )
   return sharing.flatMap(({ kind, slots }, i) => {
-    const claim = dnsLabel(`shared-${i + 1}-${kind}`)
+    const claim = toDnsLabel(`shared-${i + 1}-${kind}`)
     const needed = slots.reduce((sum, { segment }) => sum + (segment?.memoryMiB ?? 0), 0)
     const room = kinds.find(({ name }) => name === kind)?.mps?.memoryMiB ?? needed
     return placements
@@ -56,7 +57,7 @@ export function placeOnSharedGpus(
 /** @param servings on that GPU */
 export function renderSharedGpu(name: string, servings: readonly Serving[]): string {
   const [first] = servings
-  const { claim, needs } = specGpus(first!.resources, 'dra', first!.dra)
+  const { claim, needs } = selectGpus(first!.resources, 'dra', first!.dra)
   const notes = [
     `${servings.map((serving) => serving.name).join(', ')} share a ${first!.resources.gpu} by MPS.`,
     'Their pods share this claim: the driver gives them the same GPU and runs an MPS daemon for it. No other pod may use the claim.',
@@ -67,5 +68,5 @@ export function renderSharedGpu(name: string, servings: readonly Serving[]): str
     ),
     'Validated against the official schemas; never run on a GPU.',
   ]
-  return `${notes.map((note) => `# ${note}\n`).join('')}${yamlOf(mpsClaim(claim!, { name }))}`
+  return `${notes.map((note) => `# ${note}\n`).join('')}${formatYaml(mpsClaim(claim!, { name }))}`
 }

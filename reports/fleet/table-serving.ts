@@ -7,9 +7,10 @@ import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { resourcesOf } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'
-import { heldOf } from '../specs/held.ts'
-import { withSecretVariables } from '../specs/secret-variables.ts'
-import { dnsLabel, type Placed, type Serving } from '../specs/serving.ts'
+import { toDnsLabel } from '../specs/create-serving.ts'
+import { computeRequirements } from '../specs/requirements.ts'
+import { replaceSecrets } from '../specs/secret-variables.ts'
+import type { ReplicaPlan, Serving } from '../specs/serving.ts'
 import { formatPlace, type Segment, whole } from './packing.ts'
 
 interface TableImage {
@@ -28,12 +29,12 @@ interface TableReplica {
   readonly segment: Segment
   readonly headroom: number
   readonly sloMs: number
-  readonly placed: Placed
+  readonly replicaPlan: ReplicaPlan
 }
 
 /** It claims no measurement by tune, because the table does not record how its server ran. */
 export function describeTableServing(
-  { name, model, table, segment, headroom, sloMs, placed }: TableReplica,
+  { name, model, table, segment, headroom, sloMs, replicaPlan }: TableReplica,
   { image, port, health }: TableImage,
 ): Serving {
   const { row, rateRps } = segment
@@ -56,15 +57,14 @@ export function describeTableServing(
   }
   const slo = { percentile: 0.99, limitMs: sloMs, maxErrorRate: 0 }
   const deployed = { server: 'command', weights: 'own' } as const
-  const held = heldOf({ measured, slo }, deployed, false, resources, {})
   const line = `${table}, line ${row?.line}`
   const tuned = Object.entries(row?.values ?? {}).map(
     ([column, value]) => [environmentName(column), value] as const,
   )
-  const bounds = placed.mps ? mpsVariables(segment.share!, placed.mps.memoryMiB) : {}
+  const bounds = replicaPlan.mps ? mpsVariables(segment.share!, replicaPlan.mps.memoryMiB) : {}
   return {
     trial: row?.line ?? 0,
-    name: dnsLabel(name),
+    name: toDnsLabel(name),
     model,
     deployed,
     figures: {
@@ -75,23 +75,23 @@ export function describeTableServing(
       ],
       remarks: [],
     },
-    scalable: false,
-    container: withSecretVariables({
+    isScalable: false,
+    container: replaceSecrets({
       image,
-      imageNamed: true,
+      isImageNamed: true,
       env: { ...Object.fromEntries(tuned), ...bounds },
       port,
       readyPath: health,
     }),
     configuration,
     resources,
-    held,
-    gpuScheme: placed.claim ? 'dra' : cut ? 'mig-mixed' : undefined,
-    replicas: placed.replicas,
-    placed,
-    sized: true,
-    minReplicas: placed.replicas,
-    maxReplicas: placed.replicas,
+    requirements: computeRequirements({ measured, slo }, deployed, false, resources, {}),
+    gpuScheme: replicaPlan.claim ? 'dra' : cut ? 'mig-mixed' : undefined,
+    replicas: replicaPlan.replicas,
+    replicaPlan,
+    isSized: true,
+    minReplicas: replicaPlan.replicas,
+    maxReplicas: replicaPlan.replicas,
     requestedBounds: {},
     headroom,
     perReplicaRps: rateRps * (1 - headroom),
@@ -115,10 +115,10 @@ export function describeTableServing(
         from: `${line}: its share of the GPU's threads and memory`,
       })),
       {
-        value: `replicas ${placed.replicas}`,
+        value: `replicas ${replicaPlan.replicas}`,
         from: `as many as the fleet has room for, headroom ${percent(headroom)}`,
       },
-      ...held.sources,
     ],
+    priceSources: [],
   }
 }

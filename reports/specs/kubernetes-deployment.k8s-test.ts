@@ -13,8 +13,9 @@ import {
   until,
 } from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import type { Resources } from '../../trials/resources.ts'
+import { createServing } from './create-serving.ts'
 import { renderSpec } from './index.ts'
-import { type Container, type ServingOptions, servingOf } from './serving.ts'
+import type { Container, ServingOptions } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 import { found } from './spec-samples.contract.ts'
 
@@ -39,7 +40,7 @@ const objectsOf = async (
   options: Partial<ServingOptions> = {},
   autoscaler: 'none' | 'hpa' = 'none',
 ): Promise<Json[]> => {
-  const serving = servingOf(
+  const serving = createServing(
     { ...found, resources, container: given },
     { headroom: 0.2, ...options },
   )

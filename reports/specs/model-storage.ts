@@ -1,4 +1,4 @@
-/** Where weights come from, and how they come into a pod or a Compose project. */
+/** Where weights are stored, and how a pod or a Compose project gets them. */
 import { hubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { DeployedServer } from '../figures.ts'
@@ -6,7 +6,7 @@ import type { Manifest } from './manifest.ts'
 import type { Serving } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
-/** Where weights lie once the server starts. */
+/** Folder of the weights once the server starts. */
 export const modelFolder = '/mnt/models'
 
 type ModelStorage =
@@ -82,11 +82,8 @@ function csiVolume(rest: string): ModelStorage | undefined {
   }
 }
 
-/**
- * Where a server finds the weights once they are there. What is no place for a pod stays as it was
- * given: scripts run anywhere.
- */
-export function weightsPlace(uri: string, server: DeployedServer): string {
+/** Path or name of the weights for a running server; an address of unknown kind stays as it is. */
+export function resolveWeightsPath(uri: string, server: DeployedServer): string {
   const hub = isLanguageServer(server) ? hubName(uri) : undefined
   if (hub !== undefined) return hub
   try {
@@ -98,10 +95,10 @@ export function weightsPlace(uri: string, server: DeployedServer): string {
 }
 
 /**
- * For a script on a machine, where nothing is mounted or fetched: the place as the server itself
- * reads it. Throws SpecError for a claim.
+ * For a script on a machine, which neither mounts nor fetches weights: the path or address that the
+ * server reads. @throws SpecError for storage that only a pod can mount
  */
-export function scriptPlace(uri: string): string {
+export function resolveScriptPath(uri: string): string {
   if (/^(pvc|csi|oci):/.test(uri))
     throw new SpecError(
       `a script cannot mount ${uri}`,
@@ -112,7 +109,7 @@ export function scriptPlace(uri: string): string {
 
 const volume = 'model'
 
-interface PodStorage {
+export interface PodStorage {
   readonly initContainers: readonly Manifest[]
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]
@@ -138,7 +135,7 @@ const sidecars: Readonly<Record<string, string>> = {
  * Of a serving; undefined where no weights were named, or the server fetches them by itself.
  * @throws SpecError for a place of no known kind
  */
-export const storageOf = ({
+export const resolveStorage = ({
   modelUri,
   deployed,
 }: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
@@ -147,7 +144,7 @@ export const storageOf = ({
     : modelStorage(modelUri)
 
 /** The weights in a pod: its volumes, their mounts in the server, and what runs before it. */
-export function podStorage(storage: ModelStorage | undefined): PodStorage {
+export function buildPodStorage(storage: ModelStorage | undefined): PodStorage {
   switch (storage?.kind) {
     case undefined:
       return noStorage
@@ -216,10 +213,10 @@ export function podStorage(storage: ModelStorage | undefined): PodStorage {
 }
 
 /**
- * What stands in a Compose project: the service that fetches, and the server's own volumes. Throws
- * SpecError for a claim.
+ * Parts of a Compose project: the service that fetches, and the server's volumes. @throws SpecError
+ * for storage that only a pod can mount
  */
-export function composeStorage(storage: ModelStorage | undefined): {
+export function buildComposeStorage(storage: ModelStorage | undefined): {
   readonly services: Manifest
   readonly dependsOn: Manifest
   readonly mounts: readonly Manifest[]
@@ -262,10 +259,10 @@ export function composeStorage(storage: ModelStorage | undefined): {
 }
 
 /**
- * For platforms that fetch by themselves: the URI, if it is one that they know. Throws SpecError
- * for a path, and for what only a pod can mount.
+ * For platforms that fetch weights themselves: the URI, if they know its kind. @throws SpecError for
+ * a path, and for storage that only a pod can mount
  */
-export function platformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
+export function checkPlatformUri(uri: string, platform: 'KServe' | 'Seldon'): string {
   const storage = modelStorage(uri)
   if (storage.kind === 'csi' || (storage.kind === 'image' && platform !== 'KServe'))
     throw new SpecError(

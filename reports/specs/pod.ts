@@ -1,93 +1,129 @@
-/** The parts of a pod that Kubernetes-based targets share. */
+/** Pods: the template of a server's pod, and the parts that other targets write into their own. */
 import { posix } from 'node:path'
+import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
 import {
-  type GpuSelection,
-  gpuTolerations,
-} from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import type { Manifest } from './manifest.ts'
-import { containerClaims, instanceSelector, podClaims, specGpus } from './pod-gpus.ts'
-import { secretVariable } from './secret-variables.ts'
-import type { Container, Serving, WholeContainer } from './serving.ts'
+  buildScrapeAnnotations,
+  buildZonalLifetime,
+  type Labels,
+  lifecycle,
+} from './availability.ts'
+import { type Manifest, omitEmpty, removeUndefined } from './manifest.ts'
+import type { PodStorage } from './model-storage.ts'
+import { applyOverlay, describeOverlay } from './pod-overlay.ts'
+import {
+  buildContainerClaims,
+  buildScheduling,
+  describeGpuNeeds,
+  selectServingGpus,
+} from './scheduling.ts'
+import { buildSecretVariable, describeSecret } from './secret-variables.ts'
+import type { Container, ServerContainer, Serving } from './serving.ts'
 
-/** 2 → '2', 1.5 → '1500m'. */
-export const cpuQuantity = (cores: number): string =>
-  Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`
-/** 4096 → '4Gi', 1500 → '1500Mi'. */
-export const memoryQuantity = (mebibytes: number): string =>
-  Number.isInteger(mebibytes / 1024) ? `${mebibytes / 1024}Gi` : `${Math.ceil(mebibytes)}Mi`
-
-/**
- * Requests equal limits: what was measured is what is held. What was neither tuned nor measured is
- * not asked for.
- */
-export function resourcesBlock(
-  serving: Serving,
-  gpu: GpuSelection = specGpus(serving.resources, serving.gpuScheme, serving.dra),
-): Manifest {
-  const { cpuCores, memoryMiB } = serving.held
-  const held = {
-    ...(cpuCores === undefined ? {} : { cpu: cpuQuantity(cpuCores) }),
-    ...(memoryMiB === undefined ? {} : { memory: memoryQuantity(memoryMiB) }),
-  }
-  return { requests: held, limits: { ...held, ...gpu.limits }, ...containerClaims(gpu) }
+export interface PodParts {
+  readonly container: ServerContainer
+  readonly storage: PodStorage
+  /** Prometheus reads a counter of the pods. */
+  readonly isScraped: boolean
+  /** More than one runs at any time. */
+  readonly several: boolean
+  /** Requests and probes reach it: default true. */
+  readonly receivesRequests?: boolean
 }
 
-/** Where a pod may run: nodes with the GPU, and apart from its siblings where there is a choice. */
-export function placement(
-  serving: Serving,
-  gpu: GpuSelection,
-  labels: Readonly<Record<string, string>>,
-): Manifest {
-  const hasGpu = serving.resources.gpu !== undefined
-  return {
-    ...(gpu.schedulerName ? { schedulerName: gpu.schedulerName } : {}),
-    ...instanceSelector(serving),
-    affinity: {
-      ...(gpu.requirements.length > 0
-        ? {
-            nodeAffinity: {
-              requiredDuringSchedulingIgnoredDuringExecution: {
-                nodeSelectorTerms: [{ matchExpressions: gpu.requirements }],
-              },
-            },
-          }
-        : {}),
-      podAntiAffinity: {
-        preferredDuringSchedulingIgnoredDuringExecution: [
-          {
-            weight: 100,
-            podAffinityTerm: {
-              topologyKey: 'kubernetes.io/hostname',
-              labelSelector: { matchLabels: labels },
-            },
-          },
-        ],
-      },
+export function buildPodTemplate(serving: Serving, parts: PodParts, labels: Labels): Manifest {
+  const { container, storage, isScraped, several, receivesRequests = true } = parts
+  const gpu = selectServingGpus(serving)
+  const { volumes, volumeMounts } = mountVolumes(serving, container, storage)
+  const template = {
+    metadata: {
+      labels,
+      annotations: omitEmpty({
+        ...gpu.annotations,
+        ...storage.annotations,
+        ...(isScraped && buildScrapeAnnotations(container)),
+      }),
     },
-    ...podClaims(serving, gpu),
-    ...(hasGpu ? { tolerations: gpuTolerations(gpu) } : {}),
+    spec: {
+      ...buildZonalLifetime(serving, labels, several),
+      ...buildScheduling(serving, gpu, labels),
+      initContainers: omitEmpty(storage.initContainers),
+      containers: [
+        {
+          name: builtinContainer,
+          image: container.image,
+          command: container.command,
+          args: container.args,
+          env: buildEnvironment(container, serving.name),
+          ...(receivesRequests && {
+            ports: listPorts(container).map(({ name, port }) => ({ name, containerPort: port })),
+            ...buildProbes(serving, container, 'http'),
+            lifecycle,
+          }),
+          resources: buildResources(serving, gpu),
+          volumeMounts,
+        },
+      ],
+      volumes,
+    },
   }
+  return { ...applyOverlay(serving, template, builtinContainer) }
+}
+
+export const listPorts = ({ port, grpcPort }: Pick<Container, 'port' | 'grpcPort'>) => [
+  { name: 'http', port },
+  ...(grpcPort === undefined ? [] : [{ name: 'grpc', port: grpcPort }]),
+]
+
+/** What must be known of such a pod before it is applied. */
+export const describePod = (
+  serving: Serving,
+  { container, storage }: Pick<PodParts, 'container' | 'storage'>,
+  gpu: GpuSelection,
+): string[] => [
+  ...describeSecret(container, serving.name),
+  ...describeGpuNeeds(gpu),
+  ...(serving.pod ? [] : [...container.notes, ...storage.notes, ...describeOverlay(serving)]),
+]
+
+/** 2 → '2', 1.5 → '1500m'. */
+export const formatCpu = (cores: number): string =>
+  Number.isInteger(cores) ? String(cores) : `${Math.round(cores * 1000)}m`
+/** 4096 → '4Gi', 1500 → '1500Mi'. */
+export const formatMemory = (mebibytes: number): string =>
+  Number.isInteger(mebibytes / 1024) ? `${mebibytes / 1024}Gi` : `${Math.ceil(mebibytes)}Mi`
+
+/** Requests equal limits. What was neither tuned nor measured is not requested. */
+export function buildResources(
+  { requirements: { cpuCores, memoryMiB } }: Pick<Serving, 'requirements'>,
+  gpu: GpuSelection,
+): Manifest {
+  const requests = {
+    cpu: cpuCores === undefined ? undefined : formatCpu(cpuCores),
+    memory: memoryMiB === undefined ? undefined : formatMemory(memoryMiB),
+  }
+  return { requests, limits: { ...requests, ...gpu.limits }, claims: buildContainerClaims(gpu) }
 }
 
 /** Probes by the protocol's own paths; the startup deadline comes from the measured launch. */
-export function probes(
-  { held }: Pick<Serving, 'held'>,
+export function buildProbes(
+  { requirements }: Pick<Serving, 'requirements'>,
   { readyPath, livePath, probeSeconds }: Pick<Container, 'readyPath' | 'livePath' | 'probeSeconds'>,
   port: string | number,
 ): Manifest {
-  const get = (path: string) => ({ httpGet: { path, port } })
-  const periodSeconds = 5
-  const within = probeSeconds === undefined ? {} : { timeoutSeconds: probeSeconds }
+  const ready = {
+    httpGet: { path: readyPath, port },
+    periodSeconds: 5,
+    timeoutSeconds: probeSeconds,
+  }
   return {
     startupProbe: {
-      ...get(readyPath),
-      periodSeconds,
-      ...within,
-      failureThreshold: Math.ceil(held.startupSeconds / periodSeconds),
+      ...ready,
+      failureThreshold: Math.ceil(requirements.startupSeconds / ready.periodSeconds),
     },
-    readinessProbe: { ...get(readyPath), periodSeconds, ...within },
+    readinessProbe: ready,
     livenessProbe: {
-      ...get(livePath ?? readyPath),
+      httpGet: { path: livePath ?? readyPath, port },
       periodSeconds: 10,
       timeoutSeconds: probeSeconds ?? 5,
       failureThreshold: 3,
@@ -95,79 +131,111 @@ export function probes(
   }
 }
 
-/**
- * What a Secret gives, then the rest in the order it was given; all values are strings. Nothing
- * where there is none.
- */
-export function environment(
+/** How a container starts, is probed and ends, where the platform needs no more of it. */
+export const buildServerFields = (
+  serving: Pick<Serving, 'requirements'>,
+  container: ServerContainer,
+): Manifest =>
+  // An undefined command would replace the one that a target sets itself.
+  removeUndefined({
+    command: container.command,
+    args: container.args,
+    ...buildProbes(serving, container, container.port),
+    lifecycle,
+  })
+
+/** Variables of the Secret, then the others in their order; all values are strings. */
+export const buildEnvironment = (
   {
     env = {},
     secretEnv = [],
     optionalSecretEnv = [],
   }: Pick<Container, 'env' | 'secretEnv' | 'optionalSecretEnv'>,
-  of: string,
-): { readonly env?: Manifest[] } {
-  const secret = [
-    ...secretEnv.map((name) => secretVariable(name, of)),
-    ...optionalSecretEnv.map((name) => secretVariable(name, of, true)),
-  ]
-  const list = [...secret, ...Object.entries(env).map(([name, value]) => ({ name, value }))]
-  return list.length > 0 ? { env: list } : {}
-}
+  servingName: string,
+): Manifest[] | undefined =>
+  omitEmpty([
+    ...secretEnv.map((name) => buildSecretVariable(name, servingName)),
+    ...optionalSecretEnv.map((name) => buildSecretVariable(name, servingName, true)),
+    ...Object.entries(env).map(([name, value]) => ({ name, value })),
+  ])
 
-/**
- * Volumes that a pod begins with empty: memory that the server's processes share, of which a
- * container has 64 MiB otherwise, and its cache.
- */
-export function scratch(
-  { held }: Pick<Serving, 'held'>,
-  { sharedMemory, cachePath }: Pick<WholeContainer, 'sharedMemory' | 'cachePath'>,
-) {
-  const limit =
-    held.sharedMemoryMiB === undefined ? {} : { sizeLimit: memoryQuantity(held.sharedMemoryMiB) }
-  const all: readonly (readonly [string, string, Manifest])[] = [
-    ...(sharedMemory
-      ? [['shared-memory', '/dev/shm', { medium: 'Memory', ...limit }] as const]
-      : []),
-    ...(cachePath === undefined ? [] : [['cache', cachePath, {}] as const]),
-  ]
-  return {
-    volumes: all.map(([name, , emptyDir]): Manifest => ({ name, emptyDir })),
-    volumeMounts: all.map(([name, mountPath]): Manifest => ({ name, mountPath })),
-  }
-}
-
-interface FileMounts {
-  readonly configMap?: Manifest
+/** Volumes of a pod, and where a container mounts them. */
+interface Volumes {
   readonly volumes: readonly Manifest[]
   readonly volumeMounts: readonly Manifest[]
 }
 
 /**
- * A ConfigMap of the container's files and its mounts, one per file, so that what else stands in
- * the folders stays.
+ * The volumes of a server's weights, files and scratch space, as fields of the pod and of the
+ * container: undefined where there are none.
  */
-export function fileMounts(
-  { name: of }: Pick<Serving, 'name'>,
-  files: Container['files'] = [],
-): FileMounts {
-  if (files.length === 0) return { volumes: [], volumeMounts: [] }
-  const name = `${of}-files`
-  const keyOf = (path: string, index: number) =>
-    `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
+export function mountVolumes(
+  serving: Pick<Serving, 'name' | 'requirements'>,
+  container: ServerContainer,
+  storage: Volumes = { volumes: [], volumeMounts: [] },
+) {
+  const parts = [storage, mountFiles(serving, container.files), buildScratch(serving, container)]
   return {
-    configMap: {
-      apiVersion: 'v1',
-      kind: 'ConfigMap',
-      metadata: { name },
-      data: Object.fromEntries(files.map((file, i) => [keyOf(file.path, i), file.contents])),
-    },
-    volumes: [{ name: 'tuned-files', configMap: { name } }],
-    volumeMounts: files.map((file, i) => ({
-      name: 'tuned-files',
-      mountPath: file.path,
-      subPath: keyOf(file.path, i),
-      readOnly: true,
-    })),
+    volumes: omitEmpty(parts.flatMap(({ volumes }) => volumes)),
+    volumeMounts: omitEmpty(parts.flatMap(({ volumeMounts }) => volumeMounts)),
   }
 }
+
+/**
+ * Volumes that are empty when a pod starts: memory that the server's processes share, of which a
+ * container has 64 MiB otherwise, and its cache.
+ */
+function buildScratch(
+  { requirements: { sharedMemoryMiB } }: Pick<Serving, 'requirements'>,
+  { sharedMemory, cachePath }: ServerContainer,
+): Volumes {
+  const sizeLimit = sharedMemoryMiB === undefined ? undefined : formatMemory(sharedMemoryMiB)
+  const empty = [
+    ...(sharedMemory
+      ? [{ name: 'shared-memory', path: '/dev/shm', emptyDir: { medium: 'Memory', sizeLimit } }]
+      : []),
+    ...(cachePath === undefined ? [] : [{ name: 'cache', path: cachePath, emptyDir: {} }]),
+  ]
+  return {
+    volumes: empty.map(({ name, emptyDir }) => ({ name, emptyDir })),
+    volumeMounts: empty.map(({ name, path }) => ({ name, mountPath: path })),
+  }
+}
+
+const fileVolume = 'tuned-files'
+const nameFiles = ({ name }: Pick<Serving, 'name'>): string => `${name}-files`
+const nameKey = (path: string, index: number): string =>
+  `${index}-${posix.basename(path).replace(/[^-._a-zA-Z0-9]/g, '_')}`
+
+/** The ConfigMap of a container's files; none where it has no files. */
+export const buildConfigMaps = (
+  serving: Pick<Serving, 'name'>,
+  { files = [] }: Pick<Container, 'files'>,
+): Manifest[] =>
+  files.length === 0
+    ? []
+    : [
+        {
+          apiVersion: 'v1',
+          kind: 'ConfigMap',
+          metadata: { name: nameFiles(serving) },
+          data: Object.fromEntries(
+            files.map(({ path, contents }, i) => [nameKey(path, i), contents]),
+          ),
+        },
+      ]
+
+/** Each file is mounted by itself, so that others in its folder stay. */
+const mountFiles = (
+  serving: Pick<Serving, 'name'>,
+  files: NonNullable<Container['files']> = [],
+): Volumes => ({
+  volumes:
+    files.length === 0 ? [] : [{ name: fileVolume, configMap: { name: nameFiles(serving) } }],
+  volumeMounts: files.map(({ path }, i) => ({
+    name: fileVolume,
+    mountPath: path,
+    subPath: nameKey(path, i),
+    readOnly: true,
+  })),
+})

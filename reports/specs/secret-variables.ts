@@ -4,12 +4,12 @@
  */
 import { isReference, referencesIn, replaceReferences } from '../../trials/secrets.ts'
 
-import { incomplete } from './incomplete.ts'
+import { describeMissing } from './placeholders.ts'
 
-type Plain = Readonly<Record<string, unknown>>
+type Fields = Readonly<Record<string, unknown>>
 
 /** What is started, as far as secrets may stand in it. */
-interface Startable {
+interface ContainerSettings {
   readonly command?: readonly string[]
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
@@ -20,7 +20,7 @@ interface Startable {
 }
 
 /** HF_TOKEN for `env:HF_TOKEN`; for a place in a file its last step: AUTHORIZATION. */
-const variableOf = (name: string): string =>
+const nameVariable = (name: string): string =>
   name.startsWith('env:')
     ? name.slice('env:'.length)
     : decodeURIComponent(name)
@@ -34,9 +34,9 @@ const variableOf = (name: string): string =>
         .toUpperCase()
 
 /** A text that Kubernetes completes: `Bearer $(TOKEN)`. */
-function completed(text: string, variables: Set<string>): string {
+function completeText(text: string, variables: Set<string>): string {
   return replaceReferences(text, (name) => {
-    const variable = variableOf(name)
+    const variable = nameVariable(name)
     variables.add(variable)
     return `$(${variable})`
   })
@@ -47,7 +47,9 @@ const isWhole = (text: string): boolean =>
   /^\$\{[^}]*\}$/.test(text) && isReference(text.slice(2, -1))
 
 /** The container with `secretEnv` in place of every reference. */
-export function withSecretVariables<Container extends Startable>(container: Container): Container {
+export function replaceSecrets<Container extends ContainerSettings>(
+  container: Container,
+): Container {
   const texts = [
     ...(container.command ?? []),
     ...(container.args ?? []),
@@ -60,12 +62,12 @@ export function withSecretVariables<Container extends Startable>(container: Cont
     return container
   const variables = new Set<string>()
   const env = Object.entries(container.env ?? {}).flatMap(([name, text]) => {
-    if (!isWhole(text)) return [[name, completed(text, variables)] as const]
+    if (!isWhole(text)) return [[name, completeText(text, variables)] as const]
     variables.add(name)
     return []
   })
   const words = (list: readonly string[] | undefined) =>
-    list?.map((word) => completed(word, variables))
+    list?.map((word) => completeText(word, variables))
   return {
     ...container,
     command: words(container.command),
@@ -75,54 +77,62 @@ export function withSecretVariables<Container extends Startable>(container: Cont
     notes: [
       ...(container.notes ?? []),
       ...inFiles.map(({ path }) =>
-        incomplete(`${path} lacks a secret`, 'Mount the file from a Secret of your own.'),
+        describeMissing(`${path} lacks a secret`, 'Mount the file from a Secret of your own.'),
       ),
     ],
   }
 }
 
 /** The name of the Secret of a serving. */
-const secretOf = (name: string): string => `${name}-secrets`
+const nameSecret = (name: string): string => `${name}-secrets`
 
 /**
  * As Kubernetes takes a variable from the Secret. @param optional the container starts without it
  * too
  */
-export const secretVariable = (variable: string, of: string, optional = false): Plain => ({
+export const buildSecretVariable = (
+  variable: string,
+  servingName: string,
+  optional = false,
+): Fields => ({
   name: variable,
-  valueFrom: { secretKeyRef: { name: secretOf(of), key: variable, ...(optional && { optional }) } },
+  valueFrom: {
+    secretKeyRef: { name: nameSecret(servingName), key: variable, ...(optional && { optional }) },
+  },
 })
 
 /** How the Secret is made; nothing where none is needed. */
-export function secretNotes(
-  { secretEnv = [], optionalSecretEnv = [] }: Startable,
-  of: string,
+export function describeSecret(
+  { secretEnv = [], optionalSecretEnv = [] }: ContainerSettings,
+  servingName: string,
 ): string[] {
   const all = [...secretEnv, ...optionalSecretEnv]
   if (all.length === 0) return []
-  const made = `kubectl create secret generic ${secretOf(of)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
+  const made = `kubectl create secret generic ${nameSecret(servingName)} ${all.map((name) => `--from-literal=${name}="$${name}"`).join(' ')}`
   if (secretEnv.length > 0)
-    return [incomplete(`Secret ${secretOf(of)} must exist`, `Create it: ${made}`)]
-  return [`a model that is not public needs ${all.join(', ')} in Secret ${secretOf(of)}: ${made}`]
+    return [describeMissing(`Secret ${nameSecret(servingName)} must exist`, `Create it: ${made}`)]
+  return [
+    `a model that is not public needs ${all.join(', ')} in Secret ${nameSecret(servingName)}: ${made}`,
+  ]
 }
 
 /** The user's own pod likewise. */
-export function podWithSecretVariables<Pod extends { readonly spec: Plain }>(
+export function replacePodSecrets<Pod extends { readonly spec: Fields }>(
   pod: Pod,
-  of: string,
+  servingName: string,
 ): { readonly pod: Pod; readonly secretEnv: readonly string[] } {
   const all = new Set<string>()
-  const container = (given: Plain): Plain => {
+  const container = (given: Fields): Fields => {
     const variables = new Set<string>()
-    const env = ((given.env as Plain[] | undefined) ?? []).map((entry) => {
+    const env = ((given.env as Fields[] | undefined) ?? []).map((entry) => {
       if (typeof entry.value !== 'string' || referencesIn(entry.value).length === 0) return entry
-      if (!isWhole(entry.value)) return { ...entry, value: completed(entry.value, variables) }
+      if (!isWhole(entry.value)) return { ...entry, value: completeText(entry.value, variables) }
       all.add(String(entry.name))
-      return secretVariable(String(entry.name), of)
+      return buildSecretVariable(String(entry.name), servingName)
     })
     const words = (list: unknown) =>
       Array.isArray(list)
-        ? list.map((word) => (typeof word === 'string' ? completed(word, variables) : word))
+        ? list.map((word) => (typeof word === 'string' ? completeText(word, variables) : word))
         : list
     const changed = { ...given, command: words(given.command), args: words(given.args) }
     for (const variable of variables) all.add(variable)
@@ -130,12 +140,12 @@ export function podWithSecretVariables<Pod extends { readonly spec: Plain }>(
     // A variable that another one is completed with stands before it.
     const added = [...variables]
       .filter((variable) => !named.has(variable))
-      .map((variable) => secretVariable(variable, of))
+      .map((variable) => buildSecretVariable(variable, servingName))
     return added.length + env.length === 0 ? changed : { ...changed, env: [...added, ...env] }
   }
   const lists = ['containers', 'initContainers'].flatMap((key) => {
     const list = pod.spec[key]
-    return Array.isArray(list) ? [[key, (list as Plain[]).map(container)] as const] : []
+    return Array.isArray(list) ? [[key, (list as Fields[]).map(container)] as const] : []
   })
   return {
     pod: { ...pod, spec: { ...pod.spec, ...Object.fromEntries(lists) } },

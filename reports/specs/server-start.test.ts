@@ -17,8 +17,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
+import { createServing } from './create-serving.ts'
 import { renderSpec } from './index.ts'
-import { servingOf } from './serving.ts'
 import { best, evidence, found, ownCommand, serving } from './spec-samples.contract.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-start-'))
@@ -50,7 +50,7 @@ test.each(['tfserving', 'triton', 'vllm'] as const)(
       weights: 'none',
     } as const
     // Of a language model what was emulated is vLLM's own; the others are marked as other servers.
-    const of = servingOf(
+    const of = createServing(
       { ...found, deployed: { server, weights: 'missing' }, evidence: { ...evidence, measured } },
       { headroom: 0.2 },
     )
@@ -126,12 +126,15 @@ test('an option that would be ignored is refused', async () => {
     [['kubernetes', serving(), { backend: 'python' }], /--triton-backend applies to Triton/],
     [['kubernetes', serving(), { prometheus: 'http://p' }], /--prometheus applies only to KEDA/],
     [['compose', serving(), { importPath: 'a:b' }], /--import-path does not apply/],
-    [['vllm', serving({ server: 'vllm' }, undefined, { imageNamed: true }), {}], /names no image/],
+    [
+      ['vllm', serving({ server: 'vllm' }, undefined, { isImageNamed: true }), {}],
+      /names no image/,
+    ],
     [
       [
         'kubernetes',
-        servingOf(
-          { ...found, candidate: best, container: { ...found.container, imageNamed: true } },
+        createServing(
+          { ...found, candidate: best, container: { ...found.container, isImageNamed: true } },
           { headroom: 0, pod: { spec: {} } },
         ),
         {},

@@ -3,20 +3,16 @@
  * a test says otherwise.
  */
 
+import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import type { Resources } from '../../trials/resources.ts'
-import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
+import { pooledGpus, type Resources } from '../../trials/resources.ts'
+import { isLanguageServer, type LanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
 import { sampleInput, slo } from '../samples.contract.ts'
-import { languageContainer } from './language-servers.ts'
-import {
-  type Container,
-  type Evidence,
-  type Serving,
-  type ServingOptions,
-  servingOf,
-} from './serving.ts'
+import { createServing } from './create-serving.ts'
+import { buildLanguageContainer } from './servers/language.ts'
+import type { Container, Evidence, Serving, ServingOptions } from './serving.ts'
 
 export const recommendation = recommend(sampleInput)
 const { best: winner } = recommendation
@@ -113,14 +109,14 @@ export function serving(
   const measured = {
     ...ownCommand,
     ...(isLanguageServer(server)
-      ? { modelKind: 'decoder', command: languageContainer(server, 'bert', undefined).command }
+      ? { modelKind: 'decoder', command: buildLanguageContainer(server, 'bert', undefined).command }
       : server === 'ray'
         ? { command: ['serve'] }
         : server === 'mlserver'
           ? { command: [server] }
           : { server }),
   } as MeasuredWith
-  return servingOf(
+  return createServing(
     {
       ...found,
       resources,
@@ -173,4 +169,71 @@ export const podOf: Readonly<Record<string, (spec: Tree) => readonly [Tree, Tree
     const { metadata, spec } = rayClusterConfig!.workerGroupSpecs![0]!.template!
     return [metadata!, spec!, spec!.containers![0]!]
   },
+}
+
+export const hubModel = 'meta-llama/Llama-3.1-8B-Instruct'
+const simulatedEvidence = {
+  ...evidence,
+  measured: llama,
+  slo: streamed,
+  launchSeconds: undefined,
+}
+
+/** An 8B in 16 bits, simulated. */
+export function languageServing(
+  server: LanguageServer,
+  modelUri: string | undefined,
+  gpus = 1,
+  tuned: Configuration = {},
+): Serving {
+  return createServing(
+    {
+      ...found,
+      model: 'llama-3.1-8b',
+      candidate: { ...best, configuration: { maxNumSeqs: 64, gpus, ...tuned } },
+      resources: { ...whole, gpu: 'H100', gpus },
+      deployed: { server, weights: modelUri === undefined ? 'missing' : 'given' },
+      container: {
+        ...buildLanguageContainer(server, 'llama-3.1-8b', modelUri),
+        isImageNamed: true,
+      },
+      evidence: simulatedEvidence,
+    },
+    { headroom: 0.2, ...(modelUri !== undefined && { modelUri }) },
+  )
+}
+
+/** The same, in a prefill server and two decode servers for each of three replicas. */
+export function pooledServing(server: 'sglang' | 'vllm' = 'sglang', decodeGpus = 2): Serving {
+  const pools = { prefill: 1, decode: 2, prefillGpus: 2, decodeGpus }
+  const servers = 3
+  return createServing(
+    {
+      ...found,
+      model: 'llama-3.1-8b',
+      candidate: {
+        ...best,
+        replicas: 3,
+        configuration: {
+          maxNumSeqs: 64,
+          gpus: 2,
+          prefillReplicas: pools.prefill,
+          decodeReplicas: pools.decode,
+          decodeGpus,
+        },
+      },
+      resources: {
+        ...whole,
+        gpu: 'H100',
+        gpus: pooledGpus(pools),
+        cpuCores: servers,
+        memoryMiB: 4096 * servers,
+        pools,
+      },
+      deployed: { server, weights: 'given' },
+      container: buildLanguageContainer(server, 'llama-3.1-8b', hubModel),
+      evidence: simulatedEvidence,
+    },
+    { headroom: 0.2, modelUri: hubModel },
+  )
 }

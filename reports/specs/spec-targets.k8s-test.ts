@@ -17,7 +17,7 @@ import {
 } from '../../trials/launchers/kubernetes/testing/namespace.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { DeployedServer } from '../figures.ts'
-import { renderSpec, specTarget, specTargets } from './index.ts'
+import { loadTarget, renderSpec, specTargets } from './index.ts'
 import { SpecError } from './spec-error.ts'
 import { noGpu, quarter, serving, whole, wide } from './spec-samples.contract.ts'
 import { autoscalers, kserveVariants, type SpecOptions, type SpecTarget } from './target.ts'
@@ -118,7 +118,7 @@ const servingHere = (server: DeployedServer, resources: Resources) =>
   serving({ server, namespace: namespace.name }, resources)
 
 const loaded = await Promise.all(
-  specTargets.map(async (name) => ({ name, target: await specTarget(name) })),
+  specTargets.map(async (name) => ({ name, target: await loadTarget(name) })),
 )
 const cases = loaded
   .filter(({ target }) => target.namespaced)

@@ -1,8 +1,8 @@
-/** What a spec target is: one file that says what it can deploy and writes it. */
+/** The contract of a spec target: what it can deploy, which options it reads, what it writes. */
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type DeployedServer, serverTitles, wasMeasured } from '../figures.ts'
-import type { SpecFile } from './manifest.ts'
-import type { Serving } from './serving.ts'
+import type { Manifest } from './manifest.ts'
+import type { Serving, Source } from './serving.ts'
 import { SpecError } from './spec-error.ts'
 
 export const autoscalers = ['hpa', 'keda', 'none'] as const
@@ -11,13 +11,13 @@ export type Autoscaler = (typeof autoscalers)[number]
 export const kserveVariants = ['standard', 'knative', 'keda', 'llm'] as const
 export type KserveVariant = (typeof kserveVariants)[number]
 
-/** What single targets take beside the serving: see `takes`. */
+/** Options of single targets: see `takes`. */
 export interface SpecOptions {
   /** Default 'hpa'. */
   readonly autoscaler?: Autoscaler
   /** Deployment mode. Default 'standard'. */
   readonly variant?: KserveVariant
-  /** Where KEDA asks for the request rate. */
+  /** Address of the Prometheus that KEDA queries for the request rate. */
   readonly prometheus?: string
   /** Triton's backend of the model. */
   readonly backend?: string
@@ -25,26 +25,47 @@ export interface SpecOptions {
   readonly importPath?: string
   /** GPUs of a node, where one replica takes several nodes. Default 8. */
   readonly gpusPerNode?: number
-  /** Of `tune` itself, which judges what is deployed. Default `tune:0.1.0`. */
+  /** Image of `tune`, which verifies a canary. Default `tune:0.1.0`. */
   readonly tunerImage?: string
 }
 
+/** One file of a spec. */
+export interface SpecFile {
+  readonly name: string
+  readonly text: string
+}
+
+/** A file as a target writes it, without the comment at its head. */
+export interface SpecContent {
+  readonly name: string
+  /** Kubernetes objects, or text of another format. */
+  readonly body: readonly Manifest[] | string
+  /** What the reader must know before it is applied. */
+  readonly notes?: readonly string[]
+  /** Of the objects; absent: that of the serving. */
+  readonly namespace?: string
+  /** False: it starts without weights. */
+  readonly needsWeights?: boolean
+  /** Where the requirements come from, if a replica has several kinds of pods. */
+  readonly requirements?: readonly Source[]
+}
+
 export interface SpecTarget {
-  /** What it writes, for help and messages: 'Seldon Core v1'. */
+  /** For help and messages: 'Seldon Core v1'. */
   readonly title: string
   /** Names of the files that it writes. */
   readonly files: readonly string[]
-  /** What they hold, as docs/reference/spec-targets.md has it. */
+  /** Their contents, for docs/reference/spec-targets.md. */
   readonly writes: string
-  /** What must be there before they are applied, beside Kubernetes where it writes objects. */
+  /** Prerequisites, beside Kubernetes where it writes objects. */
   readonly needs: string
-  /** What sets the number of replicas; absent: the files say nothing of it. */
+  /** What sets the number of replicas; absent: the files do not. */
   readonly scaledBy?: string
   /** The servers that it can deploy. */
   readonly servers: readonly DeployedServer[]
   /** The server that it is itself: deployed whatever was measured. */
   readonly implies?: DeployedServer
-  /** Options that mean something to it; any other is refused. */
+  /** Options that it reads; any other is refused. */
   readonly takes?: readonly (keyof SpecOptions)[]
   /** It writes objects of a cluster: elsewhere --namespace is refused. */
   readonly namespaced?: boolean
@@ -52,9 +73,9 @@ export interface SpecTarget {
   readonly imageless?: boolean
   /** Why a --model-uri has no place in it; absent: it is honoured. */
   readonly refusesModelUri?: { readonly why: string; readonly hint: string }
-  /** What pods of its namespace call it by, where the spec alone says that. */
+  /** Its host name for pods of its namespace, if the spec alone decides that. */
   readonly host?: (serving: Serving, options: SpecOptions) => string | undefined
-  /** It cannot do without a --model-uri: its placeholder, if any, would not refuse to start. */
+  /** It requires a --model-uri, because no placeholder would refuse to start. */
   readonly needsModelUri?: (serving: Serving) => boolean
   /** It deploys a pod of the user's own as it is. */
   readonly takesOwnPod?: boolean
@@ -64,7 +85,7 @@ export interface SpecTarget {
    */
   readonly takesPools?: boolean
   /** Throws SpecError where the target cannot say what was tuned. */
-  readonly render: (serving: Serving, options: SpecOptions) => SpecFile[]
+  readonly render: (serving: Serving, options: SpecOptions) => SpecContent | readonly SpecContent[]
 }
 
 /**
@@ -164,7 +185,7 @@ export function checkOptions(target: SpecTarget, serving: Serving, options: Spec
     )
   if (serving.namespace !== undefined && !target.namespaced)
     throw new SpecError(`--namespace does not apply to ${target.title}`, 'leave --namespace out')
-  if (serving.container.imageNamed && (target.imageless || serving.pod))
+  if (serving.container.isImageNamed && (target.imageless || serving.pod))
     throw new SpecError(
       serving.pod ? "the experiment's own pod names its image" : `${target.title} names no image`,
       'leave --image out',

@@ -11,7 +11,7 @@ import { objectiveDocument } from '../../reports/report/objective-document.ts'
 import { recommendationJson } from '../../reports/report/recommendation-json.ts'
 import { reportBlocks } from '../../reports/report/report-blocks.ts'
 import { trialsCsv } from '../../reports/report/trials-csv.ts'
-import { renderSpec, specTarget, specTargets } from '../../reports/specs/index.ts'
+import { loadTarget, renderSpec, specTargets } from '../../reports/specs/index.ts'
 import { getDemand } from '../../search/objective.ts'
 import { measuredOf } from '../config/measured-of.ts'
 import { withOwnPod } from '../delivery/own-pod.ts'
@@ -134,7 +134,7 @@ export async function specText(
     objective,
     headroom: getDemand(objective)?.headroom ?? headroom,
   }
-  const { implies: server } = await specTarget(target)
+  const { implies: server } = await loadTarget(target)
   const files = await renderSpec(
     target,
     withOwnPod(experiment, servingFrom(experiment, recommendation, best, trials, { server })),

@@ -9,9 +9,9 @@ import { chosenServers } from '../../reports/figures.ts'
 import { recommend } from '../../reports/recommendation/recommend.ts'
 import { complete, measured, sampleInput } from '../../reports/samples.contract.ts'
 import {
+  loadTarget,
   renderSpec,
   type SpecTargetName,
-  specTarget,
   specTargets,
 } from '../../reports/specs/index.ts'
 import { SpecError } from '../../reports/specs/spec-error.ts'
@@ -183,7 +183,7 @@ function foundOf(kind: Kind) {
 async function filesOf(kind: Kind, target: SpecTargetName, { modelUri, server }: DeployOptions) {
   if (!found.has(kind)) found.set(kind, foundOf(kind))
   const { experiment, recommendation } = found.get(kind)!
-  const { implies, takes } = await specTarget(target)
+  const { implies, takes } = await loadTarget(target)
   const implied = server ?? implies
   const serving = withOwnPod(
     experiment,
@@ -383,9 +383,9 @@ test.each(kindNames)(
               expect(
                 written.serving.figures.hold &&
                   written.serving.deployed.server !== 'vllm' &&
-                  !(await specTarget(target)).implies,
+                  !(await loadTarget(target)).implies,
                 cell,
-              ).toBe(holds.includes(kind) && !(await specTarget(target)).implies)
+              ).toBe(holds.includes(kind) && !(await loadTarget(target)).implies)
             outcomes[cell] = 'written'
           } catch (error) {
             if (!(error instanceof SpecError)) throw error

@@ -3,8 +3,8 @@
  * nothing else changed: what a spec deploys.
  */
 
-import { nodesBought, podClaims } from '../../reports/specs/pod-gpus.ts'
-import { podWithSecretVariables } from '../../reports/specs/secret-variables.ts'
+import { buildNodeSelector, buildPodClaims } from '../../reports/specs/scheduling.ts'
+import { replacePodSecrets } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
 import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
@@ -17,7 +17,7 @@ import type { Experiment } from '../config/types.ts'
 const nodeSelectorOf = (serving: Serving, { nodeSelector }: Json): Json =>
   serving.instanceType === undefined
     ? {}
-    : { nodeSelector: { ...nodesBought(serving), ...(nodeSelector as Json | undefined) } }
+    : { nodeSelector: { ...buildNodeSelector(serving), ...(nodeSelector as Json | undefined) } }
 
 /**
  * The same serving around the user's own pod, where the experiment has one. Throws LaunchError and
@@ -54,13 +54,14 @@ export function withOwnPod(
     claimTemplateName: `${serving.name}-gpu`,
     deadlineS: 0,
   })
+  const claims = buildPodClaims(serving, gpu)
   const { annotations } = tuned.metadata as Json
   const { schedulerName, affinity, tolerations, containers } = tuned.spec as Json
   // Of the trial's pod only what the configuration decides: its deadline and its distance from
   // other trials belong to trials.
   const own = pod.spec as Json
   const { nodeAffinity } = affinity as Json
-  const secret = podWithSecretVariables(
+  const secret = replacePodSecrets(
     {
       metadata: {
         ...(pod.metadata as Json | undefined),
@@ -74,7 +75,7 @@ export function withOwnPod(
           ? {}
           : { affinity: { ...(own.affinity as Json | undefined), nodeAffinity } }),
         ...(tolerations === undefined ? {} : { tolerations }),
-        ...podClaims(serving, gpu),
+        ...(claims && { resourceClaims: claims }),
         containers,
       },
     },

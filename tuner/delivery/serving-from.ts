@@ -7,20 +7,18 @@ import { type Deployed, type DeployedServer, deployedFor } from '../../reports/f
 import { describeStatus } from '../../reports/recommendation/describe-status.ts'
 import type { Candidate, Recommendation } from '../../reports/recommendation/types.ts'
 import { capacityText } from '../../reports/recommendation/words.ts'
-import { imageToFill } from '../../reports/specs/incomplete.ts'
-import { languageContainer } from '../../reports/specs/language-servers.ts'
-import { mlserverImage } from '../../reports/specs/mlserver-pod.ts'
-import { weightsPlace } from '../../reports/specs/model-storage.ts'
-import { commandCounter, requestCounters } from '../../reports/specs/request-counters.ts'
+import { createServing } from '../../reports/specs/create-serving.ts'
+import { resolveWeightsPath } from '../../reports/specs/model-storage.ts'
+import { imagePlaceholder } from '../../reports/specs/placeholders.ts'
+import { buildLanguageContainer } from '../../reports/specs/servers/language.ts'
+import { mlserverImage } from '../../reports/specs/servers/mlserver.ts'
 import {
-  type Container,
-  type Evidence,
-  type Serving,
-  type ServingOptions,
-  servingOf,
-} from '../../reports/specs/serving.ts'
-import { tfservingImage } from '../../reports/specs/tfserving-deployment.ts'
-import { tritonImage } from '../../reports/specs/triton-config.ts'
+  findCommandCounter,
+  requestCounters,
+} from '../../reports/specs/servers/request-counters.ts'
+import { tfservingImage } from '../../reports/specs/servers/tfserving.ts'
+import { tritonImage } from '../../reports/specs/servers/triton.ts'
+import type { Container, Evidence, Serving, ServingOptions } from '../../reports/specs/serving.ts'
 import { getDemand } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
@@ -89,7 +87,7 @@ export function servingFrom(
   const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
     ? withVariant(experiment.predictor, configuration).configuration
     : configuration
-  return servingOf(
+  return createServing(
     {
       model: experiment.model.name,
       candidate: { ...candidate, configuration: tuned },
@@ -98,7 +96,7 @@ export function servingFrom(
       container: {
         ...(platformContainer(experiment, what.server, modelUri) ??
           containerOf(experiment, configuration, options)),
-        ...(image === undefined ? {} : { image, imageNamed: true }),
+        ...(image === undefined ? {} : { image, isImageNamed: true }),
       },
       evidence: {
         ...evidenceOf(recommendation, candidate, trials, measured),
@@ -186,7 +184,7 @@ function platformContainer(
       requestsMetric: requestCounters.mlserver,
     }
   }
-  if (isLanguageServer(server)) return languageContainer(server, model.name, modelUri)
+  if (isLanguageServer(server)) return buildLanguageContainer(server, model.name, modelUri)
   return undefined
 }
 
@@ -208,7 +206,7 @@ export function containerOf(
       // vLLM, whose scheduler it follows, under the same values.
       const gguf = predictor.engine === 'gguf'
       if (streams && !gguf)
-        return languageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
+        return buildLanguageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
       const onnx = predictor.engine === 'onnx' || isOnnxFile(predictor.architectureFile)
       const engine = gguf ? 'gguf' : onnx ? 'onnx' : 'tfjs'
       const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(
@@ -220,7 +218,9 @@ export function containerOf(
       const image = kubernetes?.image
       return {
         image:
-          image ?? builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ?? imageToFill,
+          image ??
+          builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ??
+          imagePlaceholder,
         // The trials' image is one of `tune` itself.
         ...(image === undefined ? {} : { args: ['predictor'] }),
         // Emulated in whatever precision; refused by the engine that computes.
@@ -235,7 +235,8 @@ export function containerOf(
         env: {
           ...env,
           // Never the path of the machine that measured, and never weights that were made up.
-          MODEL_PATH: modelUri === undefined ? weightsToFill : weightsPlace(modelUri, 'builtin'),
+          MODEL_PATH:
+            modelUri === undefined ? weightsToFill : resolveWeightsPath(modelUri, 'builtin'),
           ...(modelVersion === undefined
             ? {}
             : { MODEL_VERSION_POLICY: versionPolicy(modelVersion) }),
@@ -264,9 +265,9 @@ export function containerOf(
       const parts = tunedParts(predictor, space.parameters)
       const tuned = fillCommand(parts.template, space.parameters, configuration, values)
       return {
-        image: imageToFill,
+        image: imagePlaceholder,
         ...notesOf(predictor, configuration, values),
-        ...commandCounter(argv),
+        ...findCommandCounter(argv),
         command: argv,
         env,
         tunedEnv: Object.keys(tuned.env),
@@ -284,7 +285,7 @@ export function containerOf(
     case 'imported':
     case 'url':
       return {
-        image: imageToFill,
+        image: imagePlaceholder,
         port,
         readyPath:
           predictor.healthPath ?? protocolTable[predictor.protocol].readyPath(predictor.model),

@@ -1,13 +1,13 @@
 /** The generated parts of docs/reference/spec-targets.md, from the registry of targets. */
 import { serverTitles } from '../../reports/figures.ts'
-import { specTarget, specTargets } from '../../reports/specs/index.ts'
+import { loadTarget, specTargets } from '../../reports/specs/index.ts'
 import { type SpecTarget, specFlags } from '../../reports/specs/target.ts'
 import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
 import { code, codeList, table } from './markdown.ts'
 
 export async function specTargetsRegions(): Promise<Record<string, string>> {
   const targets = await Promise.all(
-    specTargets.map(async (name) => ({ name, target: await specTarget(name) })),
+    specTargets.map(async (name) => ({ name, target: await loadTarget(name) })),
   )
   return {
     targets: table(

@@ -1,6 +1,6 @@
 /** Which known model server a container of a manifest starts. */
 import { type DeployedServer, serverOfCommand } from '../../figures.ts'
-import { listAt, type Plain, valueAt } from './plain.ts'
+import { listAt, valueAt, type YamlValue } from './yaml-values.ts'
 
 /** Fields of KServe's predictor that stand for a server, without a list of containers. */
 export const kserveFields: Readonly<Record<string, DeployedServer | undefined>> = {
@@ -40,7 +40,7 @@ const imageNames: readonly (readonly [RegExp, DeployedServer])[] = [
 const isBesideServer = /router|gateway|proxy|exporter|bench|operator|controller|client|ui$/
 
 /** 'registry.example:5000/team/vllm-openai:v1' → 'vllm-openai'; of a `release` its folder. */
-export function imageNameOf(image: string): string {
+export function parseImageName(image: string): string {
   const parts = image.replace(/@.*$/, '').split('/')
   const last = parts.at(-1)!.replace(/:.*$/, '')
   const folder = parts.at(-2) ?? ''
@@ -49,7 +49,7 @@ export function imageNameOf(image: string): string {
 }
 
 /** Every word that its command and arguments hold, those of a shell's text apart. */
-export const wordsOf = (container: Plain): string[] =>
+export const listWords = (container: YamlValue): string[] =>
   ['command', 'args'].flatMap((field) =>
     [valueAt(container, [field])]
       .flat()
@@ -62,13 +62,16 @@ export const wordsOf = (container: Plain): string[] =>
  * server that is not known here.
  * @param field of KServe's predictor
  */
-export function serverOfContainer(container: Plain, field?: string): DeployedServer | undefined {
-  const words = wordsOf(container)
+export function serverOfContainer(
+  container: YamlValue,
+  field?: string,
+): DeployedServer | undefined {
+  const words = listWords(container)
   const started = serverOfCommand(words)
   if (started !== undefined) return started
   const image = valueAt(container, ['image'])
   if (typeof image === 'string') {
-    const name = imageNameOf(image)
+    const name = parseImageName(image)
     const known = imageNames.find(([pattern]) => pattern.test(name))?.[1]
     return known !== undefined && !isBesideServer.test(name) ? known : builtinBySettings(container)
   }
@@ -84,7 +87,7 @@ export function serverOfContainer(container: Plain, field?: string): DeployedSer
 }
 
 /** An image of the user's that starts the built-in predictor: by variables that only it has. */
-function builtinBySettings(container: Plain): 'builtin' | undefined {
+function builtinBySettings(container: YamlValue): 'builtin' | undefined {
   const env = listAt(container, ['env'])
   const variable = (name: string) =>
     valueAt(

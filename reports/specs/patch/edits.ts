@@ -1,14 +1,14 @@
 /** What a patch will do to a manifest, and what it will not. */
 import type { ManifestObject } from './manifest-objects.ts'
-import type { Path, Plain } from './plain.ts'
 import type { Span } from './text-edit.ts'
+import type { Path, YamlValue } from './yaml-values.ts'
 
 export interface Edit {
   readonly object: ManifestObject
   /** In the object. */
   readonly path: Path
   /** Absent: what stands there is removed. */
-  readonly value?: Plain
+  readonly value?: YamlValue
   /** Parts of a text that change, where not all of it does. */
   readonly spans?: readonly Span[]
 }

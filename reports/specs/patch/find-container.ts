@@ -2,19 +2,19 @@
 
 import type { DeployedServer } from '../../figures.ts'
 import { serverOfCommand } from '../../figures.ts'
-import { imageToFill } from '../incomplete.ts'
+import { imagePlaceholder } from '../placeholders.ts'
 import type { Serving } from '../serving.ts'
 import { SpecError } from '../spec-error.ts'
-import { imageNameOf, kserveFields, serverOfContainer, wordsOf } from './container-server.ts'
+import { kserveFields, listWords, parseImageName, serverOfContainer } from './container-server.ts'
 import type { ManifestObject } from './manifest-objects.ts'
-import { entriesAt, isPlainObject, listAt, type Path, type Plain, valueAt } from './plain.ts'
+import { entriesAt, isYamlMap, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 export interface ServerContainer {
   readonly object: ManifestObject
   /** Of the pod's spec in the object, and of the container. */
   readonly podPath: Path
   readonly path: Path
-  readonly value: Plain
+  readonly value: YamlValue
   readonly name: string
   /** 'Deployment/bert/server': what --container takes. */
   readonly label: string
@@ -39,7 +39,7 @@ export function findContainer(
   serving: Serving,
   { requested, file }: { readonly requested?: string; readonly file: string },
 ): ServerContainer {
-  const candidates = withLabels(objects.flatMap(containersOf))
+  const candidates = withLabels(objects.flatMap(listContainers))
   if (candidates.length === 0) {
     const kinds = objects.map(({ kind }) => kind)
     throw new SpecError(
@@ -48,11 +48,11 @@ export function findContainer(
     )
   }
   if (requested !== undefined) {
-    const named = candidates.filter((candidate) => namesOf(candidate).includes(requested))
+    const named = candidates.filter((candidate) => listNames(candidate).includes(requested))
     if (named.length === 1) return { ...named[0]!, reason: 'by --container' }
     if (named.length === 0)
       throw new SpecError(
-        `${file} has no container ${requested}: it has ${labelsOf(candidates)}`,
+        `${file} has no container ${requested}: it has ${listLabels(candidates)}`,
         'name one of them with --container',
       )
     throw ambiguityError(file, named)
@@ -68,12 +68,12 @@ export function findContainer(
   throw ambiguityError(file, among)
 }
 
-const labelsOf = (candidates: readonly { readonly label: string }[]): string =>
+const listLabels = (candidates: readonly { readonly label: string }[]): string =>
   candidates.map(({ label }) => label).join(', ')
 
 function ambiguityError(file: string, among: readonly { readonly label: string }[]): SpecError {
   return new SpecError(
-    `${file} has several containers that may be the server: ${labelsOf(among)}`,
+    `${file} has several containers that may be the server: ${listLabels(among)}`,
     `name the one to tune with --container, such as --container ${among[0]!.label}`,
   )
 }
@@ -84,7 +84,7 @@ type Evidence = readonly [reason: string, isServer: (candidate: Candidate) => bo
 function evidenceFor(serving: Serving): readonly Evidence[] {
   const { container, deployed, evidence } = serving
   const measured = serverOfCommand(evidence.measured.command ?? []) ?? deployed.server
-  const program = ownProgramOf(evidence.measured.command ?? [])
+  const program = findOwnProgram(evidence.measured.command ?? [])
   const flags = (container.tunedArgs ?? [])
     .filter((word) => /^--?[a-z]/i.test(word))
     .map((word) => word.split('=')[0]!)
@@ -96,12 +96,12 @@ function evidenceFor(serving: Serving): readonly Evidence[] {
         server === measured ||
         hasImage(value, container.image) ||
         (program !== undefined &&
-          wordsOf(value).some((word) => word.split('/').at(-1) === program)),
+          listWords(value).some((word) => word.split('/').at(-1) === program)),
     ],
     [
       'by its arguments and variables',
       ({ value }) =>
-        wordsOf(value).some((word) => flags.includes(word.split('=')[0]!)) ||
+        listWords(value).some((word) => flags.includes(word.split('=')[0]!)) ||
         listAt(value, ['env']).some((one) =>
           container.tunedEnv?.includes(String(valueAt(one, ['name']))),
         ),
@@ -115,13 +115,17 @@ function evidenceFor(serving: Serving): readonly Evidence[] {
   ]
 }
 
-const hasImage = (value: Plain, image: string): boolean => {
+const hasImage = (value: YamlValue, image: string): boolean => {
   const own = valueAt(value, ['image'])
-  return image !== imageToFill && typeof own === 'string' && imageNameOf(own) === imageNameOf(image)
+  return (
+    image !== imagePlaceholder &&
+    typeof own === 'string' &&
+    parseImageName(own) === parseImageName(image)
+  )
 }
 
 /** Program of the measured command, or the script of an interpreter. */
-function ownProgramOf(command: readonly string[]): string | undefined {
+function findOwnProgram(command: readonly string[]): string | undefined {
   const names = command.map((word) => word.split('/').at(-1)!)
   return /^(python[\d.]*|node|java|ruby|bash|sh|env|uv|poetry)$/.test(names[0] ?? '')
     ? names.slice(1).find((name) => !name.startsWith('-'))
@@ -136,7 +140,7 @@ const patterns: ReadonlySet<string> = new Set([
 ])
 
 /** The containers of every pod in an object, and KServe's predictors that name none. */
-function containersOf(object: ManifestObject): Candidate[] {
+function listContainers(object: ManifestObject): Candidate[] {
   if (patterns.has(object.kind)) return []
   return podsIn(object.value, []).flatMap((podPath) => {
     const isBeside =
@@ -144,7 +148,7 @@ function containersOf(object: ManifestObject): Candidate[] {
     const fields =
       object.kind === 'InferenceService' && !isBeside
         ? entriesAt(object.value, podPath).filter(
-            ([field, value]) => Object.hasOwn(kserveFields, field) && isPlainObject(value),
+            ([field, value]) => Object.hasOwn(kserveFields, field) && isYamlMap(value),
           )
         : []
     const inFields = fields.map(
@@ -160,7 +164,7 @@ function containersOf(object: ManifestObject): Candidate[] {
     )
     const inList = listAt(object.value, [...podPath, 'containers']).flatMap(
       (value, i): Candidate[] =>
-        isPlainObject(value)
+        isYamlMap(value)
           ? [
               {
                 object,
@@ -180,13 +184,14 @@ function containersOf(object: ManifestObject): Candidate[] {
 }
 
 /** Knative's containers have none: that of the image. */
-const nameIn = (container: Plain): string =>
-  String(valueAt(container, ['name']) ?? imageNameOf(String(valueAt(container, ['image']))))
+const nameIn = (container: YamlValue): string =>
+  String(valueAt(container, ['name']) ?? parseImageName(String(valueAt(container, ['image']))))
 
 /** Paths of every block that has containers, or is KServe's predictor. */
-function podsIn(value: Plain, path: Path): Path[] {
-  if (Array.isArray(value)) return (value as Plain[]).flatMap((one, i) => podsIn(one, [...path, i]))
-  if (!isPlainObject(value)) return []
+function podsIn(value: YamlValue, path: Path): Path[] {
+  if (Array.isArray(value))
+    return (value as YamlValue[]).flatMap((one, i) => podsIn(one, [...path, i]))
+  if (!isYamlMap(value)) return []
   const isPod =
     Array.isArray(value.containers) ||
     (path.at(-1) === 'predictor' &&
@@ -211,7 +216,7 @@ function withLabels<T extends Candidate>(candidates: readonly T[]): (T & { label
 }
 
 /** What a user may call it. */
-function namesOf({ object, name, label, isBeside }: Candidate & { readonly label: string }) {
+function listNames({ object, name, label, isBeside }: Candidate & { readonly label: string }) {
   const isPredictor = object.kind === 'InferenceService' && !isBeside
   return [
     label,

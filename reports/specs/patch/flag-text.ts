@@ -1,7 +1,7 @@
 /** Flags and their values in the texts of a command line: list items, and the text of a shell. */
 import { quoteWord } from '../../../trials/shell-words.ts'
-import type { Path } from './plain.ts'
 import type { Span } from './text-edit.ts'
+import type { Path } from './yaml-values.ts'
 
 /** One argument, or the value of a variable that holds arguments. */
 export interface ArgumentText {
@@ -21,7 +21,7 @@ export interface FlagPattern {
 }
 
 /** A value where it stands. */
-export interface FoundValue {
+export interface FlagValue {
   readonly text: ArgumentText
   readonly start: number
   readonly end: number
@@ -29,7 +29,7 @@ export interface FoundValue {
   readonly written: string
 }
 
-const nameOf = ({ names, isLoose }: FlagPattern): string =>
+const buildNamePattern = ({ names, isLoose }: FlagPattern): string =>
   `(?:${names
     .map((name) => name.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'))
     .map((name) => (isLoose ? name.replaceAll(/[-_]/g, '[-_]') : name))
@@ -43,8 +43,8 @@ const aValue = `"(?:[^"\\\\]|\\\\.)*"|'[^']*'|\\$\\{[^}]*\\}|\\$\\([^)]*\\)|[^\\
 const aFlag = /^--?[a-z]/i
 
 /** Every value that a flag has, wherever it stands. */
-export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): FoundValue[] {
-  const name = nameOf(flag)
+export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): FlagValue[] {
+  const name = buildNamePattern(flag)
   const alone = new RegExp(`^--?${name}$`)
   const joined = new RegExp(`^(--?${name}=)(\\S[\\s\\S]*)$`)
   const inside = new RegExp(`(${begins}--?${name}${separator})(${aValue})`, 'g')
@@ -67,17 +67,17 @@ export function findValues(texts: readonly ArgumentText[], flag: FlagPattern): F
 }
 
 /** A switch where it stands: from its dashes to its end, and the value that it has, if any. */
-export interface FoundSwitch extends FoundValue {
-  readonly value?: FoundValue
+export interface FlagSwitch extends FlagValue {
+  readonly value?: FlagValue
 }
 
-export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern): FoundSwitch[] {
+export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern): FlagSwitch[] {
   const pattern = new RegExp(
-    `${begins}--?${nameOf(flag)}(?![\\w-])(?:(=|\\s+)(true|false)\\b)?`,
+    `${begins}--?${buildNamePattern(flag)}(?![\\w-])(?:(=|\\s+)(true|false)\\b)?`,
     'gi',
   )
   return texts.flatMap((text, i) =>
-    [...text.content.matchAll(pattern)].flatMap((match): FoundSwitch[] => {
+    [...text.content.matchAll(pattern)].flatMap((match): FlagSwitch[] => {
       const { index } = match
       if (isInComment(text.content, index)) return []
       const [whole, between = '', value] = match
@@ -101,7 +101,7 @@ export function findSwitches(texts: readonly ArgumentText[], flag: FlagPattern):
   )
 }
 
-const foundAt = (text: ArgumentText, start: number, end: number): FoundValue => ({
+const foundAt = (text: ArgumentText, start: number, end: number): FlagValue => ({
   text,
   start,
   end,
@@ -115,7 +115,7 @@ function isInComment(content: string, at: number): boolean {
 }
 
 /** Where a variable is given a value in a shell's text: 'SEQS=256', 'export SEQS="256"'. */
-export const findAssignments = (texts: readonly ArgumentText[], variable: string): FoundValue[] => {
+export const findAssignments = (texts: readonly ArgumentText[], variable: string): FlagValue[] => {
   const pattern = new RegExp(`((?<![\\w$-])${variable}=)(${aValue})`, 'g')
   return texts
     .filter(({ content }) => /\s/.test(content))
@@ -130,7 +130,7 @@ export const findAssignments = (texts: readonly ArgumentText[], variable: string
 }
 
 /** The variable that a value stands for, and its default, if any. */
-export function variableOf(
+export function findVariable(
   written: string,
 ): { readonly name: string; readonly hasDefault: boolean } | undefined {
   const plain = unquoted(written)
@@ -145,7 +145,7 @@ export const unquoted = (written: string): string =>
   /^(["'])([\s\S]*)\1$/.exec(written)?.[2] ?? written
 
 /** What takes the place of a value: in its quotes where it has some and they can hold it. */
-export function replacementFor({ text, start, end, written }: FoundValue, value: string): Span {
+export function replacementFor({ text, start, end, written }: FlagValue, value: string): Span {
   const isWholeArgument =
     text.isArgument && end === text.content.length && !/\s/.test(text.content.slice(0, start))
   const quote = /^(["'])[\s\S]*\1$/.exec(written)?.[1]

@@ -8,19 +8,19 @@ import {
   type GpuSelection,
   gpuTolerations,
 } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { nodesBought, specGpus } from '../pod-gpus.ts'
+import { buildNodeSelector, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
 import { type Edit, type Edits, joinEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
-import { entriesAt, listAt, type Path, type Plain, valueAt } from './plain.ts'
+import { entriesAt, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 export function gpuEdits(target: ServerContainer, serving: Serving): Edits {
-  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   return joinEdits([
     annotationEdits(target, gpu),
     schedulerEdits(target, gpu),
     tolerationEdits(target, serving, gpu),
-    boughtNodeEdits(target, serving),
+    instanceEdits(target, serving),
     nodeEdits(target, serving, gpu),
   ])
 }
@@ -83,10 +83,10 @@ function tolerationEdits(
 }
 
 /** The nodes that the price was for, where the manifest does not name others. */
-function boughtNodeEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
-  const [bought] = Object.entries(nodesBought(serving))
-  if (bought === undefined) return only([])
-  const [label, type] = bought
+function instanceEdits({ object, podPath }: ServerContainer, serving: Serving): Edits {
+  const [selector] = Object.entries(buildNodeSelector(serving) ?? {})
+  if (selector === undefined) return only([])
+  const [label, type] = selector
   const path = [...podPath, 'nodeSelector', label]
   const present = valueAt(object.value, path)
   if (present === type) return only([])
@@ -147,7 +147,7 @@ function affinityEdits(
   { requirements }: GpuSelection,
 ): Edits {
   if (requirements.length === 0) return only([])
-  const wanted = JSON.parse(JSON.stringify(requirements)) as Plain[]
+  const wanted = JSON.parse(JSON.stringify(requirements)) as YamlValue[]
   const path = [...podPath, 'affinity', 'nodeAffinity']
   const required = 'requiredDuringSchedulingIgnoredDuringExecution'
   const present = valueAt(object.value, path)
@@ -160,7 +160,7 @@ function affinityEdits(
         value: { [required]: { nodeSelectorTerms: [{ matchExpressions: wanted }] } },
       },
     ])
-  const isAsked = (term: Plain) =>
+  const isAsked = (term: YamlValue) =>
     wanted.every((one) =>
       listAt(term, ['matchExpressions']).some((other) => isDeepStrictEqual(other, one)),
     )

@@ -1,14 +1,14 @@
 /** The Kubernetes objects of a manifest file, those inside of lists and templates too. */
 import { type Document, isNode } from 'yaml'
 import { readDocuments } from './manifest-text.ts'
-import { listAt, type Path, type Plain, valueAt } from './plain.ts'
+import { listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 export interface ManifestObject {
   /** Of its document in the file. */
   readonly document: number
   /** Of the object in its document: empty where it is the document. */
   readonly base: Path
-  readonly value: Plain
+  readonly value: YamlValue
   readonly kind: string
   readonly name: string
   readonly namespace?: string
@@ -36,9 +36,13 @@ const lineBelow =
 const lineFor = (node: unknown, lineOf: ReturnType<typeof readDocuments>['lineOf']): number =>
   isNode(node) && node.range ? lineOf(node) : 1
 
-type Placed = Pick<ManifestObject, 'document' | 'lineOf'>
+type DocumentPosition = Pick<ManifestObject, 'document' | 'lineOf'>
 
-function objectsIn(value: Plain, base: Path, place: (base: Path) => Placed): ManifestObject[] {
+function objectsIn(
+  value: YamlValue,
+  base: Path,
+  place: (base: Path) => DocumentPosition,
+): ManifestObject[] {
   const kind = valueAt(value, ['kind'])
   if (typeof kind !== 'string') return []
   // 'kubectl get -o json', and a Template of OpenShift.
@@ -62,7 +66,7 @@ function objectsIn(value: Plain, base: Path, place: (base: Path) => Placed): Man
 
 /** By a reference within a namespace: kind, name, and the namespace where both give one. */
 export const isReferenceTo = (
-  reference: Plain | undefined,
+  reference: YamlValue | undefined,
   from: ManifestObject,
   to: ManifestObject,
   names: readonly string[] = [to.name],

@@ -8,7 +8,7 @@ import {
   yamlExcess,
 } from '../../../trials/yaml.ts'
 import { SpecError } from '../spec-error.ts'
-import type { Plain } from './plain.ts'
+import type { YamlValue } from './yaml-values.ts'
 
 /** As Kubernetes reads it: merge keys are resolved. */
 export const parseDocuments = (text: string, lineCounter?: LineCounter): Document.Parsed[] =>
@@ -24,7 +24,7 @@ export function readDocuments(
   text: string,
   file: string,
 ): {
-  readonly values: readonly Plain[]
+  readonly values: readonly YamlValue[]
   readonly lineOf: (node: Node) => number
   readonly documents: readonly Document[]
 } {
@@ -53,15 +53,15 @@ export function readDocuments(
   }
   return {
     documents,
-    values: documents.map((document) => plainOf(document, file)),
+    values: documents.map((document) => readValue(document, file)),
     lineOf: (node) => lineAt(node.range![0]),
   }
 }
 
 /** @throws SpecError for aliases that multiply what they stand for */
-function plainOf(document: Document, file: string): Plain {
+function readValue(document: Document, file: string): YamlValue {
   try {
-    return document.toJS({ maxAliasCount: mostAliases }) as Plain
+    return document.toJS({ maxAliasCount: mostAliases }) as YamlValue
   } catch (error) {
     throw new SpecError(
       `${file} cannot be read: ${(error as Error).message}`,
@@ -79,7 +79,7 @@ export function isJson(text: string): boolean {
   }
 }
 
-export const rangeOf = (node: Node): [number, number] => [node.range![0], node.range![1]]
+export const getRange = (node: Node): [number, number] => [node.range![0], node.range![1]]
 
 export const splice = (
   text: string,
@@ -88,7 +88,7 @@ export const splice = (
 ): string => text.slice(0, from) + insert + text.slice(to)
 
 /** How the line before a place ends; the first of the text where there is none before. */
-export function lineEndOf(text: string, at: number): '\n' | '\r\n' {
+export function detectLineEnd(text: string, at: number): '\n' | '\r\n' {
   const before = text.lastIndexOf('\n', at - 1)
   const line = before >= 0 ? before : text.indexOf('\n')
   return line > 0 && text[line - 1] === '\r' ? '\r\n' : '\n'

@@ -1,8 +1,9 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import type { GpuScheme } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { specGpus } from '../pod-gpus.ts'
-import { type Serving, servingOf } from '../serving.ts'
+import { createServing } from '../create-serving.ts'
+import { selectGpus } from '../scheduling.ts'
+import type { Serving } from '../serving.ts'
 import { evidence, found } from '../spec-samples.contract.ts'
 import { checkManifests } from '../validate.contract.ts'
 import { patchManifests } from './patch-manifests.ts'
@@ -19,7 +20,7 @@ const container = {
   readyPath: '/',
 }
 const tuned = { ...found, resources, container }
-const serving: Serving = servingOf(tuned, { demandRps: 900, headroom: 0.2 })
+const serving: Serving = createServing(tuned, { demandRps: 900, headroom: 0.2 })
 
 const manifest = `# Our bert, do not touch without asking ML platform
 apiVersion: apps/v1
@@ -168,7 +169,7 @@ describe('patching a manifest', () => {
         podOf(patch(manifest, 'server', under('hami', half)).text).metadata.annotations,
       ).toEqual({
         'nvidia.com/use-gputype': 'T4',
-        ...specGpus({ ...resources, ...half }, 'hami').annotations,
+        ...selectGpus({ ...resources, ...half }, 'hami').annotations,
       })
       expect(podOf(patch(manifest, 'server', under('volcano', half)).text).spec.schedulerName).toBe(
         'volcano',
@@ -256,7 +257,7 @@ describe('patching a manifest', () => {
     change: Partial<typeof tuned> = {},
     options = {},
   ) =>
-    servingOf(
+    createServing(
       { ...tuned, ...change, candidate: { ...tuned.candidate, configuration } },
       { headroom: 0.2, ...options },
     )

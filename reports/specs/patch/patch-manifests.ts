@@ -11,11 +11,11 @@ import { findContainer, type ServerContainer } from './find-container.ts'
 import { gpuEdits } from './gpu-edits.ts'
 import { readObjects } from './manifest-objects.ts'
 import { isJson, readDocuments } from './manifest-text.ts'
-import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plain.ts'
 import { replicaEdits } from './replica-edits.ts'
 import { resourceEdits, tunesGpu } from './resource-edits.ts'
 import { settingEdits } from './setting-edits.ts'
 import { removeAt, replaceWithin, SharedValueError, setAt } from './text-edit.ts'
+import { isYamlMap, type Path, valueAt, withValue, type YamlValue } from './yaml-values.ts'
 
 interface PatchOptions {
   /** The container to tune, where the file has several: its name, or KIND/NAME/CONTAINER. */
@@ -28,12 +28,12 @@ interface PatchOptions {
 interface Change {
   /** 'Deployment bert: spec.replicas' */
   readonly where: string
-  readonly from: Plain | undefined
+  readonly from: YamlValue | undefined
   /** Undefined: removed. */
-  readonly to: Plain | undefined
+  readonly to: YamlValue | undefined
 }
 
-interface Patched {
+interface PatchResult {
   readonly text: string
   /** 'Deployment/bert/server, by its image and command' */
   readonly container: string
@@ -51,7 +51,7 @@ interface Patched {
  * container; where a demand sizes them the replicas, or the bounds of an autoscaler. Throws
  * SpecError where the file has no workload, or several that may be meant.
  */
-export function patchManifests(text: string, serving: Serving, options: PatchOptions): Patched {
+export function patchManifests(text: string, serving: Serving, options: PatchOptions): PatchResult {
   if (serving.resources.pools !== undefined)
     throw new SpecError(
       'a patch changes one container, and this configuration has pools of prefill and decode servers',
@@ -135,7 +135,7 @@ function checkNothingElse(
   edits: readonly Edit[],
   file: string,
 ): void {
-  const wanted = edits.reduce<readonly Plain[]>((documents, { object, path, value }) => {
+  const wanted = edits.reduce<readonly YamlValue[]>((documents, { object, path, value }) => {
     const { document, base } = object
     return documents.map((one, i) =>
       i === document ? withValue(one, [...base, ...path], value) : one,
@@ -150,15 +150,19 @@ function checkNothingElse(
   )
 }
 
-function firstDifference(a: Plain | undefined, b: Plain | undefined, path: Path): Path | undefined {
+function firstDifference(
+  a: YamlValue | undefined,
+  b: YamlValue | undefined,
+  path: Path,
+): Path | undefined {
   if (isDeepStrictEqual(a, b)) return undefined
   const bothLists = Array.isArray(a) && Array.isArray(b)
-  if (!bothLists && !(isPlainObject(a) && isPlainObject(b))) return path
+  if (!bothLists && !(isYamlMap(a) && isYamlMap(b))) return path
   const keys = [...new Set([...Object.keys(a as object), ...Object.keys(b as object)])]
   for (const key of keys) {
     const found = firstDifference(
-      (a as Record<string, Plain>)[key],
-      (b as Record<string, Plain>)[key],
+      (a as Record<string, YamlValue>)[key],
+      (b as Record<string, YamlValue>)[key],
       [...path, key],
     )
     if (found) return found

@@ -1,14 +1,15 @@
 /** Configurations that tests put into other people's manifests: simulated, as those who have no GPU have them. */
 import type { Configuration } from '../../../search/types.ts'
 import type { MeasuredWith } from '../../../trials/measured-with.ts'
-import { languageContainer } from '../language-servers.ts'
-import { type Serving, type ServingOptions, servingOf } from '../serving.ts'
+import { createServing } from '../create-serving.ts'
+import { buildLanguageContainer } from '../servers/language.ts'
+import type { Serving, ServingOptions } from '../serving.ts'
 import { best, evidence, found, llama, whole } from '../spec-samples.contract.ts'
 import { patchManifests } from './patch-manifests.ts'
 
 /** BERT in the built-in predictor, on one whole A100. */
 export const bert = (options: Partial<ServingOptions> = { demandRps: 900 }): Serving =>
-  servingOf(
+  createServing(
     {
       ...found,
       resources: { ...whole, gpu: 'A100-80GB', gpuMemoryMiB: 81_920 },
@@ -41,7 +42,7 @@ export const bert = (options: Partial<ServingOptions> = { demandRps: 900 }): Ser
 
 /** A language model on vLLM. */
 export const language = (tuned: Configuration = {}, gpus = 1): Serving =>
-  servingOf(
+  createServing(
     {
       ...found,
       model: 'llama',
@@ -57,7 +58,7 @@ export const language = (tuned: Configuration = {}, gpus = 1): Serving =>
         },
       },
       deployed: { server: 'vllm', weights: 'given' },
-      container: languageContainer('vllm', 'llama', 'my/model'),
+      container: buildLanguageContainer('vllm', 'llama', 'my/model'),
       evidence: { ...evidence, measured: llama },
     },
     { headroom: 0 },

@@ -3,7 +3,7 @@ import type { Serving } from '../serving.ts'
 import { type Edits, joinEdits, noEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import { isReferenceTo, type ManifestObject } from './manifest-objects.ts'
-import { type Path, valueAt } from './plain.ts'
+import { type Path, valueAt } from './yaml-values.ts'
 
 /**
  * Replicas where a demand or the user sizes them. An autoscaler's bounds are set from figures that
@@ -33,10 +33,10 @@ function sizeEdits(
   serving: Serving,
   isMeasured: boolean,
 ): Edits {
-  if (!serving.sized) return noEdits
-  const owner = rolloutOf(objects, target.object) ?? target.object
+  if (!serving.isSized) return noEdits
+  const owner = findRollout(objects, target.object) ?? target.object
   const scalers = objects.filter((one) => scales(one, target.object) || scales(one, owner))
-  const bounds = isMeasured && serving.scalable
+  const bounds = isMeasured && serving.isScalable
   if (scalers.length > 0)
     return joinEdits(
       scalers.map((one) => boundEdits(one, scalerBounds(one.kind)!, serving, bounds)),
@@ -59,7 +59,7 @@ function sizeEdits(
 }
 
 /** Argo's Rollout that runs the pods of a Deployment in its place. */
-const rolloutOf = (
+const findRollout = (
   objects: readonly ManifestObject[],
   workload: ManifestObject,
 ): ManifestObject | undefined =>

@@ -1,25 +1,25 @@
 /** Cores, memory and GPU of the server's container, in requests and limits alike. */
-import { cpuQuantity, memoryQuantity } from '../pod.ts'
-import { refuseClaim, specGpus } from '../pod-gpus.ts'
+import { formatCpu, formatMemory } from '../pod.ts'
+import { refuseClaim, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
 import type { Edit, Edits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
-import { entriesAt, listAt, type Path, type Plain, valueAt } from './plain.ts'
+import { entriesAt, listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 export const tunesGpu = ({ configuration }: Serving): boolean =>
   ['gpu', 'gpus', 'gpuMemoryPercent', 'migProfile'].some((name) => name in configuration)
 
 /**
- * Requests and limits of what was tuned, and nothing else: what a trial held beside that was not
+ * Requests and limits of what was tuned, and nothing else: what a trial had beside that was not
  * chosen. GPU resources of another scheme or profile are removed.
  */
 export function resourceEdits(target: ServerContainer, serving: Serving): Edits {
-  const { configuration, held } = serving
+  const { configuration, requirements } = serving
   const tuned: Readonly<Record<string, string>> = {
     ...('cpuCores' in configuration &&
-      held.cpuCores !== undefined && { cpu: cpuQuantity(held.cpuCores) }),
+      requirements.cpuCores !== undefined && { cpu: formatCpu(requirements.cpuCores) }),
     ...('memoryMiB' in configuration &&
-      held.memoryMiB !== undefined && { memory: memoryQuantity(held.memoryMiB) }),
+      requirements.memoryMiB !== undefined && { memory: formatMemory(requirements.memoryMiB) }),
   }
   const remaining = podResources(target, Object.keys(tuned))
   const gpus = tunesGpu(serving) ? gpuResources(target, serving) : undefined
@@ -51,9 +51,9 @@ function quantityEdits(
 }
 
 /** 2, '2' and '2000m' are the same. */
-function isSameQuantity(present: Plain | undefined, wanted: string): boolean {
+function isSameQuantity(present: YamlValue | undefined, wanted: string): boolean {
   if (present === undefined || present === null) return false
-  return String(present) === wanted || amountOf(String(present)) === amountOf(wanted)
+  return String(present) === wanted || parseAmount(String(present)) === parseAmount(wanted)
 }
 
 const units: Readonly<Record<string, number>> = {
@@ -69,7 +69,7 @@ const units: Readonly<Record<string, number>> = {
   Ti: 2 ** 40,
 }
 /** The text itself where it is no quantity. */
-function amountOf(text: string): number | string {
+function parseAmount(text: string): number | string {
   const [, number, unit = ''] = /^([\d.]+)([a-zA-Z]*)$/.exec(text) ?? []
   const factor = units[unit]
   return number === undefined || factor === undefined ? text : Number(number) * factor
@@ -82,7 +82,7 @@ interface GpuResources {
 }
 
 function gpuResources(target: ServerContainer, serving: Serving): GpuResources | undefined {
-  const gpu = specGpus(serving.resources, serving.gpuScheme, serving.dra)
+  const gpu = selectGpus(serving.resources, serving.gpuScheme, serving.dra)
   refuseClaim(gpu, 'a patch writes')
   const pods = podsPerReplica(target)
   const wanted = Object.entries(gpu.limits).map(([name, value]) => `${name} = ${value}`)

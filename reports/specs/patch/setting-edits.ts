@@ -4,19 +4,19 @@ import { type Edit, type Edits, joinEdits } from './edits.ts'
 import type { ServerContainer } from './find-container.ts'
 import {
   type ArgumentText,
-  type FoundSwitch,
-  type FoundValue,
+  type FlagSwitch,
+  type FlagValue,
   findAssignments,
   findSwitches,
   findValues,
+  findVariable,
   replacementFor,
   unquoted,
-  variableOf,
 } from './flag-text.ts'
-import { listAt, type Path, type Plain, valueAt } from './plain.ts'
 import { podsPerReplica } from './resource-edits.ts'
 import type { Span } from './text-edit.ts'
 import { type FlagSetting, isSame, tunedSettings, type VariableSetting } from './tuned-settings.ts'
+import { listAt, type Path, valueAt, type YamlValue } from './yaml-values.ts'
 
 /**
  * Variables and arguments are changed where they stand, in lists of two, with `=`, in the text of a
@@ -43,15 +43,15 @@ export function settingEdits(target: ServerContainer, serving: Serving): Edits {
   return joinEdits([{ edits: change.edits(), unplaced, remaining: [] }])
 }
 
-const lineOf = ({ text, start, end }: FoundValue): string =>
+const lineOf = ({ text, start, end }: FlagValue): string =>
   text.content.length < 80 ? text.content : text.content.slice(Math.max(0, start - 40), end)
 
 /** The edits of one container, so that two of one text become one. */
 class ContainerChange {
   readonly texts: readonly ArgumentText[]
-  readonly variables: readonly Plain[]
+  readonly variables: readonly YamlValue[]
   readonly #spans = new Map<string, { readonly text: ArgumentText; readonly spans: Span[] }>()
-  readonly #added: Plain[] = []
+  readonly #added: YamlValue[] = []
 
   constructor(readonly target: ServerContainer) {
     this.variables = listAt(target.value, ['env'])
@@ -96,7 +96,7 @@ class ContainerChange {
     return this.replace(text, { start: 0, end: text.content.length, insert: value })
   }
 
-  add(entry: Plain): void {
+  add(entry: YamlValue): void {
     this.#added.push(entry)
   }
 
@@ -143,8 +143,8 @@ const isNamedAfter = (variable: string, flag: string): boolean =>
   flag.length > 2 &&
   isSame(variable.replace(/^(VLLM|SGLANG|SGL|TGI|TRTLLM|ENGINE|SERVER)_/, ''), flag)
 
-function setValue(change: ContainerChange, found: FoundValue, value: string, depth = 0): string[] {
-  const variable = variableOf(found.written)
+function setValue(change: ContainerChange, found: FlagValue, value: string, depth = 0): string[] {
+  const variable = findVariable(found.written)
   if (variable === undefined) {
     if (isSameValue(unquoted(found.written), value)) return []
     const isSet = change.replace(found.text, replacementFor(found, value))
@@ -197,7 +197,7 @@ function setSwitch(change: ContainerChange, flag: FlagSetting): string[] {
   })
 }
 
-function boolSpan({ start, end, written }: FoundValue, isTrue: boolean): Span | undefined {
+function boolSpan({ start, end, written }: FlagValue, isTrue: boolean): Span | undefined {
   if ((written.toLowerCase() === 'true') === isTrue) return undefined
   const word = String(isTrue)
   return {
@@ -208,7 +208,7 @@ function boolSpan({ start, end, written }: FoundValue, isTrue: boolean): Span | 
 }
 
 function wordSpan(
-  { start, end, written }: FoundSwitch,
+  { start, end, written }: FlagSwitch,
   isOn: boolean,
   isPositive: boolean,
 ): Span | undefined {

@@ -2,7 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { bert, language, patchWith } from './patch-samples.contract.ts'
-import { type Plain, valueAt } from './plain.ts'
+import { valueAt, type YamlValue } from './yaml-values.ts'
 
 /** A Deployment of one container; `fields` are its lines, from the left. */
 const deployment = (
@@ -20,8 +20,8 @@ spec:
       - name: ${container}
 ${fields.replace(/^/gm, '        ').trimEnd()}
 `
-const containerIn = (text: string, document = 0, index = 0): Plain | undefined =>
-  valueAt(parseAllDocuments(text, { merge: true })[document]!.toJS() as Plain, [
+const containerIn = (text: string, document = 0, index = 0): YamlValue | undefined =>
+  valueAt(parseAllDocuments(text, { merge: true })[document]!.toJS() as YamlValue, [
     ...['spec', 'template', 'spec', 'containers'],
     index,
   ])

@@ -20,8 +20,8 @@ import {
 } from 'yaml'
 import { SpecError } from '../spec-error.ts'
 import { insertIntoFlow, removeFromFlow } from './flow-edit.ts'
-import { lineEndOf, parseDocuments, rangeOf, splice } from './manifest-text.ts'
-import { isPlainObject, type Path, type Plain, valueAt, withValue } from './plain.ts'
+import { detectLineEnd, getRange, parseDocuments, splice } from './manifest-text.ts'
+import { isYamlMap, type Path, valueAt, withValue, type YamlValue } from './yaml-values.ts'
 
 /** A document of a file, as an edit finds it. */
 interface DocumentPlace {
@@ -43,14 +43,14 @@ export interface Span {
  * that block. Values behind an alias or a merge key are written out first. Throws SpecError for a
  * value that an alias uses elsewhere, and for shapes that do not fit.
  */
-export function setAt(text: string, place: DocumentPlace, path: Path, value: Plain): string {
+export function setAt(text: string, place: DocumentPlace, path: Path, value: YamlValue): string {
   const { document, node, rest, inherited } = find(text, place, path)
   if (isAlias(node)) return writeOutAlias(text, document, node, rest, value)
   if (rest.length === 0) {
     if (isScalar(node) && node.value === null && typeof value === 'object' && value !== null)
       return fillEmpty(text, place, path, value)
     if (isScalar(node)) return replaceScalar(text, node, value)
-    throw new SpecError(`${whereOf(place, path)} is not a single value`, 'edit it by hand')
+    throw new SpecError(`${describePath(place, path)} is not a single value`, 'edit it by hand')
   }
   const [key, ...deeper] = rest
   const content = withValue(inherited, deeper, value)
@@ -60,7 +60,7 @@ export function setAt(text: string, place: DocumentPlace, path: Path, value: Pla
   if (isScalar(node) && node.value === null)
     return fillEmpty(text, place, reached, withValue(undefined, rest, value))
   throw new SpecError(
-    `${whereOf(place, reached)} is not a block of named values`,
+    `${describePath(place, reached)} is not a block of named values`,
     'edit it by hand',
   )
 }
@@ -85,10 +85,10 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
   const content = String(valueAt(documentValue(text, place), path))
   const wanted = content.slice(0, span.start) + span.insert + content.slice(span.end)
   if (rest.length > 0 || !isScalar(node)) return setAt(text, place, path, wanted)
-  const [from, to] = rangeOf(node)
+  const [from, to] = getRange(node)
   const old = escapedFor(node, content.slice(span.start, span.end))
-  const before = countOf(escapedFor(node, content.slice(0, span.start)), old)
-  const starts = startsOf(text.slice(from, to), old)
+  const before = countMatches(escapedFor(node, content.slice(0, span.start)), old)
+  const starts = findStarts(text.slice(from, to), old)
   // The occurrence of the same number first; what is read back decides.
   const likely = [...starts.slice(before, before + 1), ...starts]
   for (const start of likely) {
@@ -97,7 +97,10 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
     if (readsAs(edited, place, path, wanted)) return edited
   }
   if (isBlock(node))
-    throw new SpecError(`${whereOf(place, path)} cannot be edited in its block`, 'edit it by hand')
+    throw new SpecError(
+      `${describePath(place, path)} cannot be edited in its block`,
+      'edit it by hand',
+    )
   return replaceScalar(text, node, wanted)
 }
 
@@ -105,56 +108,57 @@ function replaceSpan(text: string, place: DocumentPlace, path: Path, span: Span)
 export function removeAt(text: string, place: DocumentPlace, path: Path): string {
   const { node: map, rest } = find(text, place, path.slice(0, -1))
   const key = path.at(-1)
-  const pair = isMap(map) && rest.length === 0 ? pairOf(map, key!) : undefined
+  const pair = isMap(map) && rest.length === 0 ? findPair(map, key!) : undefined
   if (!isMap(map) || pair === undefined)
     throw new SpecError(
-      `${whereOf(place, path)} comes from an alias or a merge key`,
+      `${describePath(place, path)} comes from an alias or a merge key`,
       'write the value out where it is used, or remove it by hand',
     )
   if (pair.value) refuseSharedAnchor(text, place, pair.value, path)
   if (map.flow) return removeFromFlow(text, map, pair)
   const start = pair.key.range![0]
   const lineStart = text.lastIndexOf('\n', start - 1) + 1
-  const line: [number, number] = [lineStart, afterLineOf(text, endOf(pair))]
+  const line: [number, number] = [lineStart, findNextLine(text, getEnd(pair))]
   if (text.slice(lineStart, start).trim() !== '')
-    throw new SpecError(`${whereOf(place, path)} cannot be removed`, 'edit it by hand')
+    throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
   // The last line of a text without a line end takes the one before it along.
   if (!/\n$/.test(text.slice(...line)))
     line[0] = /\r?\n$/.exec(text.slice(0, lineStart))?.index ?? lineStart
   if (map.items.length > 1) return splice(text, line, '')
   // Nothing is left: '{}' behind the name of the block.
   const { node: outer } = find(text, place, path.slice(0, -2))
-  const holder = isMap(outer) ? pairOf(outer, path.at(-2)!) : undefined
+  const holder = isMap(outer) ? findPair(outer, path.at(-2)!) : undefined
   if (holder === undefined)
-    throw new SpecError(`${whereOf(place, path)} cannot be removed`, 'edit it by hand')
+    throw new SpecError(`${describePath(place, path)} cannot be removed`, 'edit it by hand')
   const colon = text.indexOf(':', holder.key.range![1]) + 1
   return splice(splice(text, line, ''), [colon, colon], ' {}')
 }
 
-const whereOf = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
+const describePath = ({ file }: DocumentPlace, path: Path): string => `${file}: ${path.join('.')}`
 
-interface Found {
+/** Where a path leads. */
+interface PathMatch {
   readonly document: Document
   /** The deepest node on the path. */
   readonly node: Node | null
   /** What of the path is left. */
   readonly rest: Path
   /** What a merge key gives at the first key of `rest`. */
-  readonly inherited: Plain | undefined
+  readonly inherited: YamlValue | undefined
 }
 
-function find(text: string, place: DocumentPlace, path: Path): Found {
+function find(text: string, place: DocumentPlace, path: Path): PathMatch {
   const document = parseDocuments(text)[place.index]!
   let node = document.contents as Node | null
   for (const [depth, key] of path.entries()) {
     if (node) refuseShared(document, place, node, path.slice(0, depth))
     const inner = isMap(node)
-      ? pairOf(node, key)?.value
+      ? findPair(node, key)?.value
       : isSeq(node)
         ? (node.items[Number(key)] as Node | undefined)
         : undefined
     if (inner === undefined) {
-      const inherited = isMap(node) ? valueAt(node.toJS(document) as Plain, [key]) : undefined
+      const inherited = isMap(node) ? valueAt(node.toJS(document) as YamlValue, [key]) : undefined
       return { document, node, rest: path.slice(depth), inherited }
     }
     node = inner
@@ -163,7 +167,7 @@ function find(text: string, place: DocumentPlace, path: Path): Found {
   return { document, node, rest: [], inherited: undefined }
 }
 
-const pairOf = (map: YAMLMap, key: string | number): Pair<Node, Node | null> | undefined =>
+const findPair = (map: YAMLMap, key: string | number): Pair<Node, Node | null> | undefined =>
   map.items.find(({ key: own }) => isScalar(own) && String(own.value) === String(key)) as
     | Pair<Node, Node | null>
     | undefined
@@ -187,7 +191,7 @@ function refuseShared(document: Document, place: DocumentPlace, node: Node, path
   })
   if (isUsed)
     throw new SharedValueError(
-      `${whereOf(place, path)} is shared: *${anchor} refers to it elsewhere and would change too`,
+      `${describePath(place, path)} is shared: *${anchor} refers to it elsewhere and would change too`,
       `write the value out there in place of *${anchor}`,
     )
 }
@@ -198,14 +202,14 @@ function writeOutAlias(
   document: Document,
   alias: Alias,
   rest: Path,
-  value: Plain,
+  value: YamlValue,
 ): string {
-  const resolved = alias.toJS(document) as Plain
-  return splice(text, rangeOf(alias), flow(withValue(resolved, rest, value)))
+  const resolved = alias.toJS(document) as YamlValue
+  return splice(text, getRange(alias), flow(withValue(resolved, rest, value)))
 }
 
-const documentValue = (text: string, { index }: DocumentPlace): Plain =>
-  parseDocuments(text)[index]!.toJS() as Plain
+const documentValue = (text: string, { index }: DocumentPlace): YamlValue =>
+  parseDocuments(text)[index]!.toJS() as YamlValue
 
 function readsAs(text: string, place: DocumentPlace, path: Path, wanted: string): boolean {
   try {
@@ -224,22 +228,22 @@ function escapedFor({ type }: Scalar, characters: string): string {
   return type === Scalar.QUOTE_SINGLE ? characters.replaceAll("'", "''") : characters
 }
 
-function startsOf(text: string, part: string): number[] {
+function findStarts(text: string, part: string): number[] {
   const starts: number[] = []
   if (part === '') return starts
   for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + 1)) starts.push(at)
   return starts
 }
-const countOf = (text: string, part: string): number => startsOf(text, part).length
+const countMatches = (text: string, part: string): number => findStarts(text, part).length
 
-function replaceScalar(text: string, old: Scalar, value: Plain): string {
-  const range = rangeOf(old as Node)
+function replaceScalar(text: string, old: Scalar, value: YamlValue): string {
+  const range = getRange(old as Node)
   const lineEnd = isBlock(old) ? (/\r?\n$/.exec(text.slice(...range))?.[0] ?? '') : ''
   return splice(text, range, scalarText(value, old) + lineEnd)
 }
 
 /** A new value in the quotes of the old one, where it had any. */
-function scalarText(value: Plain, old?: Scalar): string {
+function scalarText(value: YamlValue, old?: Scalar): string {
   if (old?.type === Scalar.QUOTE_DOUBLE && typeof value === 'string') return JSON.stringify(value)
   const scalar = new Scalar(value)
   if (old?.type === Scalar.QUOTE_SINGLE && typeof value === 'string')
@@ -247,16 +251,16 @@ function scalarText(value: Plain, old?: Scalar): string {
   return stringify(scalar, { lineWidth: 0, version: '1.1' }).trimEnd()
 }
 
-const columnOf = (text: string, at: number): number => at - (text.lastIndexOf('\n', at - 1) + 1)
+const getColumn = (text: string, at: number): number => at - (text.lastIndexOf('\n', at - 1) + 1)
 
 /** The place after the line on which a node ends, its comment included. */
-function afterLineOf(text: string, end: number): number {
+function findNextLine(text: string, end: number): number {
   if (text[end - 1] === '\n') return end
   const line = text.indexOf('\n', end)
   return line === -1 ? text.length : line + 1
 }
 
-const endOf = ({ key, value }: Pair<Node, Node | null>): number =>
+const getEnd = ({ key, value }: Pair<Node, Node | null>): number =>
   value?.range?.[1] ?? key.range![1]
 
 const indented = (lines: string, column: number): string =>
@@ -268,7 +272,7 @@ const indented = (lines: string, column: number): string =>
 
 /** Inserts whole lines. A text without a line end at its end stays without one. */
 function insertLines(text: string, at: number, lines: string): string {
-  const lineEnd = lineEndOf(text, at)
+  const lineEnd = detectLineEnd(text, at)
   const inserted = lines.replaceAll('\n', lineEnd)
   const before = text.slice(0, at)
   return before === '' || before.endsWith('\n')
@@ -276,50 +280,50 @@ function insertLines(text: string, at: number, lines: string): string {
     : before + lineEnd + inserted.slice(0, -lineEnd.length) + text.slice(at)
 }
 
-const block = (value: Plain): string => stringify(value, { lineWidth: 0, version: '1.1' })
-const flow = (value: Plain): string =>
+const block = (value: YamlValue): string => stringify(value, { lineWidth: 0, version: '1.1' })
+const flow = (value: YamlValue): string =>
   stringify(value, { lineWidth: 0, version: '1.1', collectionStyle: 'flow' }).trimEnd()
 
-function insertIntoMap(text: string, map: YAMLMap, key: string, content: Plain): string {
+function insertIntoMap(text: string, map: YAMLMap, key: string, content: YamlValue): string {
   if (map.flow) return insertIntoFlow(text, map, [key, content])
   const [first, last] = [map.items[0], map.items.at(-1)] as Pair<Node, Node | null>[]
   return insertLines(
     text,
-    afterLineOf(text, endOf(last!)),
-    indented(block({ [key]: content }), columnOf(text, first!.key.range![0])),
+    findNextLine(text, getEnd(last!)),
+    indented(block({ [key]: content }), getColumn(text, first!.key.range![0])),
   )
 }
 
-function insertIntoSeq(text: string, seq: YAMLSeq, content: Plain): string {
+function insertIntoSeq(text: string, seq: YAMLSeq, content: YamlValue): string {
   if (seq.flow) return insertIntoFlow(text, seq, content)
   const end = (seq.items.at(-1) as Node).range![1]
   return insertLines(
     text,
-    afterLineOf(text, end),
-    indented(block([content]), columnOf(text, seq.range![0])),
+    findNextLine(text, end),
+    indented(block([content]), getColumn(text, seq.range![0])),
   )
 }
 
 /** 'resources:' with nothing behind it, and 'null' in its place. */
-function fillEmpty(text: string, place: DocumentPlace, path: Path, content: Plain): string {
+function fillEmpty(text: string, place: DocumentPlace, path: Path, content: YamlValue): string {
   const { node: parent } = find(text, place, path.slice(0, -1))
-  const pair = isMap(parent) ? pairOf(parent, path.at(-1)!) : undefined
+  const pair = isMap(parent) ? findPair(parent, path.at(-1)!) : undefined
   const isWritten = isNode(pair?.value) && pair.value.range![1] > pair.value.range![0]
   if (pair && isWritten) {
     const inFlow = text[pair.key.range![0]] === '"' ? JSON.stringify(content) : flow(content)
-    return splice(text, rangeOf(pair.value!), inFlow)
+    return splice(text, getRange(pair.value!), inFlow)
   }
   if (pair && isMap(parent) && parent.flow) {
     const colon = text.indexOf(':', pair.key.range![1]) + 1
     return splice(text, [colon, colon], ` ${flow(content)}`)
   }
   if (!pair || !isMap(parent))
-    throw new SpecError(`${whereOf(place, path)} is empty`, 'edit it by hand')
+    throw new SpecError(`${describePath(place, path)} is empty`, 'edit it by hand')
   const at = pair.key.range![0]
-  const isList = !isPlainObject(content)
+  const isList = !isYamlMap(content)
   return insertLines(
     text,
-    afterLineOf(text, at),
-    indented(block(content), columnOf(text, at) + (isList ? 0 : 2)),
+    findNextLine(text, at),
+    indented(block(content), getColumn(text, at) + (isList ? 0 : 2)),
   )
 }

@@ -7,7 +7,7 @@ import { languagePrograms } from '../../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../../trials/servers/server-kinds.ts'
 import { tfservingTuning } from '../../../trials/servers/tfserving.ts'
 import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
-import { mlserverContainer } from '../mlserver-pod.ts'
+import { buildMlserverContainer } from '../servers/mlserver.ts'
 import type { Serving } from '../serving.ts'
 import type { FlagPattern } from './flag-text.ts'
 import { tunesGpu } from './resource-edits.ts'
@@ -130,7 +130,7 @@ function knownSettings(
   const nothing = { flags: [], variables: [], contrary: [], taken: new Set<string>() }
   const { configuration } = serving
   if (server === 'mlserver') {
-    const { env = {}, tunedEnv = [] } = mlserverContainer(serving, '')
+    const { env = {}, tunedEnv = [] } = buildMlserverContainer(serving, '')
     const knobs = [
       'batchSize',
       'maxBatchSize',

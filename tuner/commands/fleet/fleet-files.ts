@@ -15,8 +15,9 @@ import { listPlacements, type Placement } from '../../../reports/fleet/placement
 import { describeTableServing } from '../../../reports/fleet/table-serving.ts'
 import { percent } from '../../../reports/format.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
+import { maxLabelLength, toDnsLabel } from '../../../reports/specs/create-serving.ts'
 import { renderSpec, type SpecTargetName } from '../../../reports/specs/index.ts'
-import { dnsLabel, mostOfLabel, type Placed, type Serving } from '../../../reports/specs/serving.ts'
+import type { ReplicaPlan, Serving } from '../../../reports/specs/serving.ts'
 import { SpecError } from '../../../reports/specs/spec-error.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
@@ -58,7 +59,7 @@ export async function fleetFiles(
   for (const [i, placement] of placements.entries()) {
     const { model, segment, replicas, byHour } = placement
     const claim = 'claim' in placement ? placement.claim : undefined
-    const placed: Placed = {
+    const replicaPlan: ReplicaPlan = {
       replicas,
       ...(byHour && { byHour }),
       ...('claim' in placement && { claim, mps: { memoryMiB: placement.memoryMiB } }),
@@ -67,7 +68,7 @@ export async function fleetFiles(
     try {
       const of = models.find(({ entry }) => entry.name === model)!
       const maxGpus = perNode(segment.gpu)
-      const serving = describeServing(of, placement, names[i]!, headroom, placed, maxGpus)
+      const serving = describeServing(of, placement, names[i]!, headroom, replicaPlan, maxGpus)
       const header = `${shareComment(placement, placements)}${target === 'kubernetes' ? '' : hoursComment(placement)}`
       const specs = await renderSpec(target, serving)
       for (const { name, text } of specs)
@@ -97,7 +98,7 @@ function describeServing(
   { segment }: Placement,
   name: string,
   headroom: number,
-  placed: Placed,
+  replicaPlan: ReplicaPlan,
   gpusPerNode: number,
 ): Serving {
   const { image, port = defaultPort, health = defaultHealth, modelUri, sloMs, table } = entry
@@ -113,7 +114,7 @@ function describeServing(
       throw new SpecError('without an SLO, tune cannot verify it', 'add slo: in the fleet file')
     const model = entry.name
     return describeTableServing(
-      { name, model, table: basename(table!), segment, headroom, sloMs, placed },
+      { name, model, table: basename(table!), segment, headroom, sloMs, replicaPlan },
       { image, port, health },
     )
   }
@@ -122,7 +123,7 @@ function describeServing(
   const made = servingFrom(experiment, recommendation, candidate, trials, {
     name,
     headroom,
-    placed,
+    replicaPlan,
     image,
     modelUri,
     // Nodes are cut by the MIG manager, whatever scheme the trials used.
@@ -154,11 +155,11 @@ function nameDeployments(placements: readonly Placement[]): string[] {
       gpu,
       ...(slice === whole ? [] : [slice]),
     ]
-    const name = dnsLabel(parts.join('-'))
+    const name = toDnsLabel(parts.join('-'))
     let unique = name
     // Labels have a maximum length: the number must survive it.
     for (let n = 2; taken.has(unique); n++)
-      unique = `${name.slice(0, mostOfLabel - 1 - String(n).length)}-${n}`
+      unique = `${name.slice(0, maxLabelLength - 1 - String(n).length)}-${n}`
     taken.add(unique)
     return unique
   })

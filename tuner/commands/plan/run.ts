@@ -183,7 +183,7 @@ async function writeScaled(
     maxReplicas,
     scaling: behaviour,
   })
-  if (!made.scalable)
+  if (!made.isScalable)
     process.stderr.write(
       'no autoscaler written: the capacity of this server was not measured. Run tune verify once it runs\n',
     )
@@ -194,7 +194,7 @@ async function writeScaled(
     isFixed ? { autoscaler: 'none' } : {},
   )
   const isScaled = files.some(({ text }) => text.includes('\nkind: HorizontalPodAutoscaler\n'))
-  if (made.scalable && !isFixed && !isScaled)
+  if (made.isScalable && !isFixed && !isScaled)
     process.stderr.write('no autoscaler written: see the note in the file\n')
   for (const file of files) {
     const path = join(folder, file.name)

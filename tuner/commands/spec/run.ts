@@ -5,7 +5,7 @@
 import { join } from 'node:path'
 import { chosenServers, foreignFigures } from '../../../reports/figures.ts'
 import { replaceAtomically, writeAtomically } from '../../../reports/report/write-atomically.ts'
-import { renderSpec, specTarget, specTargets } from '../../../reports/specs/index.ts'
+import { loadTarget, renderSpec, specTargets } from '../../../reports/specs/index.ts'
 import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
@@ -138,7 +138,7 @@ export async function spec(id: string | undefined, flags: SpecFlags): Promise<nu
         server === 'custom'
           ? undefined
           : (server ??
-            (flags.patch === undefined ? (await specTarget(target)).implies : undefined)),
+            (flags.patch === undefined ? (await loadTarget(target)).implies : undefined)),
       gpuScheme,
       minReplicas: count(flags.minReplicas),
       maxReplicas: count(flags.maxReplicas),

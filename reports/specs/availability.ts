@@ -1,0 +1,81 @@
+/**
+ * Fields that keep a service available while single replicas come and go: spread, a budget for
+ * evictions, and an end after the requests that are under way.
+ */
+import type { Manifest } from './manifest.ts'
+import { preStopSeconds } from './requirements.ts'
+import type { Container, Serving } from './serving.ts'
+
+export type Labels = Readonly<Record<string, string>>
+
+/** Selects the replicas of a serving, where the platform has no labels of its own for them. */
+export const buildLabels = ({ name }: Pick<Serving, 'name'>): Labels => ({
+  'app.kubernetes.io/name': name,
+})
+
+/** Requests still come until every proxy knows that the pod ends. */
+export const lifecycle: Manifest = {
+  preStop: { exec: { command: ['sleep', String(preStopSeconds)] } },
+}
+
+/** Replicas that run at any time. @param scaled an autoscaler sets their number */
+export const countMinReplicas = ({ replicas, minReplicas }: Serving, scaled: boolean): number =>
+  scaled ? minReplicas : replicas
+
+const zones = 'topology.kubernetes.io/zone'
+const nodes = 'kubernetes.io/hostname'
+
+/**
+ * Fields of a pod's spec: its time to end, and its spread. @param several more than one runs at any
+ * time @param topologyKeys over which they are spread
+ */
+export const buildLifetime = (
+  { requirements }: Pick<Serving, 'requirements'>,
+  labels: Labels,
+  several: boolean,
+  topologyKeys: readonly string[] = [zones, nodes],
+): Manifest => ({
+  terminationGracePeriodSeconds: requirements.graceSeconds,
+  topologySpreadConstraints: several
+    ? topologyKeys.map((topologyKey) => ({
+        maxSkew: 1,
+        topologyKey,
+        whenUnsatisfiable: 'ScheduleAnyway',
+        labelSelector: { matchLabels: labels },
+      }))
+    : undefined,
+})
+
+/** For a pod whose affinity keeps it off the nodes of its siblings: spread over zones alone. */
+export const buildZonalLifetime = (
+  serving: Pick<Serving, 'requirements'>,
+  labels: Labels,
+  several: boolean,
+): Manifest => buildLifetime(serving, labels, several, [zones])
+
+/** One replica at a time may be evicted; none where there is only one. @param labels of the pods */
+export const buildDisruptionBudget = (
+  { name }: Pick<Serving, 'name'>,
+  several: boolean,
+  labels: Labels,
+): Manifest[] =>
+  several
+    ? [
+        {
+          apiVersion: 'policy/v1',
+          kind: 'PodDisruptionBudget',
+          metadata: { name, labels: buildLabels({ name }) },
+          spec: { maxUnavailable: 1, selector: { matchLabels: labels } },
+        },
+      ]
+    : []
+
+/** Where Prometheus finds the counter, as its usual scrape configuration reads annotations. */
+export const buildScrapeAnnotations = ({
+  port,
+  metrics = { port, path: '/metrics' },
+}: Pick<Container, 'port' | 'metrics'>): Labels => ({
+  'prometheus.io/scrape': 'true',
+  'prometheus.io/port': String(metrics.port),
+  'prometheus.io/path': metrics.path,
+})

@@ -1,0 +1,210 @@
+/** A serving from a candidate of a recommendation. */
+import { countReplicas } from '../../search/objective.ts'
+import { type Bundle, findCheapestBundles } from '../../search/replica-price.ts'
+import type { Resources } from '../../trials/resources.ts'
+import { type Deployed, figuresOf } from '../figures.ts'
+import { money, percent, rate, rateInterval, sloLimit } from '../format.ts'
+import { describeStatus } from '../recommendation/describe-status.ts'
+import type { Status } from '../recommendation/status.ts'
+import type { Candidate } from '../recommendation/types.ts'
+import { atCapacityText, capacityText, estimateText } from '../recommendation/words.ts'
+import { computeRequirements } from './requirements.ts'
+import { replaceSecrets } from './secret-variables.ts'
+import type { Container, Evidence, Serving, ServingOptions, Source } from './serving.ts'
+import { SpecError } from './spec-error.ts'
+
+/** A candidate, its container, and the measurement behind it. */
+interface MeasuredCandidate {
+  readonly model: string
+  readonly candidate: Candidate
+  readonly resources: Resources
+  readonly deployed: Deployed
+  readonly container: Container
+  readonly evidence: Evidence
+}
+
+/**
+ * Everything a renderer needs, from a candidate.
+ * @throws SpecError for a candidate that cannot serve, and for numbers that cannot be.
+ */
+export function createServing(
+  { model, candidate, resources, deployed, container, evidence }: MeasuredCandidate,
+  options: ServingOptions,
+): Serving {
+  const { headroom } = options
+  if (!(candidate.capacityRps > 0)) {
+    throw new SpecError(
+      `trial ${candidate.trial} (${candidate.label}) cannot be deployed: ${candidate.reason ?? 'it has no capacity'}`,
+      'choose another trial with --trial',
+    )
+  }
+  if (!(headroom >= 0 && headroom < 1))
+    throw new SpecError(`headroom is ${headroom}`, 'give a share from 0 to below 1, such as 20%')
+  if (
+    options.namespace !== undefined &&
+    !/^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$/.test(options.namespace)
+  )
+    throw new SpecError(
+      `${JSON.stringify(options.namespace)} is not a valid namespace`,
+      'use lower-case letters, digits and dashes, such as --namespace ml',
+    )
+  const perReplicaRps = candidate.capacityRps * (1 - headroom)
+  const { replicaPlan } = options
+  const replicas =
+    replicaPlan?.replicas ??
+    (options.demandRps === undefined
+      ? (candidate.replicas ?? 1)
+      : countReplicas({ demandRps: options.demandRps, headroom }, candidate.capacityRps))
+  const minReplicas = options.minReplicas ?? replicas
+  const maxReplicas =
+    options.maxReplicas ?? (replicaPlan ? replicas : Math.max(2 * replicas, minReplicas))
+  if (
+    !(
+      Number.isInteger(minReplicas) &&
+      Number.isInteger(maxReplicas) &&
+      minReplicas >= 1 &&
+      maxReplicas >= minReplicas
+    )
+  ) {
+    throw new SpecError(
+      `replicas from ${minReplicas} to ${maxReplicas} are not a valid range`,
+      'give whole numbers: --min-replicas of at least 1, and --max-replicas not below it',
+    )
+  }
+  // A plan of several models has nodes of its own.
+  const bundle = replicaPlan
+    ? undefined
+    : findCheapestBundles(candidate.bundles ?? [], replicas)?.bundle
+  const instanceType = bundle?.instanceType
+  const figures = figuresOf(evidence.measured, deployed)
+  return {
+    trial: candidate.trial,
+    name: toDnsLabel(options.name ?? model),
+    model,
+    modelUri: options.modelUri,
+    modelVersion: options.modelVersion,
+    namespace: options.namespace,
+    deployed,
+    figures,
+    isScalable: figures.hold && candidate.bound !== 'upper' && !doubtful.has(evidence.status),
+    pod: options.pod,
+    overlay: options.pod ? undefined : options.overlay,
+    container: replaceSecrets(container),
+    configuration: candidate.configuration,
+    resources,
+    requirements: computeRequirements(
+      evidence,
+      deployed,
+      figures.hold,
+      resources,
+      candidate.configuration,
+      options.modelUri,
+    ),
+    gpuScheme: options.gpuScheme,
+    dra: options.dra,
+    replicas,
+    instanceType,
+    replicaPlan,
+    isSized: [
+      replicaPlan,
+      options.demandRps,
+      candidate.replicas,
+      options.minReplicas,
+      options.maxReplicas,
+    ].some((given) => given !== undefined),
+    minReplicas,
+    maxReplicas,
+    requestedBounds: { minReplicas: options.minReplicas, maxReplicas: options.maxReplicas },
+    scaling: options.scaling,
+    headroom,
+    perReplicaRps,
+    inFlight: evidence.meanMsAtCapacity
+      ? Math.ceil((candidate.capacityRps * evidence.meanMsAtCapacity) / 1000)
+      : undefined,
+    evidence,
+    sources: listSources(candidate, evidence, replicas, options),
+    priceSources: [
+      { value: `price ${money(candidate.pricePerHour)} per hour and replica`, from: 'price book' },
+      ...(instanceType === undefined
+        ? []
+        : [{ value: `nodes ${instanceType}`, from: describeNodes(bundle, replicas) }]),
+    ],
+  }
+}
+
+/** One of the pods that make up a replica together. @param resources of that pod */
+export const resizeServing = (serving: Serving, resources: Resources): Serving => ({
+  ...serving,
+  resources,
+  requirements: computeRequirements(
+    serving.evidence,
+    serving.deployed,
+    serving.figures.hold,
+    resources,
+    serving.configuration,
+    serving.modelUri,
+  ),
+})
+
+/**
+ * Why these nodes, and what they lack where the price counts replicas that fill them to the last
+ * core or byte.
+ */
+function describeNodes(bundle: Bundle | undefined, replicas: number): string {
+  const why = `the cheapest instances for ${replicas} replica${replicas === 1 ? '' : 's'}, price book`
+  if (!bundle?.isFull) return why
+  return `${why}; ${bundle.replicas} per node leave${bundle.replicas === 1 ? 's' : ''} no core or no memory for the node's own system: reduce the container's request`
+}
+
+function listSources(
+  candidate: Candidate,
+  { slo, measured }: Evidence,
+  replicas: number,
+  { demandRps, headroom, replicaPlan }: ServingOptions,
+): Source[] {
+  const trial = `trial ${candidate.trial}`
+  const isImported = candidate.status === 'imported'
+  const safe = `safe capacity ${capacityText(candidate)}`
+  const observed = `${trial}, ${describeStatus(candidate.status, measured.how).name}: ${atCapacityText(slo, candidate)}, SLO ${sloLimit(slo)}`
+  const interval = rateInterval(candidate.capacityCi90Rps)
+  return [
+    ...Object.entries(candidate.configuration).map(([name, value]) => ({
+      value: `${name} = ${value}`,
+      from: `${isImported ? 'imported' : 'tuned'}, ${trial}`,
+    })),
+    candidate.estimateRps === undefined
+      ? {
+          value: safe,
+          from: `${observed}, ${isImported ? 'between loads' : '90 % interval'} ${interval}`,
+        }
+      : { value: `${safe} (estimate ${estimateText(candidate)})`, from: observed },
+    {
+      value: `replicas ${replicas}`,
+      from: replicaPlan
+        ? 'as many as the fleet has room for'
+        : demandRps === undefined && candidate.replicas === undefined
+          ? 'one, because no demand is configured'
+          : `demand${demandRps === undefined ? '' : ` ${rate(demandRps)}`} / (safe capacity x (1 - headroom ${percent(headroom)})), rounded up`,
+    },
+  ]
+}
+
+/** Statuses whose figures are unknown or refuted. */
+const doubtful: ReadonlySet<Status> = new Set(['refuted', 'inconclusive', 'infeasible', 'failed'])
+
+/** Characters of a DNS label; suffixes need the rest of the 63. */
+export const maxLabelLength = 50
+
+/**
+ * A name that Kubernetes takes: lower case letters, digits and dashes, at most 50 characters
+ * (suffixes follow).
+ */
+export function toDnsLabel(text: string): string {
+  const label = text
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^[^a-z]+/, '')
+    .slice(0, maxLabelLength)
+    .replace(/-+$/, '')
+  return label || 'model'
+}

@@ -1,0 +1,248 @@
+/**
+ * The files of every target for samples of recommendations: `golden/TARGET/SAMPLE.FILE`.
+ * `npm run golden` writes them; review the difference as you would review the target.
+ */
+import { execFileSync } from 'node:child_process'
+import { readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { createServing } from './create-serving.ts'
+import { loadTarget, renderSpec, type SpecTargetName, specTargets } from './index.ts'
+import type { Serving, ServingOptions } from './serving.ts'
+import {
+  evidence,
+  found,
+  hubModel,
+  languageServing,
+  noGpu,
+  ownCommand,
+  pooledServing,
+  quarter,
+  serving,
+  whole,
+} from './spec-samples.contract.ts'
+import type { SpecFile, SpecOptions } from './target.ts'
+import {
+  batchingParameters,
+  checkCompose,
+  checkManifests,
+  checkProto,
+  modelServerConfig,
+  readTextProto,
+  tritonModelConfig,
+} from './validate.contract.ts'
+
+const uncounted = serving({}, noGpu, { requestsMetric: undefined })
+const secrets = serving({}, noGpu, {
+  env: { TOKEN: '${env:TOKEN}', AUTH: 'Bearer ${env:HUB}', COST: '$5' },
+  args: ['--key=${env:KEY}'],
+})
+const eagle = {
+  speculativeTokens: 3,
+  speculativeMethod: 'eagle3',
+  speculativeModel: 'org/eagle',
+  quantization: 'fp8',
+}
+const overlay = {
+  metadata: { labels: { team: 'ml' }, annotations: { 'team/owner': 'ml' } },
+  spec: {
+    priorityClassName: 'low',
+    tolerations: [{ key: 'spot', operator: 'Exists' }],
+    containers: [{ name: 'predictor', env: [{ name: 'OMP_NUM_THREADS', value: '1' }] }],
+  },
+}
+const hours = Array.from({ length: 24 }, (_, hour) => (hour >= 9 && hour < 18 ? 4 : 2))
+/** Emulated, and deployed as Triton without weights. */
+const emulated = createServing(
+  {
+    ...found,
+    deployed: { server: 'triton', weights: 'missing' },
+    evidence: {
+      ...evidence,
+      measured: {
+        ...ownCommand,
+        server: 'builtin',
+        engine: 'emulated',
+        how: 'emulated',
+        gpu: 'T4',
+        modelKind: 'encoder',
+        weights: 'none',
+      },
+    },
+  },
+  { headroom: 0.2 },
+)
+/** On the instances that its price is for. */
+const priced = createServing(
+  {
+    ...found,
+    resources: whole,
+    candidate: {
+      ...found.candidate,
+      bundles: [
+        {
+          name: 'NC4as_T4_v3',
+          replicas: 1,
+          perHour: 0.5,
+          instanceType: 'Standard_NC4as_T4_v3',
+          isFull: true,
+        },
+      ],
+    },
+  },
+  { demandRps: 900, headroom: 0.2 },
+)
+const withBody = createServing(
+  {
+    ...found,
+    evidence: {
+      ...evidence,
+      measured: { ...ownCommand, protocol: 'json', path: '/predict', body: '{"text": "{{text}}"}' },
+    },
+  },
+  { demandRps: 900, headroom: 0.2 },
+)
+const withVersion = (server: 'tfserving' | 'triton', modelUri?: string) => ({
+  ...serving({ server, modelVersion: '42' }, quarter),
+  modelUri,
+})
+const planned = (replicaPlan: ServingOptions['replicaPlan'], gpuScheme?: 'dra') =>
+  serving({ demandRps: undefined, replicaPlan, gpuScheme })
+const runtime = (of: Serving): Serving => ({
+  ...of,
+  container: { ...of.container, isImageNamed: false },
+})
+
+type Sample = Serving | readonly [Serving, SpecOptions]
+const samples: Readonly<Record<SpecTargetName, Readonly<Record<string, Sample>>>> = {
+  kubernetes: {
+    'own-command': serving(),
+    'own-command-keda': [serving({ namespace: 'ml' }), { autoscaler: 'keda' }],
+    'own-command-cpu': uncounted,
+    'own-command-one-replica': [serving({ demandRps: 10 }, noGpu), { autoscaler: 'none' }],
+    'own-command-secrets': secrets,
+    'own-command-priced': priced,
+    'own-command-dra': serving({ gpuScheme: 'dra' }, whole),
+    'own-pod': serving(
+      {
+        pod: {
+          metadata: { name: 'p', labels: { team: 'ml' } },
+          spec: { containers: [{ name: 'mine', image: 'x:1' }] },
+        },
+      },
+      quarter,
+      { port: 9090 },
+    ),
+    'fleet-by-hour': planned({ replicas: 4, byHour: hours, timezone: 'Europe/Berlin' }),
+    'fleet-shared-gpu': planned({ replicas: 2, claim: 'shared-1', timezone: 'UTC' }, 'dra'),
+    builtin: serving({ server: 'builtin', overlay }),
+    tfserving: serving({
+      server: 'tfserving',
+      modelUri: 'csi://gcsfuse.csi.storage.gke.io/bert/7?bucketName=models',
+    }),
+    triton: serving({ server: 'triton' }),
+    'triton-emulated': emulated,
+    mlserver: serving({ server: 'mlserver', modelUri: 'pvc://weights/bert' }),
+    vllm: languageServing('vllm', hubModel, 2, eagle),
+    sglang: languageServing('sglang', 's3://bucket/llama'),
+    'sglang-pools': pooledServing(),
+    'sglang-pools-unequal': [pooledServing('sglang', 4), { autoscaler: 'none' }],
+    tgi: languageServing('tgi', 'oci://registry.example/llama:1'),
+    'tensorrt-llm': languageServing('tensorrt-llm', 'pvc://weights/model'),
+  },
+  rollout: {
+    'own-command': serving(),
+    'json-body': [withBody, { tunerImage: 'registry.example/tune:7' }],
+  },
+  kserve: {
+    'own-command': serving(),
+    'own-command-cpu': uncounted,
+    'own-command-keda': [serving(), { variant: 'keda' }],
+    'own-command-knative': [serving({}, whole), { variant: 'knative' }],
+    builtin: serving({ server: 'builtin', overlay }),
+    tfserving: serving({ server: 'tfserving' }, noGpu),
+    triton: [serving({ server: 'triton' }), { backend: 'tensorrt' }],
+    'triton-knative': [serving({ server: 'triton' }), { variant: 'knative' }],
+    mlserver: serving({ server: 'mlserver', modelUri: 'csi://blob.csi.azure.com?containerName=m' }),
+    vllm: runtime(languageServing('vllm', hubModel, 2)),
+    'vllm-llm': [languageServing('vllm', hubModel, 2, eagle), { variant: 'llm' }],
+  },
+  seldon: {
+    tfserving: serving({ server: 'tfserving' }, noGpu),
+    triton: serving({ server: 'triton', demandRps: 10 }),
+  },
+  kubedl: {
+    tfserving: serving({ server: 'tfserving', modelUri: '/models/bert', modelVersion: '42' }),
+    triton: serving({ server: 'triton' }),
+  },
+  tfserving: {
+    weights: withVersion('tfserving', "/models/o'model"),
+    'no-weights': withVersion('tfserving'),
+  },
+  triton: {
+    weights: withVersion('triton', 's3://bucket/models'),
+    'no-weights': [withVersion('triton'), { backend: 'python' }],
+  },
+  vllm: {
+    hub: runtime(languageServing('vllm', hubModel, 2, eagle)),
+    store: runtime(languageServing('vllm', 's3://bucket/llama')),
+    'no-weights': runtime(languageServing('vllm', undefined)),
+  },
+  rayservice: {
+    scaled: [
+      serving({ server: 'ray', overlay }, whole, { isImageNamed: true }),
+      { importPath: 'app:bert' },
+    ],
+    fixed: [
+      { ...serving({ server: 'ray', demandRps: 10 }), inFlight: undefined },
+      { importPath: 'app:bert' },
+    ],
+  },
+  lws: { 'two-nodes': languageServing('vllm', hubModel, 16) },
+  compose: {
+    'own-command': serving(),
+    'own-command-secrets': secrets,
+    triton: serving({ server: 'triton' }),
+    vllm: languageServing('vllm', hubModel, 2),
+  },
+}
+
+const listSamples = (target: SpecTargetName) =>
+  Object.entries(samples[target]).map(([name, sample]) => {
+    const [of, options] = 'length' in sample ? sample : [sample, {}]
+    return { name, of, options }
+  })
+
+/** Faults of a file by its official schema. */
+function checkFile({ name, text }: SpecFile): string[] {
+  if (name === 'compose.yaml') return checkCompose(parse(text))
+  if (name.endsWith('.yaml')) return checkManifests(text).problems
+  if (name === 'config.pbtxt') return checkProto(readTextProto(text), tritonModelConfig)
+  if (name === 'models.config') return checkProto(readTextProto(text), modelServerConfig)
+  if (name === 'batching_parameters.txt') return checkProto(readTextProto(text), batchingParameters)
+  execFileSync('sh', ['-n'], { input: text })
+  return []
+}
+
+const folder = join(dirname(fileURLToPath(import.meta.url)), 'golden')
+const written = new Set<string>()
+
+describe.each(specTargets)('%s', (target) => {
+  test.each(listSamples(target))('$name', async ({ name, of, options }) => {
+    const { files } = await loadTarget(target)
+    for (const file of await renderSpec(target, of, options)) {
+      expect(files).toContain(file.name)
+      const path = join(target, `${name}.${file.name}`)
+      written.add(path)
+      expect(checkFile(file)).toEqual([])
+      await expect(file.text).toMatchFileSnapshot(join(folder, path))
+    }
+  })
+})
+
+test('no golden file is left over', () => {
+  const present = readdirSync(folder, { recursive: true, encoding: 'utf8' })
+  expect(present.filter((path) => path.includes('.') && !written.has(path))).toEqual([])
+})

@@ -1,0 +1,31 @@
+/** Placeholders that the user must fill, and the notes on them that stand first in a file. */
+import { builtinImage } from '../../trials/launchers/builtin-image.ts'
+
+/** Where only the user knows the image; no node can pull it. */
+export const imagePlaceholder = 'REPLACE_WITH_YOUR_IMAGE'
+
+const prefix = 'INCOMPLETE: '
+
+/** @param remedy a sentence with the flag or the command that fills the placeholder */
+export const describeMissing = (what: string, remedy: string): string =>
+  `${prefix}${what}. ${remedy}`
+
+export const isMissing = (note: string): boolean => note.startsWith(prefix)
+
+export const weightsRemedy = 'Run again with --model-uri.'
+
+export const missingWeights = describeMissing('no model weights', weightsRemedy)
+
+/** For an image that nobody named, or that exists only where it was built. @param measured image of the trials */
+export function describeImage(image: string, measured?: string): string[] {
+  if (image === measured) return []
+  if (image === imagePlaceholder)
+    return [describeMissing('no container image', 'Run again with --image.')]
+  if (!image.startsWith(builtinImage)) return []
+  return [
+    describeMissing(
+      `image ${image} is in no registry`,
+      'Build it as in deploy/README.md, push it and run again with --image.',
+    ),
+  ]
+}

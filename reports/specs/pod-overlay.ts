@@ -1,0 +1,120 @@
+/**
+ * The user's pod overlay (`kubernetes.pod`) on the pods of every target: the policies of a cluster
+ * require the same of all of them.
+ */
+import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
+import {
+  overlaid,
+  overlaidAffinity,
+  type PodOverlay,
+  restrictedContainer,
+  restrictedSpec,
+  user,
+} from '../../trials/launchers/kubernetes/pod-policy.ts'
+import { type Manifest, removeUndefined } from './manifest.ts'
+import type { Serving } from './serving.ts'
+
+/** Metadata and spec of a pod, as far as a target writes them. */
+interface Pod {
+  readonly metadata: Manifest
+  readonly spec: Manifest
+}
+
+/**
+ * Fields of the overlay's container that apply to another server than the built-in predictor, for
+ * which it was written: how a container runs, not what it runs.
+ */
+const policyFields: ReadonlySet<string> = new Set([
+  'name',
+  'securityContext',
+  'resources',
+  'volumeMounts',
+  'imagePullPolicy',
+])
+
+/**
+ * The pod with the policy of its trials: the restricted profile for the built-in predictor, and
+ * the user's overlay. Tuned and measured values stay: resources of the server's container, labels
+ * that others select by, the nodes that have its GPU.
+ * @param container name of the server's container in this target
+ */
+export function applyOverlay(
+  { deployed, overlay }: Pick<Serving, 'deployed' | 'overlay'>,
+  pod: Pod,
+  container: string,
+): Pod {
+  const plain = removeUndefined(pod)
+  const isBuiltin = deployed.server === 'builtin'
+  const base = isBuiltin ? restrictPod(plain, container) : plain
+  if (overlay === undefined) return base
+  const over = renameContainer(overlay, container, isBuiltin)
+  const { affinity, ...rest } = base.spec
+  const { affinity: overAffinity, ...more } = over.spec ?? {}
+  const spec = overlaid(rest, more)
+  const tuned = listContainers(base.spec).find(({ name }) => name === container)?.resources
+  return {
+    metadata: overlaid(overlaid({}, over.metadata), base.metadata),
+    spec: {
+      ...spec,
+      ...((affinity ?? overAffinity) !== undefined && {
+        affinity: overlaidAffinity(affinity as Manifest, overAffinity as Manifest),
+      }),
+      containers: listContainers(spec).map((one) =>
+        one.name === container && tuned !== undefined
+          ? { ...one, resources: overlaid(one.resources as Manifest, tuned as Manifest) }
+          : one,
+      ),
+    },
+  }
+}
+
+/** Fields of the overlay that have no place in a container of another server. */
+export function describeOverlay({ deployed, overlay }: Serving): string[] {
+  if (overlay === undefined || deployed.server === 'builtin') return []
+  const own = listContainers(overlay.spec).find(({ name }) => name === builtinContainer) ?? {}
+  const ignored = Object.keys(own).filter((field) => !policyFields.has(field))
+  return ignored.length === 0
+    ? []
+    : [
+        `kubernetes.pod was written for the built-in predictor: ${ignored.join(', ')} of its container ${ignored.length === 1 ? 'is' : 'are'} left out here`,
+      ]
+}
+
+/** For a format that has no pods. */
+export const describeIgnoredOverlay = ({ overlay }: Serving): string[] =>
+  overlay === undefined
+    ? []
+    : ['kubernetes.pod is not applied here: it is an overlay for the pods of a cluster']
+
+const listContainers = (spec: Manifest = {}): readonly Manifest[] =>
+  (spec.containers as readonly Manifest[] | undefined) ?? []
+
+/** The overlay names the built-in predictor's container. */
+function renameContainer(
+  { metadata, spec }: PodOverlay,
+  container: string,
+  isBuiltin: boolean,
+): PodOverlay {
+  if (spec?.containers === undefined) return { metadata, spec }
+  const containers = listContainers(spec).map((one) => {
+    if (one.name !== builtinContainer) return one
+    const fields = Object.entries({ ...one, name: container })
+    return Object.fromEntries(
+      isBuiltin ? fields : fields.filter(([field]) => policyFields.has(field)),
+    )
+  })
+  return { metadata, spec: { ...spec, containers } }
+}
+
+/** The built-in predictor and the container that fetches its weights run as in their trials. */
+function restrictPod({ metadata, spec }: Pod, container: string): Pod {
+  const initContainers = (spec.initContainers as Manifest[] | undefined)?.map(({ name }) => ({
+    name,
+    securityContext: restrictedContainer,
+  }))
+  const restricted = overlaid(
+    { ...restrictedSpec(container), ...(initContainers && { initContainers }) },
+    spec,
+  )
+  return { metadata, spec: overlaid(restricted, { securityContext: { fsGroup: user } }) }
+}

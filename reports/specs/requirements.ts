@@ -1,0 +1,250 @@
+/**
+ * What one replica requires beside GPUs: cores, memory, and the time to start and to end. From
+ * measurements of what is deployed, never below what a real start needs.
+ */
+
+import { resolveLimits, type Slo } from '../../profiler/model/slo.ts'
+import type { Configuration } from '../../search/types.ts'
+import type { MeasuredWith } from '../../trials/measured-with.ts'
+import type { Resources } from '../../trials/resources.ts'
+import { Knobs } from '../../trials/servers/knobs.ts'
+import { longestSequence } from '../../trials/servers/language-knobs.ts'
+import { hubName } from '../../trials/servers/language-servers.ts'
+import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
+import type { Deployed } from '../figures.ts'
+import { latency, significant } from '../format.ts'
+
+export interface ReplicaRequirements {
+  readonly cpuCores?: number
+  readonly memoryMiB?: number
+  /** Seconds until a replica must be ready. */
+  readonly startupSeconds: number
+  /** Seconds until a rollout has failed: scheduling, pulling, fetching and the start. */
+  readonly progressSeconds: number
+  /** Seconds from the request to end until the kill, for requests under way. */
+  readonly graceSeconds: number
+  /** Shared memory of a server of language models, part of its memory. */
+  readonly sharedMemoryMiB?: number
+  /** Where each figure comes from. */
+  readonly reasons: Readonly<Record<'cpu' | 'memory' | 'startup' | 'grace', string>>
+}
+
+/** Measurements of what one replica used. */
+interface MeasuredUse {
+  readonly measured: MeasuredWith
+  readonly launchSeconds?: number
+  readonly nodeWaitSeconds?: number
+  readonly peakRssMiB?: number
+  readonly slowestMs?: number
+  readonly slo: Slo
+}
+
+/** Endpoints keep receiving requests for this long after termination begins. */
+export const preStopSeconds = 5
+
+/** Over the measured peak: page cache, a longer life, larger requests than the payload's. */
+const memoryMargin = 1.5
+const minMemoryMiB = 256
+/**
+ * The built-in predictor on CPU, largest batch 8: bert-base 1,502 MiB, resnet50 1,170 MiB,
+ * mobilenet 389 MiB, bert-tiny 246 MiB (VmHWM of all its processes, one core): at most 1 GiB and
+ * three times the weights in 32 bits.
+ */
+const builtinMemoryMiB = (weightsMiB: number): number => 1024 + 3 * weightsMiB
+/** Below this, a server under no load at all takes minutes to start. */
+const minCores = 0.5
+/**
+ * A launch on a warm machine is no launch on a new node: its floor, and reading the weights at 200
+ * MiB/s.
+ */
+const startFloorSeconds = 60
+const unmeasuredStartSeconds = 300
+const weightsMiBPerSecond = 200
+/** Over a network, from the Hub or a store. */
+const fetchMiBPerSecond = 50
+/** Kubernetes' default limit of a rollout, for the node and the image alone. */
+const rolloutSeconds = 600
+/** Longest wait for a pod to end. */
+const maxGraceSeconds = 3600
+/**
+ * Of servers of language models: Python, the API and the scheduler; each GPU's worker with its CUDA
+ * context and pinned buffers. Estimated with room to spare, beside the weights, whose files pass
+ * through the page cache. Two cores and one for each GPU are the least that vLLM names.
+ */
+const [languageMiB, workerMiB, languageCores] = [2048, 4096, 2]
+/**
+ * 32 GiB for eight GPUs, as SGLang's own images are started; one GPU exchanges nothing with others.
+ */
+const resolveSharedMiB = (gpus: number): number => (gpus > 1 ? 4096 * gpus : 2048)
+
+/** @param holds the figures are those of what is deployed @param modelUri where its weights come from */
+export function computeRequirements(
+  evidence: MeasuredUse,
+  deployed: Deployed,
+  holds: boolean,
+  resources: Resources,
+  configuration: Configuration,
+  modelUri?: string,
+): ReplicaRequirements {
+  const { measured, launchSeconds, nodeWaitSeconds } = evidence
+  const language = isLanguageServer(deployed.server)
+  const cpu = computeCores(measured, deployed, holds, resources, configuration)
+  const memory = computeMemory(evidence, deployed, holds, resources, configuration)
+  const fetchSeconds = Math.ceil((measured.weightsMiB ?? 0) / fetchMiBPerSecond)
+  const downloads = language && modelUri !== undefined && hubName(modelUri) !== undefined
+  const startup = computeStartup(
+    measured,
+    holds ? { launchSeconds, nodeWaitSeconds } : {},
+    downloads ? fetchSeconds : 0,
+  )
+  const grace = computeGrace(evidence, language, configuration)
+  return {
+    cpuCores: cpu.cores,
+    memoryMiB: memory.mib,
+    sharedMemoryMiB: language ? resolveSharedMiB(resources.gpus) : undefined,
+    startupSeconds: startup.seconds,
+    progressSeconds: rolloutSeconds + startup.seconds + (downloads ? 0 : fetchSeconds),
+    graceSeconds: grace.seconds,
+    reasons: { cpu: cpu.from, memory: memory.from, startup: startup.from, grace: grace.from },
+  }
+}
+
+function computeCores(
+  { server }: MeasuredWith,
+  deployed: Deployed,
+  holds: boolean,
+  { cpuCores, gpus }: Resources,
+  configuration: Configuration,
+) {
+  const tuned = 'cpuCores' in configuration
+  if (!tuned && server === 'url')
+    return { from: 'the cores of the server are unknown: set the request yourself' }
+  const least = isLanguageServer(deployed.server) ? languageCores + gpus : minCores
+  const cores = holds ? cpuCores : Math.max(cpuCores, least)
+  if (cores > cpuCores)
+    return {
+      cores,
+      from: `${tuned ? 'tuned' : 'every trial had'} ${cpuCores}, which the price is for; a real start needs ${least}`,
+    }
+  return { cores, from: tuned ? 'tuned' : 'not tuned; as in every trial' }
+}
+
+function computeMemory(
+  { measured, peakRssMiB }: MeasuredUse,
+  deployed: Deployed,
+  holds: boolean,
+  { memoryMiB, gpus }: Resources,
+  configuration: Configuration,
+) {
+  const shared = isLanguageServer(deployed.server) ? resolveSharedMiB(gpus) : 0
+  const floor = isLanguageServer(deployed.server)
+    ? resolveLanguageFloor(measured, gpus)
+    : resolveFloorMiB(measured, deployed)
+  if ('memoryMiB' in configuration) {
+    if (!holds && floor !== undefined && floor > memoryMiB)
+      return {
+        mib: floor,
+        from: `tuned ${memoryMiB} MiB; a real start needs about ${floor} MiB`,
+      }
+    return {
+      mib: Math.ceil(memoryMiB),
+      from: holds ? 'tuned' : 'tuned with another server',
+    }
+  }
+  if (holds && peakRssMiB !== undefined && peakRssMiB > 0) {
+    const mib = Math.max(minMemoryMiB, Math.ceil((memoryMargin * peakRssMiB) / 64) * 64) + shared
+    const more = shared > 0 ? `, plus ${shared} MiB of shared memory` : ''
+    return {
+      mib,
+      from: `${memoryMargin} x the measured peak of ${significant(peakRssMiB)} MiB, at least ${minMemoryMiB} MiB${more}`,
+    }
+  }
+  if (shared === 0 || floor === undefined)
+    return {
+      from: 'neither tuned nor measured for this server: set the request yourself once it has run',
+    }
+  const weights = Math.ceil(measured.weightsMiB ?? 0)
+  return {
+    mib: floor,
+    from: `estimated: weights ${weights} MiB, ${languageMiB} MiB and ${workerMiB} MiB per GPU for its processes, ${shared} MiB shared; adjust the request once it has run`,
+  }
+}
+
+const resolveFloorMiB = ({ weightsMiB = 0 }: MeasuredWith, { server }: Deployed): number =>
+  server === 'builtin' ? Math.ceil(builtinMemoryMiB(weightsMiB) / 64) * 64 : minMemoryMiB
+
+/** Whole GiB; undefined where the weights are not known. */
+const resolveLanguageFloor = ({ weightsMiB }: MeasuredWith, gpus: number): number | undefined =>
+  weightsMiB === undefined
+    ? undefined
+    : Math.ceil(
+        (weightsMiB + languageMiB + workerMiB * Math.max(1, gpus) + resolveSharedMiB(gpus)) / 1024,
+      ) * 1024
+
+/** @param downloadSeconds of the weights, where the server itself fetches them: a trial found them on its machine */
+function computeStartup(
+  { weightsMiB = 0 }: MeasuredWith,
+  { launchSeconds, nodeWaitSeconds = 0 }: Pick<MeasuredUse, 'launchSeconds' | 'nodeWaitSeconds'>,
+  downloadSeconds: number,
+) {
+  const reading = Math.ceil(weightsMiB / weightsMiBPerSecond)
+  const read = reading > 0 ? ` + ${reading} s to read the weights` : ''
+  const more = downloadSeconds > 0 ? ` + ${downloadSeconds} s to download them` : ''
+  if (launchSeconds === undefined || !(launchSeconds > 0))
+    return {
+      seconds: unmeasuredStartSeconds + reading + downloadSeconds,
+      from: `the launch of this server was not measured: ${unmeasuredStartSeconds} s${read}${more}`,
+    }
+  const floor = startFloorSeconds + reading
+  // No probe runs before there is a node.
+  const without =
+    nodeWaitSeconds < 1
+      ? ''
+      : `; the ${significant(nodeWaitSeconds)} s that its pod waited for a node are not included`
+  return {
+    seconds: Math.max(floor, Math.ceil(3 * launchSeconds)) + downloadSeconds,
+    from: `three times the measured launch of ${significant(launchSeconds)} s, at least ${startFloorSeconds} s${read}${more}${without}`,
+  }
+}
+
+/**
+ * What is under way is answered before the kill: twice the slowest answer that was measured, the
+ * longest that a server of language models accepts at the pace of the SLO, and never less than
+ * Kubernetes' own half minute.
+ */
+function computeGrace(
+  { measured, slo, slowestMs = 0 }: MeasuredUse,
+  language: boolean,
+  configuration: Configuration,
+) {
+  const measuredSeconds = Math.ceil((2 * slowestMs) / 1000)
+  const limits = resolveLimits(slo)
+  // Of several classes of requests the longest.
+  const [tpot, ttft] = (['tpot', 'ttft'] as const).map((metric) =>
+    limits.reduce<number | undefined>(
+      (most, of) => (of.metric === metric ? Math.max(most ?? 0, of.limitMs) : most),
+      undefined,
+    ),
+  )
+  const tokens = longestSequence(new Knobs(configuration)) ?? measured.maxModelLen
+  const longest =
+    language && tpot !== undefined && tokens !== undefined
+      ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000)
+      : 0
+  const seconds = Math.max(
+    30,
+    2 * preStopSeconds + Math.max(measuredSeconds, Math.min(longest, maxGraceSeconds)),
+  )
+  if (longest > measuredSeconds)
+    return {
+      seconds,
+      from: `an answer of ${tokens} tokens at the latency limits of the SLO, at most an hour`,
+    }
+  return {
+    seconds,
+    from:
+      slowestMs > 0
+        ? `twice the slowest response of ${latency(slowestMs)}, at least 30 s`
+        : 'no response time was measured',
+  }
+}

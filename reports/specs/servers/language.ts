@@ -1,0 +1,215 @@
+/** Servers of language models as containers: image, command line, and the tuned values as flags. */
+
+import type { MeasuredWith } from '../../../trials/measured-with.ts'
+import { weightsToFill } from '../../../trials/predictor/weights-to-fill.ts'
+import { draftsOf, draftToFill, needsDraftModel } from '../../../trials/servers/drafts.ts'
+import { Knobs, unusedNote } from '../../../trials/servers/knobs.ts'
+import {
+  draftsFault,
+  hubName,
+  languagePrograms,
+  tunedStart,
+} from '../../../trials/servers/language-servers.ts'
+import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
+import { quoteWord } from '../../../trials/shell-words.ts'
+import { resolveWeightsPath } from '../model-storage.ts'
+import { describeMissing } from '../placeholders.ts'
+import type { Container, ServerContainer, Serving } from '../serving.ts'
+import { SpecError } from '../spec-error.ts'
+import { requestCounters } from './request-counters.ts'
+
+const port = 8000
+
+/** Timeout of `/health`, seconds. SGLang generates a token for it, after the requests under way. */
+export const languageProbeTimeoutSeconds: Readonly<Record<LanguageServer, number>> = {
+  vllm: 10,
+  sglang: 20,
+  tgi: 10,
+  'tensorrt-llm': 10,
+}
+
+/** GPUs, and the longest sequence of the trials: the model's own may not fit beside its weights. */
+const selectServerLimits = ({ resources: { gpu, gpuShare, gpus }, evidence }: Serving) => ({
+  gpus,
+  ...(gpu ? { gpu } : {}),
+  ...(gpu && gpuShare < 1 ? { share: gpuShare } : {}),
+  ...(evidence.measured.maxModelLen === undefined ? {} : { length: evidence.measured.maxModelLen }),
+})
+
+/**
+ * What was tuned, with a place for the draft model's weights: where none is known its placeholder.
+ * @throws SpecError for drafts of a kind that the server does not have
+ */
+export function resolveLanguageKnobs(
+  server: LanguageServer,
+  { configuration }: Pick<Serving, 'configuration'>,
+): Knobs {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (drafts === undefined) return new Knobs(configuration)
+  const fault = draftsFault(server, drafts.method, draftToFill)
+  if (fault) throw new SpecError(fault.what, fault.hint)
+  return new Knobs(
+    needsDraftModel(drafts.method)
+      ? { ...configuration, speculativeModel: draftPlace(drafts.model) }
+      : configuration,
+  )
+}
+
+/** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
+const draftPlace = (model = ''): string =>
+  hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
+
+/** A note where the weights of the draft model are a placeholder. */
+function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): string[] {
+  const drafts = draftsOf(new Knobs(configuration))
+  if (
+    drafts === undefined ||
+    !needsDraftModel(drafts.method) ||
+    draftPlace(drafts.model) !== draftToFill
+  )
+    return []
+  return [
+    describeMissing(
+      'no weights of the draft model',
+      `Replace ${draftToFill} by their name on the Hub or their folder.`,
+    ),
+  ]
+}
+
+/** A note where the flag for quantization may not fit the weights. */
+function describeQuantization({
+  configuration,
+  deployed,
+}: Pick<Serving, 'configuration' | 'deployed'>): string[] {
+  const eight = new Knobs(configuration).value('quantization', 'quantize') === 'fp8'
+  if (!eight || (deployed.server !== 'vllm' && deployed.server !== 'sglang')) return []
+  return [
+    '--quantization fp8 converts 16-bit weights while it loads them: remove it for weights that are quantized already (compressed-tensors, ModelOpt), with which the server refuses it',
+  ]
+}
+
+/** What must be known of the tuned values before the server starts. */
+export const describeLanguageServer = (knobs: Knobs, serving: Serving): string[] => [
+  ...unusedNote(knobs),
+  ...describeDrafts(serving),
+  ...describeQuantization(serving),
+]
+
+/** Whether it drafts with weights that it fetches from the Hub. */
+const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolean => {
+  const drafts = draftsOf(new Knobs(configuration))
+  return (
+    drafts?.model !== undefined &&
+    needsDraftModel(drafts.method) &&
+    hubName(drafts.model) !== undefined
+  )
+}
+
+/** The tuned values as flags of vLLM. */
+export const buildVllmFlags = (knobs: Knobs, serving: Serving) =>
+  languagePrograms.vllm.flags(knobs, selectServerLimits(serving))
+
+/** For a shell. */
+export const quoteFlag = ([name, value]: readonly [string, string?]): string =>
+  value === undefined ? `--${name}` : `--${name} ${quoteWord(value)}`
+
+/** Folder of the file with a server's options. */
+const optionsFolder = '/etc/tuned'
+/** Folder of downloads and compiled code. */
+const cachePath = '/cache'
+/** As the Hub's own libraries read it. */
+const tokenVariable = 'HF_TOKEN'
+
+/** GPUs of the largest common nodes. */
+export const maxNodeGpus = 8
+/** A note where a replica needs more GPUs than a node has. */
+export const describeNodeSize = ({
+  resources: { gpus },
+  deployed,
+}: Pick<Serving, 'resources' | 'deployed'>): string[] =>
+  gpus > maxNodeGpus
+    ? [
+        `needs a node with ${gpus} GPUs; most nodes have at most ${maxNodeGpus}. ${deployed.server === 'vllm' ? '--target lws spreads a replica over several nodes' : 'Only vLLM is deployed over several nodes (--target lws)'}, but the network between nodes was neither modelled nor measured`,
+      ]
+    : []
+
+/** The container without tuned flags; a placeholder stands for weights that nobody named. */
+export function buildLanguageContainer(
+  server: LanguageServer,
+  model: string,
+  modelUri: string | undefined,
+): Container {
+  const { image, command, serves, namesByFolder, metricsPath } = languagePrograms[server]
+  const weights = modelUri === undefined ? weightsToFill : resolveWeightsPath(modelUri, server)
+  const args = serves({ port, model })
+  return {
+    image,
+    command:
+      namesByFolder && modelUri !== undefined && hubName(weights) === undefined
+        ? byLink(command, weights, model)
+        : command(weights),
+    args,
+    port,
+    ...(metricsPath !== undefined && { metrics: { port, path: metricsPath } }),
+    readyPath: '/health',
+    probeSeconds: languageProbeTimeoutSeconds[server],
+    requestsMetric: requestCounters[server],
+  }
+}
+
+/** Starts the server on a link to its weights that has the model's name, which clients use. */
+function byLink(
+  command: (weights: string) => readonly string[],
+  weights: string,
+  model: string,
+): string[] {
+  const link = `/tmp/${model.split('/').at(-1)}`
+  return [
+    'sh',
+    '-c',
+    'ln -sfn "$1" "$2" && shift 2 && exec "$@"',
+    'sh',
+    weights,
+    link,
+    ...command(link),
+  ]
+}
+
+/** The container with the tuned values. */
+export function completeLanguageContainer(
+  server: LanguageServer,
+  serving: Serving,
+): ServerContainer {
+  const { container, modelUri, evidence } = serving
+  const knobs = resolveLanguageKnobs(server, serving)
+  const { args, files } = tunedStart(server, knobs, selectServerLimits(serving), optionsFolder)
+  const hub = modelUri !== undefined && hubName(modelUri) !== undefined
+  const notes = [
+    ...(container.notes ?? []),
+    ...describeLanguageServer(knobs, serving),
+    ...describeNodeSize(serving),
+    ...(hub ? [cacheNote(evidence.measured)] : []),
+  ]
+  return {
+    ...container,
+    args: [...(container.args ?? []), ...args],
+    ...(files.length > 0 && {
+      files: files.map(({ path, contents }) => ({ path: `${optionsFolder}/${path}`, contents })),
+    }),
+    env: {
+      ...container.env,
+      HF_HOME: `${cachePath}/huggingface`,
+      ...(server === 'vllm' && { VLLM_CACHE_ROOT: `${cachePath}/vllm` }),
+    },
+    ...((hub || fetchesDraft(serving)) && { optionalSecretEnv: [tokenVariable] }),
+    notes,
+    sharedMemory: true,
+    cachePath,
+  }
+}
+
+function cacheNote({ weightsMiB }: MeasuredWith): string {
+  const size =
+    weightsMiB === undefined ? 'its weights' : `its weights (${Math.ceil(weightsMiB / 1024)} GiB)`
+  return `each pod downloads ${size} into its volume 'cache', which is deleted with the pod; --model-uri pvc://CLAIM/FOLDER keeps them`
+}

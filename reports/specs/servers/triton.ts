@@ -1,0 +1,96 @@
+/** NVIDIA Triton: config.pbtxt of one model, and a repository that holds it. */
+import { unusedNote } from '../../../trials/servers/knobs.ts'
+import { type ProtoMessage, Text, textProto } from '../../../trials/servers/text-proto.ts'
+import { tritonTuning } from '../../../trials/servers/triton.ts'
+import type { ServerContainer, Serving } from '../serving.ts'
+import { resolveBatchingKnobs, resolveGatheredBatch } from './batching-knobs.ts'
+
+export const tritonImage = 'nvcr.io/nvidia/tritonserver:26.07-py3'
+
+const assumedBackend = 'onnxruntime'
+const metricsPort = 8002
+
+interface TritonConfig {
+  readonly text: string
+  readonly notes: readonly string[]
+}
+
+/** The tuned part of a ModelConfig (inference.ModelConfig of triton-inference-server/common). */
+export function configureTriton(serving: Serving, backend?: string): TritonConfig {
+  // The built-in predictor sends a full batch at once, as Triton does one of a preferred size.
+  const batch = resolveGatheredBatch(serving)
+  const { knobs, notes } = resolveBatchingKnobs(
+    serving,
+    batch === undefined ? {} : { preferredBatchSize: batch },
+  )
+  const message: ProtoMessage = {
+    name: new Text(serving.model),
+    backend: new Text(backend ?? assumedBackend),
+    version_policy: buildVersionPolicy(serving.modelVersion),
+    ...tritonTuning(knobs, serving.resources.gpu !== undefined),
+  }
+  return {
+    text: textProto(message),
+    notes: [
+      ...unusedNote(knobs),
+      ...notes,
+      ...(backend === undefined
+        ? [`backend ${assumedBackend} is assumed; --triton-backend sets another`]
+        : []),
+    ],
+  }
+}
+
+/** Absent: Triton serves the latest. */
+function buildVersionPolicy(version: string | undefined): ProtoMessage | undefined {
+  if (version === undefined || version === 'latest') return undefined
+  return version === 'all' ? { all: {} } : { specific: { versions: [Number(version)] } }
+}
+
+/** Where the tuned configuration is mounted. */
+const configPath = '/etc/tuned/config.pbtxt'
+const repository = '/tmp/repository'
+
+/**
+ * The repository of one model, of links to its files and the tuned configuration: its source may be
+ * read-only. $1 the model, $2 its repository or its own folder.
+ */
+const makeRepository = `set -e
+from="$2/$1"; [ -d "$from" ] || from="$2"
+ls -d "$from"/[0-9]*/ >/dev/null 2>&1 || { echo "no version folder of $1 in $2: the model URI must hold a Triton model" >&2; exit 1; }
+to="${repository}/$1"; mkdir -p "$to"
+for part in "$from"/*; do ln -sfn "$part" "$to/"; done
+rm -f "$to/config.pbtxt"; cp ${configPath} "$to/config.pbtxt"
+`
+
+const replacedConfigNote =
+  "the tuned config.pbtxt replaces the model's own: add settings that the model needs; Triton derives inputs and outputs from the model"
+
+/**
+ * In a container. A platform may add arguments, which would name another repository: its command
+ * does not read them.
+ * @param folder of the model, or of its repository
+ */
+export function buildTritonContainer(
+  serving: Serving,
+  { http, grpc, folder }: { readonly http: number; readonly grpc: number; readonly folder: string },
+  backend: string | undefined,
+  isOnPlatform: boolean,
+): ServerContainer {
+  const { text, notes } = configureTriton(serving, backend)
+  const flags = [`--http-port=${http}`, `--grpc-port=${grpc}`, `--metrics-port=${metricsPort}`]
+  const start = `exec tritonserver --model-repository=${repository}`
+  const script = isOnPlatform
+    ? `${makeRepository}${start} ${flags.join(' ')}`
+    : `${makeRepository}shift 2; ${start} "$@"`
+  return {
+    ...serving.container,
+    command: ['sh', '-c', script, 'sh', serving.model, folder],
+    args: isOnPlatform ? undefined : flags,
+    files: [{ path: configPath, contents: text }],
+    port: http,
+    metrics: { port: metricsPort, path: '/metrics' },
+    notes: [...notes, replacedConfigNote],
+    sharedMemory: true,
+  }
+}

@@ -1,0 +1,137 @@
+/** Docker Compose: `compose.yaml`, one service with its replicas on one machine. */
+import { mapTexts } from '../../../trials/secrets.ts'
+import { chosenServers } from '../../figures.ts'
+import { buildContainer } from '../container.ts'
+import { formatYaml, omitEmpty } from '../manifest.ts'
+import { buildComposeStorage, resolveStorage } from '../model-storage.ts'
+import { describeMissing } from '../placeholders.ts'
+import { describeIgnoredOverlay } from '../pod-overlay.ts'
+import type { Serving } from '../serving.ts'
+import type { SpecContent, SpecOptions, SpecTarget } from '../target.ts'
+
+export const target: SpecTarget = {
+  title: 'Docker Compose',
+  files: ['compose.yaml'],
+  writes: 'one service with its replicas',
+  needs: 'Docker Compose',
+  scaledBy: 'a fixed number of replicas',
+  servers: ['builtin', 'command', 'url', ...chosenServers],
+  takes: ['backend'],
+  render: renderCompose,
+}
+
+/** Volume that the replicas of a machine share; it outlives them. */
+const cacheVolume = 'cache'
+
+function renderCompose(serving: Serving, { backend }: SpecOptions): SpecContent {
+  const { name, resources, requirements } = serving
+  const { cpuCores, memoryMiB, sharedMemoryMiB, graceSeconds, startupSeconds } = requirements
+  const container = buildContainer(serving, backend)
+  const { cachePath, files = [], secretEnv = [] } = container
+  const storage = buildComposeStorage(resolveStorage(serving))
+  const project = {
+    services: {
+      ...storage.services,
+      [name]: {
+        image: container.image,
+        depends_on: omitEmpty(storage.dependsOn),
+        entrypoint: container.command,
+        command: container.args,
+        environment: buildVariables(container),
+        // Docker chooses the ports of the host: several replicas cannot share one.
+        ports: [container.port, container.grpcPort]
+          .filter((port) => port !== undefined)
+          .map(String),
+        shm_size: container.sharedMemory
+          ? sharedMemoryMiB === undefined
+            ? '1gb'
+            : `${sharedMemoryMiB}m`
+          : undefined,
+        stop_grace_period: `${graceSeconds}s`,
+        healthcheck: {
+          test: [
+            'CMD-SHELL',
+            writeHealthProbe(`http://127.0.0.1:${container.port}${container.readyPath}`),
+          ],
+          interval: '10s',
+          start_period: `${startupSeconds}s`,
+        },
+        volumes: omitEmpty([
+          ...storage.mounts,
+          ...(cachePath === undefined
+            ? []
+            : [{ type: 'volume', source: cacheVolume, target: cachePath }]),
+        ]),
+        configs: omitEmpty(files.map(({ path }, i) => ({ source: `file-${i}`, target: path }))),
+        deploy: {
+          replicas: serving.replicas,
+          resources: {
+            limits: {
+              cpus: cpuCores === undefined ? undefined : String(cpuCores),
+              memory: memoryMiB === undefined ? undefined : `${Math.ceil(memoryMiB)}m`,
+            },
+            reservations: resources.gpu && {
+              devices: [{ driver: 'nvidia', count: resources.gpus, capabilities: ['gpu'] }],
+            },
+          },
+        },
+      },
+    },
+    volumes: omitEmpty({
+      ...storage.volumes,
+      ...(cachePath !== undefined && { [cacheVolume]: {} }),
+    }),
+    configs: omitEmpty(
+      Object.fromEntries(files.map(({ contents }, i) => [`file-${i}`, { content: contents }])),
+    ),
+  }
+  return {
+    name: 'compose.yaml',
+    body: formatYaml(escapeDollars(project, secretEnv)),
+    notes: [
+      ...(secretEnv.length > 0
+        ? [
+            describeMissing(
+              `${secretEnv.join(', ')}: secrets that the environment must contain`,
+              'Export them before docker compose up.',
+            ),
+          ]
+        : []),
+      ...container.notes,
+      ...(resources.gpu && resources.gpuShare < 1
+        ? ['Compose assigns whole GPUs: the server itself must keep to its share']
+        : []),
+      ...describeIgnoredOverlay(serving),
+    ],
+  }
+}
+
+function buildVariables({
+  env,
+  secretEnv = [],
+  optionalSecretEnv = [],
+}: ReturnType<typeof buildContainer>) {
+  const variables = {
+    ...Object.fromEntries(secretEnv.map((name) => [name, `$(${name})`])),
+    // Without a value: that of the user's shell, if any.
+    ...Object.fromEntries(optionalSecretEnv.map((name) => [name, null])),
+    ...env,
+  }
+  return env ? variables : omitEmpty(variables)
+}
+
+/** With what the image has: wget, curl, or node, which the built-in predictor's image has. */
+const writeHealthProbe = (url: string): string =>
+  `wget -q -O /dev/null ${url} || curl -fso /dev/null ${url} || node -e "fetch('${url}').then((r) => process.exit(r.ok ? 0 : 1), () => process.exit(1))" || exit 1`
+
+/**
+ * A dollar sign begins an interpolation anywhere in a Compose file: only the variable of a secret
+ * is one.
+ */
+const escapeDollars = (value: unknown, secretEnv: readonly string[]): unknown =>
+  mapTexts(value, (text) =>
+    secretEnv.reduce(
+      (rest, name) => rest.replaceAll(`$$(${name})`, `\${${name}:?export ${name}}`),
+      text.replaceAll('$', '$$$$'),
+    ),
+  )
