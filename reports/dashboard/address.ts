@@ -20,7 +20,7 @@ import type { DashboardExperiment } from './data.ts'
 import { asMeasured, type WhatIf } from './ranking.ts'
 
 /** What an address says beside the experiment's name. */
-export interface Asked {
+interface Asked {
   readonly whatIf: WhatIf
   /** Demand to plan for, where the objective has none. */
   readonly planning?: Demand

@@ -3,7 +3,8 @@
  * runs from its sources.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 export interface Assets {
@@ -38,11 +39,15 @@ export async function loadAssets(): Promise<Assets> {
  */
 const bufferShim = 'const Buffer={isBuffer:()=>false,from:(bytes)=>Uint8Array.from(bytes)};'
 
+/** The sources of ml-matrix, of which only what is used is bundled; its entry holds all of it. */
+const mlMatrix = () =>
+  join(dirname(createRequire(import.meta.url).resolve('ml-matrix')), 'src/index.js')
+
 async function bundle(): Promise<Assets> {
   const { build } = await import('esbuild')
   const page = join(sources, 'page')
   const { outputFiles } = await build({
-    entryPoints: [join(page, 'main.ts')],
+    entryPoints: [join(page, 'main.tsx')],
     bundle: true,
     minify: true,
     write: false,
@@ -50,6 +55,9 @@ async function bundle(): Promise<Assets> {
     target: 'es2022',
     charset: 'utf8',
     legalComments: 'none',
+    alias: { 'ml-matrix': mlMatrix() },
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
     banner: { js: bufferShim },
     define: { 'process.env.NODE_ENV': '"production"' },
     tsconfigRaw: {},

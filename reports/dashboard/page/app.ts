@@ -1,20 +1,20 @@
 /**
- * The page's state: one experiment, its trials, the question asked of them, and the answer.
- * Sections are told whenever it changes.
+ * The page's state, all of it: one experiment, its trials, the question asked of them, the answer,
+ * and what is open and picked. Events of the server and of the reader change it here; the parts of
+ * the page show it.
  */
 
 import { getDemand } from '../../../search/objective.ts'
-import type { Annotation, Annotations } from '../../../trials/annotation.ts'
+import type { Annotation } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
 import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
 import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
-import { isPrinting } from './is-printing.ts'
 import { Paced } from './paced.ts'
-import type { Planning, Section, Shown } from './section.ts'
-import { SectionsShown } from './sections-shown.ts'
+import { PartsShown } from './parts-shown.ts'
+import type { Beside, Planning, Shown } from './shown.ts'
 
 /**
  * From so many trials on the contenders are ranked at once, and everything little by little when
@@ -28,15 +28,26 @@ const pauseMs = 160
 const manyPauseMs = 250
 
 export class App {
+  /** Sections, which show each answer when their turn comes. */
+  readonly parts = new PartsShown()
   shown?: Shown
-  experiments: readonly ExperimentEntry[] = []
-  /** Numbers of the trials that are compared with each other. */
-  readonly sideBySide = new Set<number>()
-  /** Notes and tags may be written, experiments archived and deleted. */
-  writable = false
-  readonly #sections = new SectionsShown()
+  /** What the reader has to know beside the answer; empty without a problem. */
+  problem = ''
+  /** Number of the trial that is open. */
+  trial?: number
+  /** Id of the experiment that is shown, from before it arrives. */
+  chosen = ''
+  readonly #watchers = new Set<() => void>()
+  #beside: Omit<Beside, 'theme'> = {
+    annotations: new Map(),
+    experiments: [],
+    compared: [],
+    sideBySide: new Set(),
+    writable: false,
+    loading: true,
+    printing: false,
+  }
   readonly #trials: FinishedTrial[] = []
-  #annotations: Annotations = new Map()
   #experiment?: DashboardExperiment
   #ranker?: Ranker
   #whatIf?: WhatIf
@@ -50,15 +61,19 @@ export class App {
   readonly #paced = new Paced()
   /** Trials, while all before them were being ranked. */
   #moreCame = false
-  /** Trials are still arriving in bulk: rank seldom. */
-  loading = true
   #whenLoaded?: () => void
 
-  constructor(readonly actions: { openTrial(number: number): void; readonly online: boolean }) {}
+  /** @param online a server is there; without one the page is a saved copy */
+  constructor(readonly online: boolean) {}
 
-  add(...sections: Section[]): HTMLElement[] {
-    this.#sections.add(sections)
-    return sections.map((s) => s.element)
+  /** Calls a listener after every change. Returns what ends it. */
+  watch(listener: () => void): () => void {
+    this.#watchers.add(listener)
+    return () => this.#watchers.delete(listener)
+  }
+
+  #changed(): void {
+    for (const listener of this.#watchers) listener()
   }
 
   setExperiment(experiment: DashboardExperiment): void {
@@ -77,9 +92,55 @@ export class App {
     else this.schedule()
   }
 
+  setExperiments(experiments: readonly ExperimentEntry[], chosen: string, writable: boolean): void {
+    this.chosen = chosen
+    this.#setBeside({ experiments, writable })
+  }
+
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
-    this.#annotations = new Map(annotations)
+    this.#setBeside({ annotations: new Map(annotations) })
+  }
+
+  /** @param trial 0: of the experiment itself */
+  setAnnotation(trial: number, annotation: Annotation): void {
+    this.setAnnotations([...this.#beside.annotations, [trial, annotation]])
+  }
+
+  /** Puts trials side by side, in this order. */
+  pickTrials(numbers: Iterable<number>): void {
+    this.#setBeside({ sideBySide: new Set(numbers) })
+  }
+
+  /** Compares with other experiments, in this order. */
+  compare(compared: readonly string[]): void {
+    this.#setBeside({ compared })
+  }
+
+  /** Opens a trial, or closes the one that is open. */
+  openTrial(number: number | undefined): void {
+    this.trial = number
+    this.#changed()
+  }
+
+  setProblem(problem: string): void {
+    this.problem = problem
+    this.#changed()
+  }
+
+  /** Shows everything at once, as paper needs it; and as the screen does again. */
+  print(printing: boolean): void {
+    this.#beside = { ...this.#beside, printing }
+    this.refresh()
+  }
+
+  get beside(): Beside {
+    return { ...this.#beside, theme: this.#beside.printing ? lightTheme : currentTheme() }
+  }
+
+  #setBeside(change: Partial<Beside>): void {
+    this.#beside = { ...this.#beside, ...change }
     this.showAgain()
+    this.#changed()
   }
 
   get whatIf(): WhatIf | undefined {
@@ -91,6 +152,12 @@ export class App {
     if (!this.#whatIf) return
     this.#whatIf = { ...this.#whatIf, ...change }
     this.schedule(dragging)
+    this.#changed()
+  }
+
+  /** Demand that the reader gave; it is shown with the next answer. */
+  get planning(): Planning | undefined {
+    return this.#planning
   }
 
   plan(planning: Planning): void {
@@ -103,9 +170,9 @@ export class App {
 
   schedule(dragging = false): void {
     // The first trials follow at once: a page that is drawn without them would hold them up.
-    if (this.loading && this.#trials.length === 0) return
+    if (this.#beside.loading && this.#trials.length === 0) return
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
-    if (this.loading)
+    if (this.#beside.loading)
       this.#timer ??= setTimeout(
         () => this.refresh(),
         this.shown ? Math.max(300, 4 * this.#refreshMs) : 0,
@@ -124,7 +191,7 @@ export class App {
 
   /** Everything has arrived. @param done once it is ranked and shown */
   loaded(done: () => void): void {
-    this.loading = false
+    this.#beside = { ...this.#beside, loading: false }
     this.#whenLoaded = done
     this.refresh()
   }
@@ -143,9 +210,9 @@ export class App {
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
     return {
+      ...this.beside,
       experiment,
       trials: this.#trials.slice(),
-      annotations: this.#annotations,
       whatIf,
       planning:
         getDemand(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
@@ -155,12 +222,11 @@ export class App {
       byTrial: new Map(candidates.map((c) => [c.trial, c])),
       ranker,
       devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
-      theme: currentTheme(),
     }
   }
 
   /**
-   * What the contenders say, for the sections that tell it at once; then everything, for those that
+   * What the contenders say, for the parts that show it at once; then everything, for those that
    * the reader sees.
    */
   #answerQuickly(): void {
@@ -168,42 +234,39 @@ export class App {
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     if (!experiment || !ranker || !whatIf) return
     performance.mark('quick')
-    this.#sections.tellAtOnce(
+    this.parts.showAtOnce(
       this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf),
     )
     this.#quickMs = performance.measure('quick', 'quick').duration
-    if (this.loading) return
+    if (this.#beside.loading) return
     performance.mark('rank')
     this.#paced.begin(
       manyPauseMs,
       () => ranker.recommending(this.#trials, whatIf),
-      (recommendation) => this.#show(recommendation, experiment, ranker, whatIf),
+      (recommendation) => this.#answer(recommendation, experiment, ranker, whatIf),
     )
   }
 
-  /**
-   * Shows the same answer, with the notes and tags of now and the trials that are picked now, in
-   * the theme of now: none of them changes a rank.
-   */
+  /** Shows the same answer with what stands beside it now, which changes no rank. */
   showAgain(): void {
-    // What is about to be ranked anew shows them then; the answer that stands is of an earlier
+    // What is about to be ranked anew shows it then; the answer that stands is of an earlier
     // question.
     const soon =
       this.#timer !== undefined ||
       this.#soon !== undefined ||
       this.#frame !== 0 ||
       this.#paced.isUnderWay
-    if (!this.shown || soon) return
-    this.#tell({ ...this.shown, annotations: this.#annotations, theme: currentTheme() })
+    if (this.shown && !soon) this.#show({ ...this.shown, ...this.beside })
   }
 
-  #tell(shown: Shown, done = () => {}): void {
+  #show(shown: Shown, done = () => {}): void {
     this.shown = shown
-    if ((this.#isMany || this.loading) && !isPrinting()) {
-      this.#sections.tellLittleByLittle(shown, done)
+    this.#changed()
+    if ((this.#isMany || shown.loading) && !shown.printing) {
+      this.parts.showLittleByLittle(shown, done)
       return
     }
-    this.#sections.tell(shown)
+    this.parts.show(shown)
     done()
   }
 
@@ -221,17 +284,17 @@ export class App {
     this.#paced.stop()
     const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
     if (!experiment || !ranker || !whatIf) return
-    if (this.#isMany && !isPrinting()) {
+    if (this.#isMany && !this.#beside.printing) {
       this.#answerQuickly()
       this.#refreshMs = this.#quickMs
       return
     }
     performance.mark('rank')
-    this.#show(ranker.recommend(this.#trials, whatIf), experiment, ranker, whatIf)
+    this.#answer(ranker.recommend(this.#trials, whatIf), experiment, ranker, whatIf)
     this.#refreshMs = performance.measure('refresh', 'rank').duration
   }
 
-  #show(
+  #answer(
     recommendation: Recommendation,
     experiment: DashboardExperiment,
     ranker: Ranker,
@@ -239,7 +302,7 @@ export class App {
   ): void {
     performance.measure('rank', 'rank')
     performance.mark('show')
-    this.#tell(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
+    this.#show(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
       performance.measure('show', 'show')
       this.#whenLoaded?.()
       this.#whenLoaded = undefined
@@ -260,11 +323,11 @@ function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): P
   }
 }
 
-/** The theme that the reader chose, else the system's; paper is light. */
+/** The theme that the reader chose, else the system's. */
 function currentTheme(): Theme {
-  const chosen = document.documentElement.dataset.theme
-  if (chosen === 'light' || document.documentElement.dataset.printing !== undefined)
-    return lightTheme
-  if (chosen === 'dark') return darkTheme
-  return matchMedia('(prefers-color-scheme: dark)').matches ? darkTheme : lightTheme
+  const { theme } = document.documentElement.dataset
+  const dark = theme === undefined ? prefersDark().matches : theme === 'dark'
+  return dark ? darkTheme : lightTheme
 }
+
+export const prefersDark = (): MediaQueryList => matchMedia('(prefers-color-scheme: dark)')

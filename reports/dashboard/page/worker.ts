@@ -6,7 +6,6 @@
 import type { Configuration, Parameter } from '../../../search/types.ts'
 import { type Around, aroundOf } from '../around.ts'
 import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
-import { isPrinting } from './is-printing.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
@@ -41,14 +40,15 @@ let timer: ReturnType<typeof setTimeout> | undefined
 
 /**
  * Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag
- * asks sixty times a second; paper waits for nothing.
+ * asks sixty times a second. @param atOnce paper waits for nothing
  */
 export function askForEffects(
   question: EffectsQuestion,
+  atOnce: boolean,
   done: (matters: Matters | undefined) => void,
 ): void {
   clearTimeout(timer)
-  if (isPrinting()) {
+  if (atOnce) {
     done(answer(question))
     return
   }

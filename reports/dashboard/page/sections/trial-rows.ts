@@ -6,7 +6,7 @@ import { latency, money, percent, percentileName, significant, sloName } from '.
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { estimateText } from '../../../recommendation/words.ts'
-import type { Shown } from '../section.ts'
+import type { Shown } from '../shown.ts'
 
 export interface TrialRow {
   readonly trial: FinishedTrial

@@ -1,19 +1,26 @@
-/** The sections of the page, each told what is shown: at once, or once the reader comes near it. */
+/** The parts of the page, each shown the answer: at once, or once the reader comes near it. */
 import { Paced } from './paced.ts'
-import type { Section, Shown } from './section.ts'
+import type { Shown } from './shown.ts'
 
 /** Pixels from the screen's edge. */
 const nearPx = 400
 
+interface Part {
+  readonly element: HTMLElement
+  /** It is shown the contenders alone, where ranking everything takes longer. */
+  readonly atOnce?: boolean
+  show(shown: Shown): void
+}
+
 interface Placed {
-  readonly section: Section
+  readonly part: Part
   /** Not known before the browser has laid the page out. */
   near?: boolean
-  /** What is shown has changed since it was told. */
+  /** The answer has changed since it was shown to the part. */
   behind: boolean
 }
 
-export class SectionsShown {
+export class PartsShown {
   readonly #placed: Placed[] = []
   #shown?: Shown
   readonly #paced = new Paced()
@@ -21,14 +28,12 @@ export class SectionsShown {
     rootMargin: `${nearPx}px`,
   })
 
-  add(sections: readonly Section[]): void {
-    for (const section of sections) {
-      this.#placed.push({ section, behind: false })
-      this.#observer.observe(section.element)
-    }
+  add(part: Part): void {
+    this.#placed.push({ part, behind: false })
+    this.#observer.observe(part.element)
   }
 
-  tell(shown: Shown): void {
+  show(shown: Shown): void {
     this.#shown = shown
     this.#paced.stop()
     for (const placed of this.#placed) update(placed, shown)
@@ -38,29 +43,27 @@ export class SectionsShown {
    * One after the other, and those far from the screen when they come near. @param done once all
    * that are near have it
    */
-  tellLittleByLittle(shown: Shown, done: () => void): void {
+  showLittleByLittle(shown: Shown, done: () => void): void {
     this.#shown = shown
-    // What is not laid out can never come near: it is hidden until it is told, or stands on paper
-    // alone.
-    const isFar = ({ near, section }: Placed) =>
-      near === false && section.element.offsetParent !== null
+    // A part that is not laid out can never come near: it is empty, or stands on paper alone.
+    const isFar = ({ near, part }: Placed) => near === false && part.element.offsetParent !== null
     for (const placed of this.#placed) placed.behind = true
     const due = this.#placed.filter((placed) => !isFar(placed))
     this.#paced.begin(0, () => updating(due, shown), done)
   }
 
   /**
-   * Those that can say it without all that was ranked; what the others are still to be told is of
+   * Those that can show it before everything is ranked; what the others are still to be shown is of
    * an earlier question.
    */
-  tellAtOnce(shown: Shown): void {
+  showAtOnce(shown: Shown): void {
     this.#paced.stop()
-    for (const { section } of this.#placed) if (section.atOnce) section.update(shown)
+    for (const { part } of this.#placed) if (part.atOnce) part.show(shown)
   }
 
   #moved(entries: readonly IntersectionObserverEntry[]): void {
     for (const { target, isIntersecting } of entries) {
-      const placed = this.#placed.find(({ section }) => section.element === target)
+      const placed = this.#placed.find(({ part }) => part.element === target)
       if (!placed) continue
       placed.near = isIntersecting
       if (isIntersecting && placed.behind && this.#shown) update(placed, this.#shown)
@@ -70,7 +73,7 @@ export class SectionsShown {
 
 function update(placed: Placed, shown: Shown): void {
   placed.behind = false
-  placed.section.update(shown)
+  placed.part.show(shown)
 }
 
 function* updating(due: readonly Placed[], shown: Shown): Generator<undefined, void> {
