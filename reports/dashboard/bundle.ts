@@ -6,6 +6,7 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { writeSharedStyle } from '../style.ts'
 
 export interface Assets {
   readonly html: string
@@ -66,7 +67,7 @@ async function bundle(): Promise<Assets> {
   return {
     html: await read('index.html'),
     script: outputFiles[0]!.text,
-    style: await read('style.css'),
+    style: writeSharedStyle() + (await read('style.css')),
   }
 }
 
