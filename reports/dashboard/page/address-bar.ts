@@ -1,7 +1,7 @@
 /** Keeps the browser's address to what the page asks, and asks what it says when the page opens. */
 import { getDemand } from '../../../search/objective.ts'
-import { addressOf, askedBy } from '../address.ts'
-import type { DashboardExperiment } from '../data.ts'
+import { addressOf, askedBy } from '../data/address.ts'
+import type { DashboardExperiment } from '../data/page-data.ts'
 import type { App } from './app.ts'
 
 /** A drag changes the question sixty times a second; browsers refuse so many addresses. */
@@ -18,7 +18,7 @@ export function askByAddress(app: App, experiment: DashboardExperiment): void {
     refused,
   } = askedBy(location.search, experiment)
   const isKnown = (id: string) =>
-    id !== experiment.id && app.beside.experiments.some((e) => e.id === id)
+    id !== experiment.id && app.state.experiments.some((e) => e.id === id)
   if (planning) app.plan(planning)
   app.pickTrials(sideBySide)
   app.compare(compared.filter(isKnown))
@@ -29,8 +29,8 @@ export function askByAddress(app: App, experiment: DashboardExperiment): void {
 
 /** Once every trial has arrived: the address may name one that does not exist. */
 export function refuseMissingTrial(app: App): void {
-  const { trial, shown } = app
-  if (trial === undefined || shown?.trials.some(({ number }) => number === trial)) return
+  const { trial, answer } = app
+  if (trial === undefined || answer?.trials.some(({ number }) => number === trial)) return
   app.openTrial(undefined)
   refuse(app, [`trial=${trial}`])
 }
@@ -49,12 +49,12 @@ export function keepAddress(app: App): void {
     timer = setTimeout(write, pauseMs)
   })
   function write(): void {
-    const { shown, whatIf, trial, beside } = app
-    if (!shown || !whatIf || beside.loading) return
+    const { answer, whatIf, trial, state } = app
+    if (!answer || !whatIf || state.loading) return
     const planning = getDemand(whatIf.objective) ? undefined : app.planning
-    const sideBySide = [...beside.sideBySide]
-    const { compared } = beside
+    const sideBySide = [...state.sideBySide]
+    const { compared } = state
     const asked = { whatIf, planning, trial, sideBySide, compared }
-    history.replaceState(null, '', `${addressOf(asked, shown.experiment)}${location.hash}`)
+    history.replaceState(null, '', `${addressOf(asked, answer.experiment)}${location.hash}`)
   }
 }

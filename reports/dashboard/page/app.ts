@@ -10,11 +10,11 @@ import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
-import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
-import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
+import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
+import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../data/ranking.ts'
+import type { Answer, PageState, Planning } from './answer.ts'
 import { Paced } from './paced.ts'
-import { PartsShown } from './parts-shown.ts'
-import type { Beside, Planning, Shown } from './shown.ts'
+import { PartSchedule } from './part-schedule.ts'
 
 /**
  * From so many trials on the contenders are ranked at once, and everything little by little when
@@ -27,10 +27,16 @@ const frameMs = 60
 const pauseMs = 160
 const manyPauseMs = 250
 
+interface Question {
+  readonly experiment: DashboardExperiment
+  readonly ranker: Ranker
+  readonly whatIf: WhatIf
+}
+
 export class App {
   /** Sections, which show each answer when their turn comes. */
-  readonly parts = new PartsShown()
-  shown?: Shown
+  readonly parts = new PartSchedule()
+  answer?: Answer
   /** What the reader has to know beside the answer; empty without a problem. */
   problem = ''
   /** Number of the trial that is open. */
@@ -38,7 +44,7 @@ export class App {
   /** Id of the experiment that is shown, from before it arrives. */
   chosen = ''
   readonly #watchers = new Set<() => void>()
-  #beside: Omit<Beside, 'theme'> = {
+  #state: Omit<PageState, 'theme'> = {
     annotations: new Map(),
     experiments: [],
     compared: [],
@@ -94,26 +100,26 @@ export class App {
 
   setExperiments(experiments: readonly ExperimentEntry[], chosen: string, writable: boolean): void {
     this.chosen = chosen
-    this.#setBeside({ experiments, writable })
+    this.#setState({ experiments, writable })
   }
 
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
-    this.#setBeside({ annotations: new Map(annotations) })
+    this.#setState({ annotations: new Map(annotations) })
   }
 
   /** @param trial 0: of the experiment itself */
   setAnnotation(trial: number, annotation: Annotation): void {
-    this.setAnnotations([...this.#beside.annotations, [trial, annotation]])
+    this.setAnnotations([...this.#state.annotations, [trial, annotation]])
   }
 
   /** Puts trials side by side, in this order. */
   pickTrials(numbers: Iterable<number>): void {
-    this.#setBeside({ sideBySide: new Set(numbers) })
+    this.#setState({ sideBySide: new Set(numbers) })
   }
 
   /** Compares with other experiments, in this order. */
   compare(compared: readonly string[]): void {
-    this.#setBeside({ compared })
+    this.#setState({ compared })
   }
 
   /** Opens a trial, or closes the one that is open. */
@@ -129,16 +135,16 @@ export class App {
 
   /** Shows everything at once, as paper needs it; and as the screen does again. */
   print(printing: boolean): void {
-    this.#beside = { ...this.#beside, printing }
+    this.#state = { ...this.#state, printing }
     this.refresh()
   }
 
-  get beside(): Beside {
-    return { ...this.#beside, theme: this.#beside.printing ? lightTheme : currentTheme() }
+  get state(): PageState {
+    return { ...this.#state, theme: this.#state.printing ? lightTheme : readTheme() }
   }
 
-  #setBeside(change: Partial<Beside>): void {
-    this.#beside = { ...this.#beside, ...change }
+  #setState(change: Partial<PageState>): void {
+    this.#state = { ...this.#state, ...change }
     this.showAgain()
     this.#changed()
   }
@@ -170,14 +176,14 @@ export class App {
 
   schedule(dragging = false): void {
     // The first trials follow at once: a page that is drawn without them would hold them up.
-    if (this.#beside.loading && this.#trials.length === 0) return
+    if (this.#state.loading && this.#trials.length === 0) return
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
-    if (this.#beside.loading)
+    if (this.#state.loading)
       this.#timer ??= setTimeout(
         () => this.refresh(),
-        this.shown ? Math.max(300, 4 * this.#refreshMs) : 0,
+        this.answer ? Math.max(300, 4 * this.#refreshMs) : 0,
       )
-    else if (this.#isMany && this.shown) {
+    else if (this.#isMany && this.answer) {
       // The mouse has three quarters of the time.
       this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
     } else if (dragging && this.#refreshMs > frameMs) {
@@ -191,7 +197,7 @@ export class App {
 
   /** Everything has arrived. @param done once it is ranked and shown */
   loaded(done: () => void): void {
-    this.#beside = { ...this.#beside, loading: false }
+    this.#state = { ...this.#state, loading: false }
     this.#whenLoaded = done
     this.refresh()
   }
@@ -200,27 +206,27 @@ export class App {
     return this.#trials.length >= manyTrials
   }
 
-  #shownFor(
-    recommendation: Recommendation,
-    experiment: DashboardExperiment,
-    ranker: Ranker,
-    whatIf: WhatIf,
-  ): Shown {
+  /** What is asked now; undefined before the experiment has arrived. */
+  get #question(): Question | undefined {
+    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
+    return experiment && ranker && whatIf && { experiment, ranker, whatIf }
+  }
+
+  #createAnswer(recommendation: Recommendation, question: Question): Answer {
+    const { experiment, whatIf } = question
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
     return {
-      ...this.beside,
-      experiment,
+      ...this.state,
+      ...question,
       trials: this.#trials.slice(),
-      whatIf,
       planning:
-        getDemand(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
+        getDemand(whatIf.objective) ?? this.#planning ?? assumeDemand(recommendation, experiment),
       original: isAsMeasured(experiment, whatIf),
       recommendation,
       candidates,
       byTrial: new Map(candidates.map((c) => [c.trial, c])),
-      ranker,
       devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
     }
   }
@@ -231,19 +237,20 @@ export class App {
    */
   #answerQuickly(): void {
     this.#soon = undefined
-    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
-    if (!experiment || !ranker || !whatIf) return
+    const question = this.#question
+    if (!question) return
+    const { ranker, whatIf } = question
     performance.mark('quick')
     this.parts.showAtOnce(
-      this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf),
+      this.#createAnswer(ranker.recommendQuickly(this.#trials, whatIf), question),
     )
     this.#quickMs = performance.measure('quick', 'quick').duration
-    if (this.#beside.loading) return
+    if (this.#state.loading) return
     performance.mark('rank')
     this.#paced.begin(
       manyPauseMs,
       () => ranker.recommending(this.#trials, whatIf),
-      (recommendation) => this.#answer(recommendation, experiment, ranker, whatIf),
+      (recommendation) => this.#showRecommendation(recommendation, question),
     )
   }
 
@@ -256,17 +263,17 @@ export class App {
       this.#soon !== undefined ||
       this.#frame !== 0 ||
       this.#paced.isUnderWay
-    if (this.shown && !soon) this.#show({ ...this.shown, ...this.beside })
+    if (this.answer && !soon) this.#show({ ...this.answer, ...this.state })
   }
 
-  #show(shown: Shown, done = () => {}): void {
-    this.shown = shown
+  #show(answer: Answer, done = () => {}): void {
+    this.answer = answer
     this.#changed()
-    if ((this.#isMany || shown.loading) && !shown.printing) {
-      this.parts.showLittleByLittle(shown, done)
+    if ((this.#isMany || answer.loading) && !answer.printing) {
+      this.parts.showLittleByLittle(answer, done)
       return
     }
-    this.parts.show(shown)
+    this.parts.show(answer)
     done()
   }
 
@@ -282,27 +289,23 @@ export class App {
     clearTimeout(this.#soon)
     this.#soon = undefined
     this.#paced.stop()
-    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
-    if (!experiment || !ranker || !whatIf) return
-    if (this.#isMany && !this.#beside.printing) {
+    const question = this.#question
+    if (!question) return
+    if (this.#isMany && !this.#state.printing) {
       this.#answerQuickly()
       this.#refreshMs = this.#quickMs
       return
     }
     performance.mark('rank')
-    this.#answer(ranker.recommend(this.#trials, whatIf), experiment, ranker, whatIf)
+    const { ranker, whatIf } = question
+    this.#showRecommendation(ranker.recommend(this.#trials, whatIf), question)
     this.#refreshMs = performance.measure('refresh', 'rank').duration
   }
 
-  #answer(
-    recommendation: Recommendation,
-    experiment: DashboardExperiment,
-    ranker: Ranker,
-    whatIf: WhatIf,
-  ): void {
+  #showRecommendation(recommendation: Recommendation, question: Question): void {
     performance.measure('rank', 'rank')
     performance.mark('show')
-    this.#show(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
+    this.#show(this.#createAnswer(recommendation, question), () => {
       performance.measure('show', 'show')
       this.#whenLoaded?.()
       this.#whenLoaded = undefined
@@ -315,7 +318,7 @@ export class App {
 /**
  * Without a demand, one that takes a few replicas: three and a half times the capacity, rounded.
  */
-function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
+function assumeDemand({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
   return {
     demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)),
     headroom,
@@ -324,7 +327,7 @@ function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): P
 }
 
 /** The theme that the reader chose, else the system's. */
-function currentTheme(): Theme {
+function readTheme(): Theme {
   const { theme } = document.documentElement.dataset
   const dark = theme === undefined ? prefersDark().matches : theme === 'dark'
   return dark ? darkTheme : lightTheme

@@ -3,11 +3,11 @@ import type { ComponentChildren } from 'preact'
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { money, significant, sloName, sloValue } from '../../format.ts'
 import { capacityText, estimateText } from '../../recommendation/words.ts'
-import { deviceOf } from '../ranking.ts'
+import { deviceOf } from '../data/ranking.ts'
+import type { Answer } from './answer.ts'
 import { download } from './elements.tsx'
 import { useApp } from './part.tsx'
 import { type Drawing, type Hovered, Plot, type Size } from './plot.ts'
-import type { Shown } from './shown.ts'
 
 interface ChartProps extends Drawing {
   /** Of the exported file. */
@@ -49,18 +49,18 @@ export function Chart({ name, words, size = 'middle', make, hover, click, childr
 
 /** A chart of trials: each tells of itself under the mouse, and opens by a click. */
 export function TrialChart({
-  shown,
+  answer,
   ...chart
-}: Omit<ChartProps, 'hover' | 'click'> & { readonly shown: Shown }) {
+}: Omit<ChartProps, 'hover' | 'click'> & { readonly answer: Answer }) {
   const app = useApp()
   const trialAt = ({ value }: Hovered) =>
-    value.length > 2 ? shown.trials.find((t) => t.number === value.at(-1)) : undefined
+    value.length > 2 ? answer.trials.find((t) => t.number === value.at(-1)) : undefined
   return (
     <Chart
       {...chart}
       hover={(item) => {
         const trial = trialAt(item)
-        return trial && <TrialCard shown={shown} trial={trial} />
+        return trial && <TrialCard answer={answer} trial={trial} />
       }}
       click={(item) => {
         const trial = trialAt(item)
@@ -70,13 +70,13 @@ export function TrialChart({
   )
 }
 
-function TrialCard({ shown, trial }: { shown: Shown; trial: Shown['trials'][number] }) {
-  const c = shown.byTrial.get(trial.number)
+function TrialCard({ answer, trial }: { answer: Answer; trial: Answer['trials'][number] }) {
+  const c = answer.byTrial.get(trial.number)
   const lines: readonly (readonly [name: string, text: string | false | undefined])[] = c
     ? [
         ['safe capacity', c.capacityRps > 0 || c.bound === 'upper' ? capacityText(c) : 'none'],
         ['estimate [90 %]', c.estimateRps !== undefined && estimateText(c)],
-        [sloName(shown.whatIf.slo), sloValue(shown.whatIf.slo, c.sloMsAtCapacity)],
+        [sloName(answer.whatIf.slo), sloValue(answer.whatIf.slo, c.sloMsAtCapacity)],
         ['quality', c.quality?.toString()],
         ['output', c.tokens && `${significant(c.tokens.outputTokensPerSecond)} tokens/s`],
         ['price', `${money(c.pricePerHour)} / h`],
@@ -91,7 +91,7 @@ function TrialCard({ shown, trial }: { shown: Shown; trial: Shown['trials'][numb
   return (
     <div class="card">
       <strong>Trial {trial.number}</strong>
-      <span>{c?.label ?? shown.ranker.label(trial.configuration)}</span>
+      <span>{c?.label ?? answer.ranker.label(trial.configuration)}</span>
       <dl>
         {lines
           .filter(([, text]) => text)

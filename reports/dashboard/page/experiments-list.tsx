@@ -1,14 +1,14 @@
 /** Every experiment of the store: found by words and tags, archived, deleted. */
 import { useLayoutEffect, useState } from 'preact/hooks'
 import { wordsFound, wordsOfField } from '../../words-found.ts'
-import type { ExperimentEntry, ExperimentOutcome } from '../data.ts'
+import type { ExperimentEntry, ExperimentOutcome } from '../data/page-data.ts'
 import { Table, Tag } from './elements.tsx'
 import { ExperimentActions } from './experiment-actions.tsx'
 import { listExperiments, listOutcomes } from './source.ts'
 import { ThemeButton } from './theme-button.tsx'
 
 /** What is asked of the list; it stands in the address. */
-interface Asked {
+interface ListQuestion {
   readonly words: string
   readonly tag: string
   readonly archived: boolean
@@ -71,7 +71,7 @@ export function ExperimentsPage() {
   )
 }
 
-function askedBy(search: string): Asked {
+function askedBy(search: string): ListQuestion {
   const given = new URLSearchParams(search)
   return {
     words: given.get('words') ?? '',
@@ -80,7 +80,7 @@ function askedBy(search: string): Asked {
   }
 }
 
-function addressOf({ words, tag, archived }: Asked): string {
+function addressOf({ words, tag, archived }: ListQuestion): string {
   const given = new URLSearchParams({
     ...(words && { words }),
     ...(tag && { tag }),
@@ -92,7 +92,7 @@ function addressOf({ words, tag, archived }: Asked): string {
 function isAsked(
   one: ExperimentEntry,
   outcome: ExperimentOutcome | undefined,
-  { words, tag, archived }: Asked,
+  { words, tag, archived }: ListQuestion,
 ): boolean {
   const { id, name, state, provenance, annotation } = one
   if (annotation?.archivedAt !== undefined && !archived) return false
@@ -116,8 +116,8 @@ function Filters({
   experiments,
   kept,
 }: {
-  asked: Asked
-  ask(asked: Asked): void
+  asked: ListQuestion
+  ask(asked: ListQuestion): void
   experiments: readonly ExperimentEntry[]
   kept: number
 }) {

@@ -3,7 +3,7 @@
  * worker of such a page.
  */
 import { options, render } from 'preact'
-import { type Snapshot, unpackTrial } from '../data.ts'
+import { type Snapshot, unpackTrial } from '../data/page-data.ts'
 import { askByAddress, keepAddress, refuseMissingTrial } from './address-bar.ts'
 import { App, prefersDark } from './app.ts'
 import { ExperimentsPage } from './experiments-list.tsx'

@@ -1,6 +1,6 @@
 /** The page of one experiment: sections in the order in which people ask. */
 import { useLayoutEffect } from 'preact/hooks'
-import type { ExperimentEntry } from '../data.ts'
+import type { ExperimentEntry } from '../data/page-data.ts'
 import { Part, useApp, useLiveApp } from './part.tsx'
 import { Annotations } from './sections/annotations.tsx'
 import { Capacity } from './sections/capacity.tsx'
@@ -81,11 +81,11 @@ export function Page() {
 
 /** Experiments, newest first, without the archived ones. */
 function ExperimentChoice() {
-  const { beside, chosen, shown } = useLiveApp()
-  const offered = beside.experiments
+  const { state, chosen, answer } = useLiveApp()
+  const offered = state.experiments
     .filter(({ id, annotation }) => id === chosen || annotation?.archivedAt === undefined)
     .reverse()
-  const id = chosen || shown?.experiment.id
+  const id = chosen || answer?.experiment.id
   return (
     <select
       id="experiment"
@@ -117,13 +117,13 @@ const stateWords = {
 
 /** How far the experiment is, here and in the page's title. */
 function State() {
-  const { shown, online } = useLiveApp()
-  const title = shown && titleOf(shown)
+  const { answer, online } = useLiveApp()
+  const title = answer && titleOf(answer)
   useLayoutEffect(() => {
     if (title !== undefined) document.title = title
   }, [title])
-  if (!shown) return <span class="state" role="status" />
-  const { experiment, trials, loading } = shown
+  if (!answer) return <span class="state" role="status" />
+  const { experiment, trials, loading } = answer
   const { state, maxTrials } = experiment
   const count = state === 'running' ? `, ${trials.length} of at most ${maxTrials}` : ''
   const source = !online ? ', saved copy' : loading ? ', loading' : ''

@@ -1,8 +1,8 @@
 /** How components reach the page's state. */
 import { createContext, type FunctionComponent } from 'preact'
 import { useContext, useLayoutEffect, useReducer, useRef, useState } from 'preact/hooks'
+import type { Answer } from './answer.ts'
 import type { App } from './app.ts'
-import type { Shown } from './shown.ts'
 
 export const AppContext = createContext<App | undefined>(undefined)
 
@@ -32,15 +32,15 @@ export function Part({
   readonly class?: string
   readonly label?: string
   readonly atOnce?: boolean
-  readonly of: FunctionComponent<{ readonly shown: Shown }>
+  readonly of: FunctionComponent<{ readonly answer: Answer }>
 }) {
   const { parts } = useApp()
   const element = useRef<HTMLElement>(null)
-  const [shown, show] = useState<Shown>()
+  const [answer, show] = useState<Answer>()
   useLayoutEffect(() => parts.add({ element: element.current!, atOnce, show }), [])
   return (
     <section ref={element} id={id} class={name} aria-label={label}>
-      {shown && <Content shown={shown} />}
+      {answer && <Content answer={answer} />}
     </section>
   )
 }

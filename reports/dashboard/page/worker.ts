@@ -4,8 +4,8 @@
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { type Around, aroundOf } from '../around.ts'
-import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
+import { type Around, aroundOf } from '../data/around.ts'
+import { type Effects, effectsOf, type ServedPoint } from '../data/importance.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
@@ -15,12 +15,18 @@ interface EffectsQuestion {
   /** Parameters of the surface. */
   readonly pair: readonly string[]
 }
-export interface Matters {
+export interface ParameterEffects {
   readonly effects: Effects
   readonly around?: Around
 }
 
-function answer({ parameters, served, seed, centre, pair }: EffectsQuestion): Matters | undefined {
+function answer({
+  parameters,
+  served,
+  seed,
+  centre,
+  pair,
+}: EffectsQuestion): ParameterEffects | undefined {
   const effects = effectsOf(parameters, served, seed)
   if (effects === undefined) return undefined
   const byImportance = effects.effects.map(({ parameter }) => parameter)
@@ -45,7 +51,7 @@ let timer: ReturnType<typeof setTimeout> | undefined
 export function askForEffects(
   question: EffectsQuestion,
   atOnce: boolean,
-  done: (matters: Matters | undefined) => void,
+  done: (effects: ParameterEffects | undefined) => void,
 ): void {
   clearTimeout(timer)
   if (atOnce) {
@@ -59,7 +65,7 @@ export function askForEffects(
     }
     worker?.terminate()
     worker = new Worker('/app.js')
-    worker.onmessage = ({ data }: MessageEvent<Matters | undefined>) => done(data)
+    worker.onmessage = ({ data }: MessageEvent<ParameterEffects | undefined>) => done(data)
     worker.postMessage(question)
   }, 350)
 }

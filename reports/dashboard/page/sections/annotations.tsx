@@ -1,13 +1,13 @@
 /** What people wrote beside the experiment, and the ways to archive or to delete it. */
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { AnnotationEditor } from '../annotation-editor.tsx'
+import type { Answer } from '../answer.ts'
 import { ExperimentActions } from '../experiment-actions.tsx'
 import { useApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 
-export function Annotations({ shown }: { shown: Shown }) {
+export function Annotations({ answer }: { answer: Answer }) {
   const app = useApp()
-  const { experiment, trials, annotations, writable } = shown
+  const { experiment, trials, annotations, writable } = answer
   const annotation = annotations.get(experimentItself)
   return (
     <>

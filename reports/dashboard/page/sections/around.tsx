@@ -4,44 +4,44 @@
  */
 import type { Configuration } from '../../../../search/types.ts'
 import { rate } from '../../../format.ts'
-import type { Around } from '../../around.ts'
 import { mostLines, parallelOption, sliceOption, surfaceOption } from '../../charts/around-chart.ts'
-import { varyingOf } from '../../importance.ts'
+import type { Around } from '../../data/around.ts'
+import { varyingOf } from '../../data/importance.ts'
+import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
-import type { Shown } from '../shown.ts'
 
 /** What slices and surfaces go through: what is recommended, else what serves most. */
-export const centreOf = ({ recommendation: { best }, candidates }: Shown): Configuration =>
+export const centreOf = ({ recommendation: { best }, candidates }: Answer): Configuration =>
   (best ?? [...candidates].sort((a, b) => b.capacityRps - a.capacityRps)[0])?.configuration ?? {}
 
-interface Chosen {
-  /** Parameters that the reader chose; none until then. */
+/** Parameters of the surface that the reader chose; none until then. */
+interface PairChoice {
   readonly pair: readonly string[]
   choose(pair: readonly string[]): void
 }
 
 export const AroundTheBest = ({
-  shown,
+  answer,
   around,
-  ...chosen
-}: Chosen & { shown: Shown; around?: Around }) => (
+  ...choice
+}: PairChoice & { answer: Answer; around?: Around }) => (
   <div>
-    <Parallel shown={shown} />
+    <Parallel answer={answer} />
     {around && (
       <div>
         <h3>One parameter at a time, all others as recommended</h3>
-        <Slices around={around} shown={shown} />
+        <Slices around={around} answer={answer} />
         <p class="note">
           Capacity predicted by the same Gaussian process when one parameter changes, with 90 %
           intervals. Diamonds: measured. In brackets: the recommended value.
         </p>
-        {around.surface && <Surface surface={around.surface} shown={shown} {...chosen} />}
+        {around.surface && <Surface surface={around.surface} answer={answer} {...choice} />}
       </div>
     )}
   </div>
 )
 
-const Slices = ({ around, shown: { theme } }: { around: Around; shown: Shown }) => (
+const Slices = ({ around, answer: { theme } }: { around: Around; answer: Answer }) => (
   <div class="effects">
     {around.slices.map((slice) => (
       <Chart
@@ -57,10 +57,10 @@ const Slices = ({ around, shown: { theme } }: { around: Around; shown: Shown }) 
 
 function Surface({
   surface,
-  shown: { experiment, theme },
+  answer: { experiment, theme },
   pair,
   choose,
-}: Chosen & { surface: NonNullable<Around['surface']>; shown: Shown }) {
+}: PairChoice & { surface: NonNullable<Around['surface']>; answer: Answer }) {
   const { across, up, cells } = surface
   const names = varyingOf(experiment.parameters).map(({ parameter }) => parameter.name)
   // What was chosen while the worker computed stays chosen; its own answer follows.
@@ -104,8 +104,8 @@ function Surface({
   )
 }
 
-function Parallel({ shown }: { shown: Shown }) {
-  const { experiment, candidates, recommendation, whatIf, theme } = shown
+function Parallel({ answer }: { answer: Answer }) {
+  const { experiment, candidates, recommendation, whatIf, theme } = answer
   const { best } = recommendation
   const { parameters } = experiment
   const { objective } = whatIf
@@ -115,7 +115,7 @@ function Parallel({ shown }: { shown: Shown }) {
     <div>
       <h3>Every configuration</h3>
       <TrialChart
-        shown={shown}
+        answer={answer}
         name="parallel"
         words={`${served.length} configurations that served, one line each over parameters, capacity, price and cost${best ? `; recommended: ${best.label}` : ''}`}
         make={() => parallelOption({ parameters, candidates: served, best, objective }, theme)}

@@ -4,16 +4,16 @@
  */
 import { money, percent, rate } from '../../../format.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
-import { fleetFor, sensitivityOf } from '../../analysis.ts'
 import { billOption } from '../../charts/capacity-chart.ts'
+import { fleetFor, sensitivityOf } from '../../data/analysis.ts'
+import type { Answer, Planning } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { Table } from '../elements.tsx'
-import type { Planning, Shown } from '../shown.ts'
 
 const maxCompared = 3
 
-export function Capacity({ shown }: { shown: Shown }) {
-  const { recommendation, candidates, planning, theme } = shown
+export function Capacity({ answer }: { answer: Answer }) {
+  const { recommendation, candidates, planning, theme } = answer
   const { best } = recommendation
   if (!best || planning.assumed)
     return (

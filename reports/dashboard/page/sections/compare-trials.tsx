@@ -7,14 +7,14 @@ import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { RankedCandidate } from '../../../recommendation/ranked-candidate.ts'
 import { atCapacityValue, capacityText, estimateText } from '../../../recommendation/words.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
+import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 import { Table } from '../elements.tsx'
 import { useApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 
-export function CompareTrials({ shown }: { shown: Shown }) {
+export function CompareTrials({ answer }: { answer: Answer }) {
   const app = useApp()
-  const { sideBySide, trials, byTrial, ranker, whatIf, theme } = shown
+  const { sideBySide, trials, byTrial, ranker, whatIf, theme } = answer
   if (sideBySide.size === 0) return null
   const picked = [...sideBySide].flatMap((number) => byTrial.get(number) ?? [])
   const judged = ranker.judged(trials, picked, whatIf)
@@ -30,7 +30,7 @@ export function CompareTrials({ shown }: { shown: Shown }) {
       </header>
       {drawn.length > 0 && (
         <TrialChart
-          shown={shown}
+          answer={answer}
           name="trials-compared"
           words={`Load curves of ${words.join('; ')}`}
           make={() => curvesOption(drawn, whatIf.slo, theme)}
@@ -41,7 +41,7 @@ export function CompareTrials({ shown }: { shown: Shown }) {
           {`Left out, because other trials represent their configurations: ${[...sideBySide].filter((number) => !byTrial.has(number)).join(', ')}.`}
         </p>
       )}
-      <Differences judged={judged} shown={shown} />
+      <Differences judged={judged} answer={answer} />
     </>
   )
 }
@@ -54,10 +54,10 @@ interface Row {
 /** A column for each trial; what is the same in all of them is pale. */
 function Differences({
   judged,
-  shown: { experiment, whatIf, annotations },
+  answer: { experiment, whatIf, annotations },
 }: {
   judged: readonly RankedCandidate[]
-  shown: Shown
+  answer: Answer
 }) {
   const knobs: Row[] = experiment.parameters.map(({ name }) => ({
     name,

@@ -4,28 +4,28 @@ import type { FinishedTrial } from '../../../../trials/types.ts'
 import { money, rate } from '../../../format.ts'
 import { candidatesOf } from '../../../recommendation/candidates.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
-import { mostCompared } from '../../address.ts'
 import { compareOption, compareWords } from '../../charts/compare-chart.ts'
 import { billName, billsOf } from '../../charts/decision-chart.ts'
-import { Ranker } from '../../ranking.ts'
+import { mostCompared } from '../../data/address.ts'
+import { Ranker } from '../../data/ranking.ts'
+import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { Tag } from '../elements.tsx'
 import { useApp } from '../part.tsx'
 import type { Hovered } from '../plot.ts'
-import type { Shown } from '../shown.ts'
 import { follow } from '../source.ts'
 import { ExperimentsCompared, type Side } from './compare-tables.tsx'
 
-export function Compare({ shown }: { shown: Shown }) {
+export function Compare({ answer }: { answer: Answer }) {
   const app = useApp()
-  const { experiment, experiments, compared, whatIf } = shown
+  const { experiment, experiments, compared, whatIf } = answer
   const others = useOthers(compared)
   const offered = experiments.filter((e) => e.id !== experiment.id)
   if (offered.length === 0) return null
   const left = offered.filter(
     ({ id, annotation }) => !compared.includes(id) && annotation?.archivedAt === undefined,
   )
-  const sides: Side[] = [shown]
+  const sides: Side[] = [answer]
   for (const { ranker, trials } of others)
     if (ranker)
       sides.push({
@@ -64,7 +64,7 @@ export function Compare({ shown }: { shown: Shown }) {
           )}
         </span>
       </header>
-      {sides.length > 1 && <ComparisonChart sides={sides} shown={shown} />}
+      {sides.length > 1 && <ComparisonChart sides={sides} answer={answer} />}
       {others.map(({ id, problem }) => problem && <p class="problem">{`${id}: ${problem}`}</p>)}
       {others.some(({ ranker, problem }) => !ranker && !problem) && <p>loading</p>}
       {sides.length > 1 && <ExperimentsCompared sides={sides} />}
@@ -72,7 +72,7 @@ export function Compare({ shown }: { shown: Shown }) {
   )
 }
 
-function ComparisonChart({ sides, shown: { theme } }: { sides: readonly Side[]; shown: Shown }) {
+function ComparisonChart({ sides, answer: { theme } }: { sides: readonly Side[]; answer: Answer }) {
   const compared = sides.map(({ experiment: { id }, recommendation }) => ({ id, recommendation }))
   const bill = billsOf(compared[0]!.recommendation)[0]!
   return (

@@ -2,15 +2,15 @@
 import { rate } from '../../../format.ts'
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import { capacityText } from '../../../recommendation/words.ts'
-import { kneeOf } from '../../analysis.ts'
 import { curvesOption } from '../../charts/curves-chart.ts'
+import { kneeOf } from '../../data/analysis.ts'
+import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
-import type { Shown } from '../shown.ts'
 
 const maxDrawn = 4
 
-export function Curves({ shown }: { shown: Shown }) {
-  const { trials, candidates, whatIf, ranker, recommendation, theme } = shown
+export function Curves({ answer }: { answer: Answer }) {
+  const { trials, candidates, whatIf, ranker, recommendation, theme } = answer
   const served = candidates.filter((c) => c.capacityRps > 0).slice(0, maxDrawn)
   const judged = ranker.judged(trials, served, whatIf)
   if (judged.length === 0) return null
@@ -23,7 +23,7 @@ export function Curves({ shown }: { shown: Shown }) {
       <h2>Load curves of the best</h2>
       <div class="columns">
         <TrialChart
-          shown={shown}
+          answer={answer}
           name="load-curves"
           words={`Load curves of ${words.join('; ')}`}
           make={() => curvesOption(judged, whatIf.slo, theme)}

@@ -8,12 +8,12 @@ import {
   decisionOption,
   decisionWords,
 } from '../../charts/decision-chart.ts'
+import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 import { Switch } from '../elements.tsx'
-import type { Shown } from '../shown.ts'
 
-export function Decision({ shown }: { shown: Shown }) {
-  const { recommendation, candidates, devices, theme } = shown
+export function Decision({ answer }: { answer: Answer }) {
+  const { recommendation, candidates, devices, theme } = answer
   const bills = billsOf(recommendation)
   const offered = bills.join()
   const [choice, choose] = useState<{ bill: Bill; offered: string }>()
@@ -34,19 +34,19 @@ export function Decision({ shown }: { shown: Shown }) {
       </header>
       {!isEmpty && (
         <TrialChart
-          shown={shown}
+          answer={answer}
           name="decision"
           words={decisionWords(recommendation, bill)}
           size="tall"
           make={() => decisionOption({ recommendation, bill, devices }, theme)}
         />
       )}
-      <p class="note">{noteOf(shown)}</p>
+      <p class="note">{noteOf(answer)}</p>
     </>
   )
 }
 
-function noteOf({ recommendation: r, candidates, trials }: Shown): string {
+function noteOf({ recommendation: r, candidates, trials }: Answer): string {
   const served = candidates.filter((c) => c.capacityRps > 0)
   if (served.length === 0)
     return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'

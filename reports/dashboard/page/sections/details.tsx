@@ -33,21 +33,21 @@ import {
 } from '../../../recommendation/words.ts'
 import { isDrawn, percentilesOption } from '../../charts/curves-chart.ts'
 import { AnnotationEditor } from '../annotation-editor.tsx'
+import type { Answer } from '../answer.ts'
 import { Chart } from '../chart.tsx'
 import { type Fact, Facts, Table } from '../elements.tsx'
 import { useApp, useLiveApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 
 /** The trial that is open, over the page. */
 export function TrialDialog() {
   const app = useLiveApp()
   const dialog = useRef<HTMLDialogElement>(null)
-  const { shown } = app
+  const { answer } = app
   const at =
     app.trial === undefined
       ? -1
-      : (shown?.trials.findIndex(({ number }) => number === app.trial) ?? -1)
-  const trial = shown?.trials[at]
+      : (answer?.trials.findIndex(({ number }) => number === app.trial) ?? -1)
+  const trial = answer?.trials[at]
   useLayoutEffect(() => {
     if (trial && !dialog.current!.open) dialog.current!.showModal()
     if (!trial) dialog.current!.close()
@@ -56,8 +56,8 @@ export function TrialDialog() {
   const step = (by: number) => (
     <button
       type="button"
-      disabled={!shown?.trials[at + by]}
-      onClick={() => app.openTrial(shown?.trials[at + by]?.number)}
+      disabled={!answer?.trials[at + by]}
+      onClick={() => app.openTrial(answer?.trials[at + by]?.number)}
     >
       {by < 0 ? '← previous' : 'next →'}
     </button>
@@ -78,31 +78,31 @@ export function TrialDialog() {
           Close
         </button>
       </nav>
-      {shown && trial && <TrialDetails key={trial.number} shown={shown} trial={trial} />}
+      {answer && trial && <TrialDetails key={trial.number} answer={answer} trial={trial} />}
     </dialog>
   )
 }
 
-function TrialDetails({ shown, trial }: { shown: Shown; trial: FinishedTrial }) {
+function TrialDetails({ answer, trial }: { answer: Answer; trial: FinishedTrial }) {
   const app = useApp()
   const { number } = trial
-  const experimentId = shown.experiment.id
+  const experimentId = answer.experiment.id
   const m = trial.state === 'complete' ? trial.measurement : undefined
   return (
     <div>
-      <h2 id="trial-title">{`Trial ${number}: ${shown.ranker.label(trial.configuration)}`}</h2>
-      <p class="outcome">{outcomeOf(shown, trial)}</p>
+      <h2 id="trial-title">{`Trial ${number}: ${answer.ranker.label(trial.configuration)}`}</h2>
+      <p class="outcome">{outcomeOf(answer, trial)}</p>
       <p class="note">
         {`Tried because: ${trial.why}. Started ${trial.startedAt.slice(0, 19).replace('T', ' ')} UTC, took ${significant(trial.seconds)} s.`}
       </p>
       <AnnotationEditor
         place={{ experimentId, trial: number }}
-        annotation={shown.annotations.get(number)}
-        writable={shown.writable}
+        annotation={answer.annotations.get(number)}
+        writable={answer.writable}
         changed={(after) => app.setAnnotation(number, after)}
       />
-      {m && <LatencyByLoad shown={shown} trial={trial} />}
-      <Facts class="facts" facts={factsOf(shown, trial)} />
+      {m && <LatencyByLoad answer={answer} trial={trial} />}
+      <Facts class="facts" facts={factsOf(answer, trial)} />
       {m && (
         <>
           <h3>Load steps</h3>
@@ -131,9 +131,9 @@ function TrialDetails({ shown, trial }: { shown: Shown; trial: FinishedTrial }) 
 const urlOf = (experimentId: string, trial: number): string =>
   `/api/experiments/${encodeURIComponent(experimentId)}/trials/${trial}`
 
-function LatencyByLoad({ shown, trial }: { shown: Shown; trial: FinishedTrial }) {
-  const { whatIf, theme } = shown
-  const points = windowsOf(shown, trial)
+function LatencyByLoad({ answer, trial }: { answer: Answer; trial: FinishedTrial }) {
+  const { whatIf, theme } = answer
+  const points = windowsOf(answer, trial)
   return (
     <>
       <h3>Latency by load</h3>
@@ -157,7 +157,7 @@ function LatencyByLoad({ shown, trial }: { shown: Shown; trial: FinishedTrial })
 /**
  * Every window that the trial's configuration was measured in, also when it was measured again.
  */
-function windowsOf({ byTrial, ranker, trials, whatIf }: Shown, trial: FinishedTrial): Points {
+function windowsOf({ byTrial, ranker, trials, whatIf }: Answer, trial: FinishedTrial): Points {
   if (trial.state !== 'complete') return []
   const candidate = byTrial.get(trial.number)
   const whole =
@@ -168,8 +168,8 @@ function windowsOf({ byTrial, ranker, trials, whatIf }: Shown, trial: FinishedTr
     : viewUnderSlo(whole, whatIf.slo).points
 }
 
-function factsOf(shown: Shown, trial: FinishedTrial): readonly Fact[] {
-  const { byTrial, ranker, whatIf, experiment } = shown
+function factsOf(answer: Answer, trial: FinishedTrial): readonly Fact[] {
+  const { byTrial, ranker, whatIf, experiment } = answer
   const candidate = byTrial.get(trial.number)
   const pricePerHour =
     candidate?.pricePerHour ?? ranker.view(whatIf).pricePerHour(trial.configuration)
@@ -178,7 +178,7 @@ function factsOf(shown: Shown, trial: FinishedTrial): readonly Fact[] {
     ...Object.entries(trial.configuration).map(([name, value]): Fact => [name, String(value)]),
     ['quality', candidate?.quality?.toString()],
     ['price', `${money(pricePerHour)} / h`],
-    ...(candidate && candidate.capacityRps > 0 ? capacityFacts(candidate, shown) : []),
+    ...(candidate && candidate.capacityRps > 0 ? capacityFacts(candidate, answer) : []),
     ...(trial.state === 'complete' ? measurementFacts(trial.measurement) : []),
     [
       'predicted',
@@ -190,7 +190,7 @@ function factsOf(shown: Shown, trial: FinishedTrial): readonly Fact[] {
   ]
 }
 
-const capacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: Shown): Fact[] => [
+const capacityFacts = (c: Candidate, { whatIf: { slo }, recommendation }: Answer): Fact[] => [
   ['status', describeStatus(c.status, recommendation.provenance).name],
   ['safe capacity', `${capacityText(c)}${c.derived ? ', read from the load curve' : ''}`],
   c.estimateRps === undefined
@@ -240,7 +240,7 @@ function measurementFacts(m: Measurement): Fact[] {
   ]
 }
 
-function outcomeOf({ recommendation: r, byTrial }: Shown, trial: FinishedTrial): string {
+function outcomeOf({ recommendation: r, byTrial }: Answer, trial: FinishedTrial): string {
   if (trial.state === 'failed') return `Not measured: ${trial.error}`
   if (trial.state === 'infeasible') return `Cannot serve (${trial.reason}): ${trial.detail}`
   if (trial.purpose === 'confirmation') return 'Second load test of the winner.'

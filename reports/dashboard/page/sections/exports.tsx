@@ -3,9 +3,9 @@
  */
 import { useEffect, useState } from 'preact/hooks'
 import { trialsCsv } from '../../../report/trials-csv.ts'
+import type { Answer } from '../answer.ts'
 import { download } from '../elements.tsx'
 import { useApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 
 /** What a server writes; a saved page can give its CSV alone. */
 const documents = [
@@ -14,9 +14,9 @@ const documents = [
   ['report.html', 'Report (HTML)'],
 ] as const
 
-export function Exports({ shown }: { shown: Shown }) {
+export function Exports({ answer }: { answer: Answer }) {
   const { online } = useApp()
-  const { experiment, trials, ranker, whatIf } = shown
+  const { experiment, trials, ranker, whatIf } = answer
   const saveCsv = () =>
     download(`${experiment.id}.csv`, 'text/csv', trialsCsv(trials, ranker.view(whatIf)))
   return (
@@ -31,14 +31,14 @@ export function Exports({ shown }: { shown: Shown }) {
             <a
               key={file}
               class="button"
-              href={urlOf(shown, `export/${file}`)}
+              href={urlOf(answer, `export/${file}`)}
               download={`${experiment.id}-${file}`}
             >
               {text}
             </a>
           ))}
       </p>
-      {online && <SpecPreview shown={shown} />}
+      {online && <SpecPreview answer={answer} />}
       <details class="more">
         <summary>Experiment file to repeat it</summary>
         <pre class="log" tabIndex={0}>
@@ -51,11 +51,11 @@ export function Exports({ shown }: { shown: Shown }) {
 }
 
 /** The deployment spec of the recommendation for a target that is chosen, to look at and to save. */
-function SpecPreview({ shown }: { shown: Shown }) {
+function SpecPreview({ answer }: { answer: Answer }) {
   const [target, choose] = useState('')
   const [spec, setSpec] = useState<{ ok: boolean; text: string }>()
-  const url = urlOf(shown, `spec/${target}`)
-  const best = shown.recommendation.best?.trial
+  const url = urlOf(answer, `spec/${target}`)
+  const best = answer.recommendation.best?.trial
   useEffect(() => {
     if (target === '') return undefined
     let isWanted = true
@@ -75,7 +75,7 @@ function SpecPreview({ shown }: { shown: Shown }) {
           onChange={({ currentTarget }) => choose(currentTarget.value)}
         >
           <option value="">choose a target</option>
-          {shown.experiment.specTargets?.map((name) => (
+          {answer.experiment.specTargets?.map((name) => (
             <option key={name}>{name}</option>
           ))}
         </select>{' '}
@@ -105,5 +105,5 @@ const fetchSpec = (url: string) =>
   )
 
 /** The question goes along: what is exported is what is shown. */
-const urlOf = ({ experiment, whatIf }: Shown, path: string): string =>
+const urlOf = ({ experiment, whatIf }: Answer, path: string): string =>
   `/api/experiments/${encodeURIComponent(experiment.id)}/${path}?view=${encodeURIComponent(JSON.stringify(whatIf))}`

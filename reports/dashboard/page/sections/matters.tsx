@@ -6,33 +6,33 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { z90 } from '../../../../search/gp/normal.ts'
 import { modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import { percent } from '../../../format.ts'
-import { historyOf } from '../../analysis.ts'
 import {
   effectOption,
   historyOption,
   importanceOption,
   predictedOption,
 } from '../../charts/matters-chart.ts'
-import type { Effects, ServedPoint } from '../../importance.ts'
+import { historyOf } from '../../data/analysis.ts'
+import type { Effects, ServedPoint } from '../../data/importance.ts'
+import type { Answer } from '../answer.ts'
 import { Chart, TrialChart } from '../chart.tsx'
 import { Switch } from '../elements.tsx'
-import type { Shown } from '../shown.ts'
-import { type Matters as Answer, askForEffects } from '../worker.ts'
+import { askForEffects, type ParameterEffects } from '../worker.ts'
 import { AroundTheBest, centreOf } from './around.tsx'
 
 /** Parameters whose effect gets a chart of its own. */
 const maxEffects = 6
 
-export function Matters({ shown }: { shown: Shown }) {
+export function Matters({ answer }: { answer: Answer }) {
   const [pair, choose] = useState<readonly string[]>([])
-  const { known, isAnswered } = useEffects(shown, pair)
+  const { known, isAnswered } = useEffects(answer, pair)
   return (
     <details class="more">
       <summary>
         <h2>Parameter importance and search history</h2>
       </summary>
       {known ? (
-        <Importance effects={known.effects} shown={shown} />
+        <Importance effects={known.effects} answer={answer} />
       ) : (
         <p class="note">
           {isAnswered
@@ -41,10 +41,10 @@ export function Matters({ shown }: { shown: Shown }) {
         </p>
       )}
       <div class="columns">
-        <BestSoFar shown={shown} />
-        <PredictedAgainstMeasured shown={shown} />
+        <BestSoFar answer={answer} />
+        <PredictedAgainstMeasured answer={answer} />
       </div>
-      <AroundTheBest shown={shown} around={known?.around} pair={pair} choose={choose} />
+      <AroundTheBest answer={answer} around={known?.around} pair={pair} choose={choose} />
     </details>
   )
 }
@@ -54,15 +54,15 @@ export function Matters({ shown }: { shown: Shown }) {
  * meanwhile of an earlier question.
  */
 function useEffects(
-  shown: Shown,
+  answer: Answer,
   pair: readonly string[],
-): { readonly known?: Answer; readonly isAnswered: boolean } {
-  const [answer, setAnswer] = useState<{ key: string; matters?: Answer }>()
+): { readonly known?: ParameterEffects; readonly isAnswered: boolean } {
+  const [last, setLast] = useState<{ key: string; effects?: ParameterEffects }>()
   const asked = useRef('')
-  const { slo } = shown.whatIf
-  const { parameters, seed } = shown.experiment
-  const served = servedPoints(shown)
-  const centre = centreOf(shown)
+  const { slo } = answer.whatIf
+  const { parameters, seed } = answer.experiment
+  const served = servedPoints(answer)
+  const centre = centreOf(answer)
   const key = JSON.stringify([
     served.length,
     slo.limitMs,
@@ -72,16 +72,16 @@ function useEffects(
     pair,
   ])
   useLayoutEffect(() => {
-    const { loading, printing } = shown
-    if (loading || key === answer?.key || (key === asked.current && !printing)) return
+    const { loading, printing } = answer
+    if (loading || key === last?.key || (key === asked.current && !printing)) return
     asked.current = key
-    const done = (matters?: Answer) => asked.current === key && setAnswer({ key, matters })
+    const done = (effects?: ParameterEffects) => asked.current === key && setLast({ key, effects })
     askForEffects({ parameters, served, seed, centre, pair }, printing, done)
   })
-  return { known: answer?.matters, isAnswered: key === answer?.key }
+  return { known: last?.effects, isAnswered: key === last?.key }
 }
 
-const Importance = ({ effects, shown: { theme } }: { effects: Effects; shown: Shown }) => (
+const Importance = ({ effects, answer: { theme } }: { effects: Effects; answer: Answer }) => (
   <div class="columns">
     <div>
       <h3>Importance</h3>
@@ -110,8 +110,8 @@ const Importance = ({ effects, shown: { theme } }: { effects: Effects; shown: Sh
   </div>
 )
 
-function BestSoFar({ shown }: { shown: Shown }) {
-  const { trials, byTrial, ranker, whatIf, theme } = shown
+function BestSoFar({ answer }: { answer: Answer }) {
+  const { trials, byTrial, ranker, whatIf, theme } = answer
   const [against, choose] = useState<'trials' | 'money'>('trials')
   const { pricePerHour } = ranker.view(whatIf)
   const points = historyOf(trials, byTrial, (t) => pricePerHour(t.configuration))
@@ -133,7 +133,7 @@ function BestSoFar({ shown }: { shown: Shown }) {
         />
       </header>
       <TrialChart
-        shown={shown}
+        answer={answer}
         name="history"
         words={
           first
@@ -147,8 +147,8 @@ function BestSoFar({ shown }: { shown: Shown }) {
   )
 }
 
-function PredictedAgainstMeasured({ shown }: { shown: Shown }) {
-  const { trials, theme, experiment } = shown
+function PredictedAgainstMeasured({ answer }: { answer: Answer }) {
+  const { trials, theme, experiment } = answer
   // What is predicted of another quantity than a rate is not compared with rates.
   const rates = modelsCapacityOrLatency(experiment.objective)
   const pairs = trials.flatMap(({ number, predicted, ...t }) =>
@@ -170,7 +170,7 @@ function PredictedAgainstMeasured({ shown }: { shown: Shown }) {
     <div>
       <h3>Predicted against measured</h3>
       <TrialChart
-        shown={shown}
+        answer={answer}
         name="predictions"
         words={`${inside} of ${pairs.length} measurements lie within the predicted 90 % interval`}
         size="small"
@@ -188,7 +188,7 @@ const methodOf = ({ fitted, served }: Effects): string =>
   `Total-order Sobol index of the safe capacity, from a Gaussian process fitted to ${fitted === served ? `the ${served}` : `${fitted} of the ${served}`} configurations that met the SLO: medians and 90 % intervals over posterior samples. Interactions count for each parameter in them, so shares may sum to more than 100 %.`
 
 /** In the order of trials, so that the model does not depend on the ranking. */
-function servedPoints({ candidates }: Shown): ServedPoint[] {
+function servedPoints({ candidates }: Answer): ServedPoint[] {
   return candidates
     .filter((c) => c.capacityRps > 0 && c.bound !== 'upper')
     .sort((a, b) => a.trial - b.trial)

@@ -1,9 +1,9 @@
 import { getMetric, getObjectiveWords } from '../../../../search/objective.ts'
 import { sloText } from '../../../format.ts'
-import type { Shown } from '../shown.ts'
+import type { Answer } from '../answer.ts'
 
 /** What stands on paper in place of the fields that ask: experiment, SLO, objective, prices. */
-export function PaperHead({ shown: { experiment, whatIf, original } }: { shown: Shown }) {
+export function PaperHead({ answer: { experiment, whatIf, original } }: { answer: Answer }) {
   const { slo, objective, prices } = whatIf
   const metric = getMetric(objective)
   const { choice } = getObjectiveWords(objective.kind)

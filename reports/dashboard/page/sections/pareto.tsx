@@ -9,15 +9,15 @@ import {
   paretoOption,
   type Throughput,
 } from '../../charts/pareto-chart.ts'
+import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
 import { Switch } from '../elements.tsx'
-import type { Shown } from '../shown.ts'
 import { SloHandle } from './slo-handle.tsx'
 
 const maxCurves = 14
 
-export function Pareto({ shown }: { shown: Shown }) {
-  const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = shown
+export function Pareto({ answer }: { answer: Answer }) {
+  const { recommendation: r, candidates, trials, whatIf, devices, theme, ranker } = answer
   const [throughput, choose] = useState<Throughput>('per-dollar')
   const isHeld = useRef(false)
   const axis = useRef<LatencyAxis>(null)
@@ -41,7 +41,7 @@ export function Pareto({ shown }: { shown: Shown }) {
       </header>
       <Winner recommendation={r} />
       <TrialChart
-        shown={shown}
+        answer={answer}
         name="pareto"
         words={paretoWords(r, candidates.length)}
         size="tall"

@@ -1,14 +1,14 @@
 /** When each trial ran. */
 import { significant } from '../../../format.ts'
 import { timelineOption } from '../../charts/matters-chart.ts'
+import type { Answer } from '../answer.ts'
 import { TrialChart } from '../chart.tsx'
-import type { Shown } from '../shown.ts'
 
 /** Later ones are left out of the drawing: bars of less than a pixel say nothing. */
 const maxDrawn = 5_000
 
-export function Timeline({ shown }: { shown: Shown }) {
-  const { trials, theme } = shown
+export function Timeline({ answer }: { answer: Answer }) {
+  const { trials, theme } = answer
   if (trials.length === 0) return null
   const seconds = trials.reduce((sum, t) => sum + t.seconds, 0)
   const count = (state: string) => trials.filter((t) => t.state === state).length
@@ -17,7 +17,7 @@ export function Timeline({ shown }: { shown: Shown }) {
     <>
       <h2>Timeline</h2>
       <TrialChart
-        shown={shown}
+        answer={answer}
         name="timeline"
         words={words}
         size="strip"

@@ -3,9 +3,9 @@ import { useMemo, useRef, useState } from 'preact/hooks'
 import { experimentItself } from '../../../../trials/annotation.ts'
 import { sloName } from '../../../format.ts'
 import { wordsFound, wordsOfField } from '../../../words-found.ts'
-import { mostSideBySide } from '../../address.ts'
+import { mostSideBySide } from '../../data/address.ts'
+import type { Answer } from '../answer.ts'
 import { useApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 import { absent, columnsFor, kinds, rowsOf, type TrialColumn, type TrialRow } from './trial-rows.ts'
 
 const rowHeightPx = 32
@@ -25,16 +25,19 @@ interface Sort {
   readonly descending: boolean
 }
 
-export function Trials({ shown }: { shown: Shown }) {
-  const { slo } = shown.whatIf
+export function Trials({ answer }: { answer: Answer }) {
+  const { slo } = answer.whatIf
   const [filter, setFilter] = useState<Filter>({ words: '', kind: '' })
   const [sort, setSort] = useState<Sort>({ column: 0, descending: false })
-  const optional = optionalColumns(shown)
+  const optional = optionalColumns(answer)
   const columns = useMemo(
     () => columnsFor(slo, optional),
     [sloName(slo), slo.limits && slo.limitMs, ...Object.values(optional)],
   )
-  const rows = useMemo(() => rowsOf(shown), [shown.recommendation, shown.trials, shown.annotations])
+  const rows = useMemo(
+    () => rowsOf(answer),
+    [answer.recommendation, answer.trials, answer.annotations],
+  )
   const view = useMemo(
     () => sortRows(keepRows(rows, filter), columns[sort.column] ?? columns[0]!, sort.descending),
     [rows, filter, columns, sort],
@@ -70,12 +73,12 @@ export function Trials({ shown }: { shown: Shown }) {
           </span>
         </div>
       </header>
-      <Rows view={view} columns={columns} sort={sort} setSort={setSort} shown={shown} />
+      <Rows view={view} columns={columns} sort={sort} setSort={setSort} answer={answer} />
     </>
   )
 }
 
-function optionalColumns({ candidates, annotations }: Shown) {
+function optionalColumns({ candidates, annotations }: Answer) {
   return {
     qualities: candidates.some((c) => c.quality !== undefined),
     tokens: candidates.some((c) => c.tokens),
@@ -128,17 +131,17 @@ function Rows({
   columns,
   sort,
   setSort,
-  shown,
+  answer,
 }: {
   view: readonly TrialRow[]
   columns: readonly TrialColumn[]
   sort: Sort
   setSort(sort: Sort): void
-  shown: Shown
+  answer: Answer
 }) {
   const scroller = useRef<HTMLDivElement>(null)
   const [scrolled, setScrolled] = useState(0)
-  const { printing } = shown
+  const { printing } = answer
   const rowsInView = Math.ceil((scroller.current?.clientHeight || 400) / rowHeightPx)
   const count = printing ? maxRowsOnPaper : rowsInView + 2 * spareRows
   const from = printing ? 0 : Math.max(0, Math.min(scrolled, view.length - count))
@@ -167,7 +170,7 @@ function Rows({
               row={row}
               index={from + i}
               columns={columns}
-              sideBySide={shown.sideBySide}
+              sideBySide={answer.sideBySide}
             />
           ))}
           <Spacer rows={printing ? 0 : view.length - to} />

@@ -24,8 +24,8 @@ import {
   estimateText,
   intervalName,
 } from '../../../recommendation/words.ts'
+import type { Answer } from '../answer.ts'
 import { type Fact, Facts, Table } from '../elements.tsx'
-import type { Shown } from '../shown.ts'
 
 const provenanceWords = {
   measured: ['●', 'measured', 'on the named hardware'],
@@ -46,8 +46,8 @@ export function ProvenanceBadge({ provenance }: { provenance: keyof typeof prove
   )
 }
 
-export function Verdict({ shown }: { shown: Shown }) {
-  const { experiment, recommendation: r, trials, original } = shown
+export function Verdict({ answer }: { answer: Answer }) {
+  const { experiment, recommendation: r, trials, original } = answer
   const notes = r.caveats
   return (
     <>
@@ -230,5 +230,5 @@ function RunnersUp({ recommendation: r }: { recommendation: Recommendation }) {
 }
 
 /** What the page's title says. */
-export const titleOf = ({ experiment, recommendation: r }: Shown): string =>
+export const titleOf = ({ experiment, recommendation: r }: Answer): string =>
   `${experiment.name}: ${r.best ? r.best.label : conclusions[r.conclusion]} - tune`

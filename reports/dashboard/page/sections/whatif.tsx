@@ -12,23 +12,23 @@ import {
   objectiveKinds,
 } from '../../../../search/objective.ts'
 import { findLastMetrics } from '../../../recommendation/read-metrics.ts'
-import { withPrice } from '../../address.ts'
+import { withPrice } from '../../data/address.ts'
+import type { Answer } from '../answer.ts'
 import { Field } from '../elements.tsx'
 import { useApp } from '../part.tsx'
-import type { Shown } from '../shown.ts'
 
 const percentiles = [0.5, 0.9, 0.95, 0.99] as const
 
-export function WhatIf({ shown }: { shown: Shown }) {
+export function WhatIf({ answer }: { answer: Answer }) {
   const app = useApp()
   return (
     <>
-      <Limits shown={shown} />
-      <Percentile shown={shown} />
-      <ObjectiveFields shown={shown} />
-      <MinQuality shown={shown} />
-      <Prices shown={shown} />
-      <button type="button" id="reset" disabled={shown.original} onClick={() => app.reset()}>
+      <Limits answer={answer} />
+      <Percentile answer={answer} />
+      <ObjectiveFields answer={answer} />
+      <MinQuality answer={answer} />
+      <Prices answer={answer} />
+      <button type="button" id="reset" disabled={answer.original} onClick={() => app.reset()}>
         Reset
       </button>
     </>
@@ -39,7 +39,7 @@ export function WhatIf({ shown }: { shown: Shown }) {
  * A number for each limit of the SLO, and of several limits a slider for each, for the chart has
  * but one line.
  */
-function Limits({ shown: { whatIf, experiment } }: { shown: Shown }) {
+function Limits({ answer: { whatIf, experiment } }: { answer: Answer }) {
   const app = useApp()
   const { slo } = whatIf
   const limits = resolveLimits(slo)
@@ -116,7 +116,7 @@ function LimitSlider({
 }
 
 /** The usual ones and the experiment's own. */
-function Percentile({ shown: { experiment, whatIf } }: { shown: Shown }) {
+function Percentile({ answer: { experiment, whatIf } }: { answer: Answer }) {
   const app = useApp()
   const known = [...new Set([...percentiles, experiment.slo.percentile])].sort()
   return (
@@ -147,10 +147,10 @@ interface ObjectiveChange {
 }
 
 /** What is looked for, and the demand, bound or metric that it takes. */
-function ObjectiveFields({ shown }: { shown: Shown }) {
+function ObjectiveFields({ answer }: { answer: Answer }) {
   const app = useApp()
-  const { planning, recommendation } = shown
-  const { objective } = shown.whatIf
+  const { planning, recommendation } = answer
+  const { objective } = answer.whatIf
   const demandField = useRef<HTMLInputElement>(null)
   /** A choice that waits for its demand. */
   const [pending, setPending] = useState<ObjectiveKind>()
@@ -158,7 +158,7 @@ function ObjectiveFields({ shown }: { shown: Shown }) {
   const maxPrice = getPriceBound(objective)
   const metric = getMetric(objective)
   const metrics = [
-    ...new Set([...(metric === undefined ? [] : [metric]), ...namesRead(shown.trials)]),
+    ...new Set([...(metric === undefined ? [] : [metric]), ...namesRead(answer.trials)]),
   ].sort()
 
   function change(to: ObjectiveChange): void {
@@ -250,10 +250,10 @@ function ObjectiveFields({ shown }: { shown: Shown }) {
   )
 }
 
-let lastRead: { last?: Shown['trials'][number]; names: readonly string[] } = { names: [] }
+let lastRead: { last?: Answer['trials'][number]; names: readonly string[] } = { names: [] }
 
 /** Metrics that trials read, looked up once a trial has joined: a drag asks sixty times a second. */
-function namesRead(trials: Shown['trials']): readonly string[] {
+function namesRead(trials: Answer['trials']): readonly string[] {
   const last = trials.at(-1)
   if (lastRead.last !== last)
     lastRead = {
@@ -263,7 +263,7 @@ function namesRead(trials: Shown['trials']): readonly string[] {
   return lastRead.names
 }
 
-function MinQuality({ shown: { experiment, whatIf } }: { shown: Shown }) {
+function MinQuality({ answer: { experiment, whatIf } }: { answer: Answer }) {
   const app = useApp()
   const { minQuality } = whatIf
   const qualities = [...new Set(Object.values(experiment.qualities ?? {}))].sort((a, b) => b - a)
@@ -289,7 +289,7 @@ function MinQuality({ shown: { experiment, whatIf } }: { shown: Shown }) {
   )
 }
 
-function Prices({ shown: { whatIf, devices } }: { shown: Shown }) {
+function Prices({ answer: { whatIf, devices } }: { answer: Answer }) {
   const app = useApp()
   const { prices } = whatIf
   const rows = [

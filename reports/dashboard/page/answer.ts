@@ -3,11 +3,11 @@ import type { Annotations } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import type { Theme } from '../charts/theme.ts'
-import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
-import type { Ranker, WhatIf } from '../ranking.ts'
+import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
+import type { Ranker, WhatIf } from '../data/ranking.ts'
 
 /** The state of the page at one moment, ranked. Every section is a function of it. */
-export interface Shown extends Beside {
+export interface Answer extends PageState {
   readonly experiment: DashboardExperiment
   readonly trials: readonly FinishedTrial[]
   readonly whatIf: WhatIf
@@ -22,8 +22,8 @@ export interface Shown extends Beside {
   readonly devices: readonly string[]
 }
 
-/** State that changes no rank. */
-export interface Beside {
+/** What changes no rank. */
+export interface PageState {
   readonly annotations: Annotations
   /** Every experiment of the store; none in a saved page. */
   readonly experiments: readonly ExperimentEntry[]

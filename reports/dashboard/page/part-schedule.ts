@@ -1,6 +1,7 @@
 /** The parts of the page, each shown the answer: at once, or once the reader comes near it. */
+
+import type { Answer } from './answer.ts'
 import { Paced } from './paced.ts'
-import type { Shown } from './shown.ts'
 
 /** Pixels from the screen's edge. */
 const nearPx = 400
@@ -9,10 +10,10 @@ interface Part {
   readonly element: HTMLElement
   /** It is shown the contenders alone, where ranking everything takes longer. */
   readonly atOnce?: boolean
-  show(shown: Shown): void
+  show(answer: Answer): void
 }
 
-interface Placed {
+interface Entry {
   readonly part: Part
   /** Not known before the browser has laid the page out. */
   near?: boolean
@@ -20,65 +21,65 @@ interface Placed {
   behind: boolean
 }
 
-export class PartsShown {
-  readonly #placed: Placed[] = []
-  #shown?: Shown
+export class PartSchedule {
+  readonly #entries: Entry[] = []
+  #answer?: Answer
   readonly #paced = new Paced()
   readonly #observer = new IntersectionObserver((entries) => this.#moved(entries), {
     rootMargin: `${nearPx}px`,
   })
 
   add(part: Part): void {
-    this.#placed.push({ part, behind: false })
+    this.#entries.push({ part, behind: false })
     this.#observer.observe(part.element)
   }
 
-  show(shown: Shown): void {
-    this.#shown = shown
+  show(answer: Answer): void {
+    this.#answer = answer
     this.#paced.stop()
-    for (const placed of this.#placed) update(placed, shown)
+    for (const entry of this.#entries) update(entry, answer)
   }
 
   /**
    * One after the other, and those far from the screen when they come near. @param done once all
    * that are near have it
    */
-  showLittleByLittle(shown: Shown, done: () => void): void {
-    this.#shown = shown
+  showLittleByLittle(answer: Answer, done: () => void): void {
+    this.#answer = answer
     // A part that is not laid out can never come near: it is empty, or stands on paper alone.
-    const isFar = ({ near, part }: Placed) => near === false && part.element.offsetParent !== null
-    for (const placed of this.#placed) placed.behind = true
-    const due = this.#placed.filter((placed) => !isFar(placed))
-    this.#paced.begin(0, () => updating(due, shown), done)
+    const isFar = ({ near, part }: Entry) => near === false && part.element.offsetParent !== null
+    for (const entry of this.#entries) entry.behind = true
+    const due = this.#entries.filter((entry) => !isFar(entry))
+    this.#paced.begin(0, () => updateInSteps(due, answer), done)
   }
 
   /**
    * Those that can show it before everything is ranked; what the others are still to be shown is of
    * an earlier question.
    */
-  showAtOnce(shown: Shown): void {
+  showAtOnce(answer: Answer): void {
     this.#paced.stop()
-    for (const { part } of this.#placed) if (part.atOnce) part.show(shown)
+    for (const { part } of this.#entries) if (part.atOnce) part.show(answer)
   }
 
   #moved(entries: readonly IntersectionObserverEntry[]): void {
     for (const { target, isIntersecting } of entries) {
-      const placed = this.#placed.find(({ part }) => part.element === target)
-      if (!placed) continue
-      placed.near = isIntersecting
-      if (isIntersecting && placed.behind && this.#shown) update(placed, this.#shown)
+      const entry = this.#entries.find(({ part }) => part.element === target)
+      if (!entry) continue
+      entry.near = isIntersecting
+      if (isIntersecting && entry.behind && this.#answer) update(entry, this.#answer)
     }
   }
 }
 
-function update(placed: Placed, shown: Shown): void {
-  placed.behind = false
-  placed.part.show(shown)
+function update(entry: Entry, answer: Answer): void {
+  entry.behind = false
+  entry.part.show(answer)
 }
 
-function* updating(due: readonly Placed[], shown: Shown): Generator<undefined, void> {
-  for (const placed of due) {
-    if (placed.behind) update(placed, shown)
+function* updateInSteps(due: readonly Entry[], answer: Answer): Generator<undefined, void> {
+  for (const entry of due) {
+    if (entry.behind) update(entry, answer)
     yield
   }
 }

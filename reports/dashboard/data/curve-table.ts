@@ -2,7 +2,7 @@
  * The load curves of very many configurations in a few arrays: what each serves within a limit is
  * asked sixty times a second. Pure.
  */
-import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
 
 export class CurveTable {
   /** Of every knot, curve after curve. */

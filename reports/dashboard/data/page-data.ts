@@ -3,16 +3,16 @@
  * every figure. Pure.
  */
 
-import type { Arrivals, Load } from '../../profiler/model/load.ts'
-import type { LoadPoint } from '../../profiler/model/load-point.ts'
-import type { Slo } from '../../profiler/model/slo.ts'
-import type { Objective, Parameter } from '../../search/types.ts'
-import type { Annotation } from '../../trials/annotation.ts'
-import type { Gpu } from '../../trials/devices/catalogue.ts'
-import type { PriceBook } from '../../trials/prices/book.ts'
-import { decode, encode } from '../../trials/store/infinity-json.ts'
-import type { ExperimentRecord, FinishedTrial, Provenance } from '../../trials/types.ts'
-import type { StopBelief } from '../recommendation/types.ts'
+import type { Arrivals, Load } from '../../../profiler/model/load.ts'
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
+import type { Objective, Parameter } from '../../../search/types.ts'
+import type { Annotation } from '../../../trials/annotation.ts'
+import type { Gpu } from '../../../trials/devices/catalogue.ts'
+import type { PriceBook } from '../../../trials/prices/book.ts'
+import { decode, encode } from '../../../trials/store/infinity-json.ts'
+import type { ExperimentRecord, FinishedTrial, Provenance } from '../../../trials/types.ts'
+import type { StopBelief } from '../../recommendation/types.ts'
 
 /** All that the page must know beside the trials. JSON-safe. */
 export interface DashboardExperiment {

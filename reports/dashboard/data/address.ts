@@ -3,7 +3,7 @@
  * open, trials side by side and the experiments beside it. What is the experiment's own is left
  * out, so that an address stays short and says what was changed. Pure.
  */
-import { replaceLimit, resolveLimits } from '../../profiler/model/slo.ts'
+import { replaceLimit, resolveLimits } from '../../../profiler/model/slo.ts'
 import {
   createObjective,
   type Demand,
@@ -13,14 +13,14 @@ import {
   getRequiredInput,
   type ObjectiveKind,
   objectiveKinds,
-} from '../../search/objective.ts'
-import type { Objective } from '../../search/types.ts'
-import { type PriceBook, soldAs } from '../../trials/prices/book.ts'
-import type { DashboardExperiment } from './data.ts'
+} from '../../../search/objective.ts'
+import type { Objective } from '../../../search/types.ts'
+import { type PriceBook, soldAs } from '../../../trials/prices/book.ts'
+import type { DashboardExperiment } from './page-data.ts'
 import { asMeasured, type WhatIf } from './ranking.ts'
 
 /** What an address says beside the experiment's name. */
-interface Asked {
+interface PageAddress {
   readonly whatIf: WhatIf
   /** Demand to plan for, where the objective has none. */
   readonly planning?: Demand
@@ -33,7 +33,7 @@ interface Asked {
 
 /** '?experiment=bert-7f3a&slo=30&price.L4=0.8'. */
 export function addressOf(
-  { whatIf, planning, trial, sideBySide = [], compared = [] }: Asked,
+  { whatIf, planning, trial, sideBySide = [], compared = [] }: PageAddress,
   experiment: DashboardExperiment,
 ): string {
   const own = asMeasured(experiment)
@@ -67,7 +67,7 @@ export function addressOf(
 export function askedBy(
   address: string,
   experiment: DashboardExperiment,
-): Asked & { readonly refused: readonly string[] } {
+): PageAddress & { readonly refused: readonly string[] } {
   const words = new URLSearchParams(address)
   const refused: string[] = []
   const read = <T>(name: string, of: (text: string) => T | undefined): T | undefined => {

@@ -3,16 +3,16 @@
  * curve, history, capacity, comparison. Pure.
  */
 
-import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { countReplicas } from '../../search/objective.ts'
-import { computeFleetPricePerHour } from '../../search/replica-price.ts'
-import { configurationKey } from '../../search/space/space.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
-import { money, sloText } from '../format.ts'
-import { hoursPerMonth } from '../plan/plan-costs.ts'
-import type { Candidate } from '../recommendation/types.ts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { countReplicas } from '../../../search/objective.ts'
+import { computeFleetPricePerHour } from '../../../search/replica-price.ts'
+import { configurationKey } from '../../../search/space/space.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
+import { money, sloText } from '../../format.ts'
+import { hoursPerMonth } from '../../plan/plan-costs.ts'
+import type { Candidate } from '../../recommendation/types.ts'
 import { rowsOf } from './address.ts'
-import type { DashboardExperiment } from './data.ts'
+import type { DashboardExperiment } from './page-data.ts'
 
 /**
  * Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle

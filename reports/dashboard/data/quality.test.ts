@@ -3,13 +3,13 @@
  * quality as a question.
  */
 import { expect, test } from 'vitest'
-import { defaultPriceBook } from '../../trials/prices/book.ts'
-import { recommend } from '../recommendation/recommend.ts'
-import { reportBlocks } from '../report/report-blocks.ts'
-import { complete, measured, sampleInput } from '../samples.contract.ts'
-import { paretoOption } from './charts/pareto-chart.ts'
-import { lightTheme, logAxis } from './charts/theme.ts'
-import type { DashboardExperiment } from './data.ts'
+import { defaultPriceBook } from '../../../trials/prices/book.ts'
+import { recommend } from '../../recommendation/recommend.ts'
+import { reportBlocks } from '../../report/report-blocks.ts'
+import { complete, measured, sampleInput } from '../../samples.contract.ts'
+import { paretoOption } from '../charts/pareto-chart.ts'
+import { lightTheme, logAxis } from '../charts/theme.ts'
+import type { DashboardExperiment } from './page-data.ts'
 import { asMeasured, isAsMeasured, Ranker } from './ranking.ts'
 
 const qualities = { base: 0.92, small: 0.9, tiny: 0.8 }

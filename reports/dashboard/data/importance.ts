@@ -13,10 +13,10 @@
  * Configurations that a space's conditions forbid are not left out. Pure.
  */
 
-import { fitSurrogate } from '../../search/model/surrogate.ts'
-import { createRng } from '../../search/rng.ts'
-import { configurationAt, parameterValues } from '../../search/space/space.ts'
-import type { Configuration, Observation, Parameter, Rng } from '../../search/types.ts'
+import { fitSurrogate } from '../../../search/model/surrogate.ts'
+import { createRng } from '../../../search/rng.ts'
+import { configurationAt, parameterValues } from '../../../search/space/space.ts'
+import type { Configuration, Observation, Parameter, Rng } from '../../../search/types.ts'
 
 export interface Range {
   readonly low: number

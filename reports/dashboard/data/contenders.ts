@@ -4,14 +4,18 @@
  * and no configuration is judged. Pure.
  */
 import { quickselect } from 'simple-statistics'
-import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
-import type { Measurement } from '../../profiler/model/measurement.ts'
-import type { Slo } from '../../profiler/model/slo.ts'
-import { cost } from '../../search/objective.ts'
-import { type Pricing, type ReplicaPrice, resolveReplicaPrice } from '../../search/replica-price.ts'
-import type { Configuration, Objective } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { buildLoadCurve } from '../../../profiler/capacity/rederive/load-curve.ts'
+import type { Measurement } from '../../../profiler/model/measurement.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
+import { cost } from '../../../search/objective.ts'
+import {
+  type Pricing,
+  type ReplicaPrice,
+  resolveReplicaPrice,
+} from '../../../search/replica-price.ts'
+import type { Configuration, Objective } from '../../../search/types.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
 import { CurveTable } from './curve-table.ts'
 import type { TrialGroup } from './trial-groups.ts'
 

@@ -3,8 +3,8 @@
  * parameter with all others held (a slice), and over two at once (a surface), medians and 90 %
  * intervals over functions drawn from its posterior, beside the trials that lie there. Pure.
  */
-import { createRng } from '../../search/rng.ts'
-import type { Configuration, Parameter } from '../../search/types.ts'
+import { createRng } from '../../../search/rng.ts'
+import type { Configuration, Parameter } from '../../../search/types.ts'
 import {
   drawnOver,
   leastTrials,

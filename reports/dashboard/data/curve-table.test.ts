@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { CurveKnot } from '../../profiler/capacity/capacity-bounds.ts'
-import { findRateWithin } from '../../profiler/capacity/rederive/load-curve.ts'
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { findRateWithin } from '../../../profiler/capacity/rederive/load-curve.ts'
 import { CurveTable } from './curve-table.ts'
 
 /** Rising rates and latencies, as a load curve has them; the last may be of a rate that failed. */

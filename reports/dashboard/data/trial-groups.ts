@@ -1,7 +1,7 @@
 /** Trials by their configuration, while more and more arrive. Pure. */
-import { configurationKey } from '../../search/space/space.ts'
-import type { Configuration } from '../../search/types.ts'
-import type { FinishedTrial } from '../../trials/types.ts'
+import { configurationKey } from '../../../search/space/space.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
 
 export interface TrialGroup {
   readonly configuration: Configuration
