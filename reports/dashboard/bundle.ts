@@ -3,8 +3,10 @@
  * runs from its sources.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { writeSharedStyle } from '../style.ts'
 
 export interface Assets {
   readonly html: string
@@ -38,11 +40,15 @@ export async function loadAssets(): Promise<Assets> {
  */
 const bufferShim = 'const Buffer={isBuffer:()=>false,from:(bytes)=>Uint8Array.from(bytes)};'
 
+/** The sources of ml-matrix, of which only what is used is bundled; its entry holds all of it. */
+const mlMatrix = () =>
+  join(dirname(createRequire(import.meta.url).resolve('ml-matrix')), 'src/index.js')
+
 async function bundle(): Promise<Assets> {
   const { build } = await import('esbuild')
   const page = join(sources, 'page')
   const { outputFiles } = await build({
-    entryPoints: [join(page, 'main.ts')],
+    entryPoints: [join(page, 'main.tsx')],
     bundle: true,
     minify: true,
     write: false,
@@ -50,6 +56,9 @@ async function bundle(): Promise<Assets> {
     target: 'es2022',
     charset: 'utf8',
     legalComments: 'none',
+    alias: { 'ml-matrix': mlMatrix() },
+    jsx: 'automatic',
+    jsxImportSource: 'preact',
     banner: { js: bufferShim },
     define: { 'process.env.NODE_ENV': '"production"' },
     tsconfigRaw: {},
@@ -58,7 +67,7 @@ async function bundle(): Promise<Assets> {
   return {
     html: await read('index.html'),
     script: outputFiles[0]!.text,
-    style: await read('style.css'),
+    style: writeSharedStyle() + (await read('style.css')),
   }
 }
 

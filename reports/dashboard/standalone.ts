@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import type { Assets } from './bundle.ts'
-import type { Snapshot } from './data.ts'
+import type { Snapshot } from './data/page-data.ts'
 
 /** Text of a script element: nothing in it may end the element or open a comment. */
 const json = (data: unknown): string =>

@@ -40,7 +40,7 @@ describeInChromium('the dashboard in Chromium', (its) => {
     const values = await verdict.locator('.tiles dd').allTextContents()
     const shown = {
       sentence: await verdict.locator('#verdict').textContent(),
-      conclusion: await verdict.getAttribute('data-conclusion'),
+      conclusion: await verdict.locator('#verdict').getAttribute('data-conclusion'),
       tiles: Object.fromEntries(names.map((name, n) => [name, values[n]])),
       caveats: await verdict.locator('.caveats li').allTextContents(),
       rivals: await verdict.locator('.rivals li').allTextContents(),

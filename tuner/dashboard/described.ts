@@ -1,6 +1,6 @@
 /** A stored experiment as the dashboard's page gets it. */
 import { stringify } from 'yaml'
-import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
+import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
 import { specTargets } from '../../reports/specs/index.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
 import type { ExperimentRecord } from '../../trials/types.ts'

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
 import type { Assets } from '../../reports/dashboard/bundle.ts'
-import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/ranking.ts'
+import { asMeasured, Ranker, type WhatIf } from '../../reports/dashboard/data/ranking.ts'
 import { standalonePage } from '../../reports/dashboard/standalone.ts'
 import { conclusions } from '../../reports/recommendation/types.ts'
 import { renderSvg } from '../../reports/report/charts/svg.ts'

@@ -1,6 +1,6 @@
 /** Server-sent events of one experiment: what is known at once, what comes as it comes. */
 import type { ServerResponse } from 'node:http'
-import type { DashboardExperiment } from '../../reports/dashboard/data.ts'
+import type { DashboardExperiment } from '../../reports/dashboard/data/page-data.ts'
 import { type Feed, noAnnotations, type StoreWatcher } from './watch.ts'
 
 /** Trials in one event. */

@@ -7,7 +7,7 @@ import {
   type ExperimentOutcome,
   packTrial,
   type SentAnnotations,
-} from '../../reports/dashboard/data.ts'
+} from '../../reports/dashboard/data/page-data.ts'
 import type { StoreReader } from '../../trials/store/index.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import type { Surroundings } from '../config/context.ts'

@@ -7,7 +7,7 @@ import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../sear
 import { parameterValues } from '../../../search/space/space.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Candidate } from '../../recommendation/types.ts'
-import type { Slice, Surface } from '../around.ts'
+import type { Slice, Surface } from '../data/around.ts'
 import { type Api, whiskers } from './matters-chart.ts'
 import {
   axis,

@@ -1,7 +1,7 @@
 /** The monthly bill against demand, a staircase for each configuration. Pure. */
 
 import type { Candidate } from '../../recommendation/types.ts'
-import { fleetFor } from '../analysis.ts'
+import { fleetFor } from '../data/analysis.ts'
 import { axis, base, type ChartOption, colour, legend, type Theme, yAxis } from './theme.ts'
 
 const steps = 240

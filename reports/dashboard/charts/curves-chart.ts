@@ -6,7 +6,7 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import { sloAxis } from '../../format.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
-import { kneeOf } from '../analysis.ts'
+import { kneeOf } from '../data/analysis.ts'
 import {
   axis,
   base,

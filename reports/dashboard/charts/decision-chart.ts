@@ -18,7 +18,7 @@ import { findOpenRivalsOf } from '../../recommendation/open-rivals.ts'
 import { isConfirmed, type Status } from '../../recommendation/status.ts'
 import { type Candidate, conclusions, type Recommendation } from '../../recommendation/types.ts'
 import { gainText } from '../../recommendation/verdict.ts'
-import { deviceOf } from '../ranking.ts'
+import { deviceOf } from '../data/ranking.ts'
 import {
   axis,
   base,

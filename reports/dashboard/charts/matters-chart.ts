@@ -1,8 +1,8 @@
 /** Importance and effect of parameters, history, predictions, timeline. Pure. */
 import { getObjectiveUnit, type Objective, toDisplayedCost } from '../../../search/objective.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
-import type { HistoryPoint } from '../analysis.ts'
-import type { Effect, Range } from '../importance.ts'
+import type { HistoryPoint } from '../data/analysis.ts'
+import type { Effect, Range } from '../data/importance.ts'
 import {
   axis,
   base,

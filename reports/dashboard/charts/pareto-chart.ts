@@ -9,7 +9,7 @@ import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { RankedCandidate } from '../../recommendation/ranked-candidate.ts'
 import type { Candidate, Recommendation } from '../../recommendation/types.ts'
 import { knotPoint } from '../../report/charts/chart-options.ts'
-import { deviceOf, requestsPerDollar } from '../ranking.ts'
+import { deviceOf, requestsPerDollar } from '../data/ranking.ts'
 import {
   axis,
   base,

@@ -4,6 +4,7 @@
  */
 import type { EChartsCoreOption } from 'echarts/core'
 import { palette, symbols } from '../../report/charts/chart-options.ts'
+import { colours } from '../../style.ts'
 
 export interface Theme {
   readonly dark: boolean
@@ -17,28 +18,21 @@ export interface Theme {
   readonly good: string
 }
 
+const pickColours = (i: 0 | 1) => ({
+  text: colours.text[i],
+  muted: colours.muted[i],
+  surface: colours.surface[i],
+  accent: colours.accent[i],
+  warn: colours.warn[i],
+  good: colours.good[i],
+})
 export const lightTheme: Theme = {
+  ...pickColours(0),
   dark: false,
-  text: '#1c2430',
-  muted: '#5b6675',
   line: '#c9d0d9',
   faint: '#eaedf1',
-  surface: '#ffffff',
-  accent: '#0b5cad',
-  warn: '#b3261e',
-  good: '#00694b',
 }
-export const darkTheme: Theme = {
-  dark: true,
-  text: '#e4e8ee',
-  muted: '#98a3b3',
-  line: '#3b4655',
-  faint: '#252d38',
-  surface: '#171d26',
-  accent: '#6cb2ff',
-  warn: '#ff8a80',
-  good: '#5fd3a8',
-}
+export const darkTheme: Theme = { ...pickColours(1), dark: true, line: '#3b4655', faint: '#252d38' }
 
 export type ChartOption = EChartsCoreOption
 

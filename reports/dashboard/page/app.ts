@@ -1,20 +1,20 @@
 /**
- * The page's state: one experiment, its trials, the question asked of them, and the answer.
- * Sections are told whenever it changes.
+ * The page's state, all of it: one experiment, its trials, the question asked of them, the answer,
+ * and what is open and picked. Events of the server and of the reader change it here; the parts of
+ * the page show it.
  */
 
 import { getDemand } from '../../../search/objective.ts'
-import type { Annotation, Annotations } from '../../../trials/annotation.ts'
+import type { Annotation } from '../../../trials/annotation.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import { candidatesOf } from '../../recommendation/candidates.ts'
 import type { Recommendation } from '../../recommendation/types.ts'
 import { darkTheme, lightTheme, type Theme } from '../charts/theme.ts'
-import type { DashboardExperiment, ExperimentEntry } from '../data.ts'
-import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../ranking.ts'
-import { isPrinting } from './is-printing.ts'
+import type { DashboardExperiment, ExperimentEntry } from '../data/page-data.ts'
+import { asMeasured, deviceOf, isAsMeasured, Ranker, type WhatIf } from '../data/ranking.ts'
+import type { Answer, PageState, Planning } from './answer.ts'
 import { Paced } from './paced.ts'
-import type { Planning, Section, Shown } from './section.ts'
-import { SectionsShown } from './sections-shown.ts'
+import { PartSchedule } from './part-schedule.ts'
 
 /**
  * From so many trials on the contenders are ranked at once, and everything little by little when
@@ -27,16 +27,33 @@ const frameMs = 60
 const pauseMs = 160
 const manyPauseMs = 250
 
+interface Question {
+  readonly experiment: DashboardExperiment
+  readonly ranker: Ranker
+  readonly whatIf: WhatIf
+}
+
 export class App {
-  shown?: Shown
-  experiments: readonly ExperimentEntry[] = []
-  /** Numbers of the trials that are compared with each other. */
-  readonly sideBySide = new Set<number>()
-  /** Notes and tags may be written, experiments archived and deleted. */
-  writable = false
-  readonly #sections = new SectionsShown()
+  /** Sections, which show each answer when their turn comes. */
+  readonly parts = new PartSchedule()
+  answer?: Answer
+  /** What the reader has to know beside the answer; empty without a problem. */
+  problem = ''
+  /** Number of the trial that is open. */
+  trial?: number
+  /** Id of the experiment that is shown, from before it arrives. */
+  chosen = ''
+  readonly #watchers = new Set<() => void>()
+  #state: Omit<PageState, 'theme'> = {
+    annotations: new Map(),
+    experiments: [],
+    compared: [],
+    sideBySide: new Set(),
+    writable: false,
+    loading: true,
+    printing: false,
+  }
   readonly #trials: FinishedTrial[] = []
-  #annotations: Annotations = new Map()
   #experiment?: DashboardExperiment
   #ranker?: Ranker
   #whatIf?: WhatIf
@@ -50,15 +67,19 @@ export class App {
   readonly #paced = new Paced()
   /** Trials, while all before them were being ranked. */
   #moreCame = false
-  /** Trials are still arriving in bulk: rank seldom. */
-  loading = true
   #whenLoaded?: () => void
 
-  constructor(readonly actions: { openTrial(number: number): void; readonly online: boolean }) {}
+  /** @param online a server is there; without one the page is a saved copy */
+  constructor(readonly online: boolean) {}
 
-  add(...sections: Section[]): HTMLElement[] {
-    this.#sections.add(sections)
-    return sections.map((s) => s.element)
+  /** Calls a listener after every change. Returns what ends it. */
+  watch(listener: () => void): () => void {
+    this.#watchers.add(listener)
+    return () => this.#watchers.delete(listener)
+  }
+
+  #changed(): void {
+    for (const listener of this.#watchers) listener()
   }
 
   setExperiment(experiment: DashboardExperiment): void {
@@ -77,9 +98,55 @@ export class App {
     else this.schedule()
   }
 
+  setExperiments(experiments: readonly ExperimentEntry[], chosen: string, writable: boolean): void {
+    this.chosen = chosen
+    this.#setState({ experiments, writable })
+  }
+
   setAnnotations(annotations: Iterable<readonly [trial: number, Annotation]>): void {
-    this.#annotations = new Map(annotations)
+    this.#setState({ annotations: new Map(annotations) })
+  }
+
+  /** @param trial 0: of the experiment itself */
+  setAnnotation(trial: number, annotation: Annotation): void {
+    this.setAnnotations([...this.#state.annotations, [trial, annotation]])
+  }
+
+  /** Puts trials side by side, in this order. */
+  pickTrials(numbers: Iterable<number>): void {
+    this.#setState({ sideBySide: new Set(numbers) })
+  }
+
+  /** Compares with other experiments, in this order. */
+  compare(compared: readonly string[]): void {
+    this.#setState({ compared })
+  }
+
+  /** Opens a trial, or closes the one that is open. */
+  openTrial(number: number | undefined): void {
+    this.trial = number
+    this.#changed()
+  }
+
+  setProblem(problem: string): void {
+    this.problem = problem
+    this.#changed()
+  }
+
+  /** Shows everything at once, as paper needs it; and as the screen does again. */
+  print(printing: boolean): void {
+    this.#state = { ...this.#state, printing }
+    this.refresh()
+  }
+
+  get state(): PageState {
+    return { ...this.#state, theme: this.#state.printing ? lightTheme : readTheme() }
+  }
+
+  #setState(change: Partial<PageState>): void {
+    this.#state = { ...this.#state, ...change }
     this.showAgain()
+    this.#changed()
   }
 
   get whatIf(): WhatIf | undefined {
@@ -91,6 +158,12 @@ export class App {
     if (!this.#whatIf) return
     this.#whatIf = { ...this.#whatIf, ...change }
     this.schedule(dragging)
+    this.#changed()
+  }
+
+  /** Demand that the reader gave; it is shown with the next answer. */
+  get planning(): Planning | undefined {
+    return this.#planning
   }
 
   plan(planning: Planning): void {
@@ -103,14 +176,14 @@ export class App {
 
   schedule(dragging = false): void {
     // The first trials follow at once: a page that is drawn without them would hold them up.
-    if (this.loading && this.#trials.length === 0) return
+    if (this.#state.loading && this.#trials.length === 0) return
     // While trials pour in, what stands is shown now and then; it never takes most of the time.
-    if (this.loading)
+    if (this.#state.loading)
       this.#timer ??= setTimeout(
         () => this.refresh(),
-        this.shown ? Math.max(300, 4 * this.#refreshMs) : 0,
+        this.answer ? Math.max(300, 4 * this.#refreshMs) : 0,
       )
-    else if (this.#isMany && this.shown) {
+    else if (this.#isMany && this.answer) {
       // The mouse has three quarters of the time.
       this.#soon ??= setTimeout(() => this.#answerQuickly(), 3 * this.#quickMs)
     } else if (dragging && this.#refreshMs > frameMs) {
@@ -124,7 +197,7 @@ export class App {
 
   /** Everything has arrived. @param done once it is ranked and shown */
   loaded(done: () => void): void {
-    this.loading = false
+    this.#state = { ...this.#state, loading: false }
     this.#whenLoaded = done
     this.refresh()
   }
@@ -133,77 +206,74 @@ export class App {
     return this.#trials.length >= manyTrials
   }
 
-  #shownFor(
-    recommendation: Recommendation,
-    experiment: DashboardExperiment,
-    ranker: Ranker,
-    whatIf: WhatIf,
-  ): Shown {
+  /** What is asked now; undefined before the experiment has arrived. */
+  get #question(): Question | undefined {
+    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
+    return experiment && ranker && whatIf && { experiment, ranker, whatIf }
+  }
+
+  #createAnswer(recommendation: Recommendation, question: Question): Answer {
+    const { experiment, whatIf } = question
     const candidates = candidatesOf(recommendation)
     const gpus = experiment.parameters.find((p) => p.name === 'gpu')
     const listed = gpus?.kind === 'categorical' ? gpus.values.map((gpu) => deviceOf({ gpu })) : []
     return {
-      experiment,
+      ...this.state,
+      ...question,
       trials: this.#trials.slice(),
-      annotations: this.#annotations,
-      whatIf,
       planning:
-        getDemand(whatIf.objective) ?? this.#planning ?? assumed(recommendation, experiment),
+        getDemand(whatIf.objective) ?? this.#planning ?? assumeDemand(recommendation, experiment),
       original: isAsMeasured(experiment, whatIf),
       recommendation,
       candidates,
       byTrial: new Map(candidates.map((c) => [c.trial, c])),
-      ranker,
       devices: [...new Set([...listed, ...candidates.map((c) => deviceOf(c.configuration))])],
-      theme: currentTheme(),
     }
   }
 
   /**
-   * What the contenders say, for the sections that tell it at once; then everything, for those that
+   * What the contenders say, for the parts that show it at once; then everything, for those that
    * the reader sees.
    */
   #answerQuickly(): void {
     this.#soon = undefined
-    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
-    if (!experiment || !ranker || !whatIf) return
+    const question = this.#question
+    if (!question) return
+    const { ranker, whatIf } = question
     performance.mark('quick')
-    this.#sections.tellAtOnce(
-      this.#shownFor(ranker.recommendQuickly(this.#trials, whatIf), experiment, ranker, whatIf),
+    this.parts.showAtOnce(
+      this.#createAnswer(ranker.recommendQuickly(this.#trials, whatIf), question),
     )
     this.#quickMs = performance.measure('quick', 'quick').duration
-    if (this.loading) return
+    if (this.#state.loading) return
     performance.mark('rank')
     this.#paced.begin(
       manyPauseMs,
       () => ranker.recommending(this.#trials, whatIf),
-      (recommendation) => this.#show(recommendation, experiment, ranker, whatIf),
+      (recommendation) => this.#showRecommendation(recommendation, question),
     )
   }
 
-  /**
-   * Shows the same answer, with the notes and tags of now and the trials that are picked now, in
-   * the theme of now: none of them changes a rank.
-   */
+  /** Shows the same answer with what stands beside it now, which changes no rank. */
   showAgain(): void {
-    // What is about to be ranked anew shows them then; the answer that stands is of an earlier
+    // What is about to be ranked anew shows it then; the answer that stands is of an earlier
     // question.
     const soon =
       this.#timer !== undefined ||
       this.#soon !== undefined ||
       this.#frame !== 0 ||
       this.#paced.isUnderWay
-    if (!this.shown || soon) return
-    this.#tell({ ...this.shown, annotations: this.#annotations, theme: currentTheme() })
+    if (this.answer && !soon) this.#show({ ...this.answer, ...this.state })
   }
 
-  #tell(shown: Shown, done = () => {}): void {
-    this.shown = shown
-    if ((this.#isMany || this.loading) && !isPrinting()) {
-      this.#sections.tellLittleByLittle(shown, done)
+  #show(answer: Answer, done = () => {}): void {
+    this.answer = answer
+    this.#changed()
+    if ((this.#isMany || answer.loading) && !answer.printing) {
+      this.parts.showLittleByLittle(answer, done)
       return
     }
-    this.#sections.tell(shown)
+    this.parts.show(answer)
     done()
   }
 
@@ -219,27 +289,23 @@ export class App {
     clearTimeout(this.#soon)
     this.#soon = undefined
     this.#paced.stop()
-    const [experiment, ranker, whatIf] = [this.#experiment, this.#ranker, this.#whatIf]
-    if (!experiment || !ranker || !whatIf) return
-    if (this.#isMany && !isPrinting()) {
+    const question = this.#question
+    if (!question) return
+    if (this.#isMany && !this.#state.printing) {
       this.#answerQuickly()
       this.#refreshMs = this.#quickMs
       return
     }
     performance.mark('rank')
-    this.#show(ranker.recommend(this.#trials, whatIf), experiment, ranker, whatIf)
+    const { ranker, whatIf } = question
+    this.#showRecommendation(ranker.recommend(this.#trials, whatIf), question)
     this.#refreshMs = performance.measure('refresh', 'rank').duration
   }
 
-  #show(
-    recommendation: Recommendation,
-    experiment: DashboardExperiment,
-    ranker: Ranker,
-    whatIf: WhatIf,
-  ): void {
+  #showRecommendation(recommendation: Recommendation, question: Question): void {
     performance.measure('rank', 'rank')
     performance.mark('show')
-    this.#tell(this.#shownFor(recommendation, experiment, ranker, whatIf), () => {
+    this.#show(this.#createAnswer(recommendation, question), () => {
       performance.measure('show', 'show')
       this.#whenLoaded?.()
       this.#whenLoaded = undefined
@@ -252,7 +318,7 @@ export class App {
 /**
  * Without a demand, one that takes a few replicas: three and a half times the capacity, rounded.
  */
-function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
+function assumeDemand({ best }: Recommendation, { headroom }: DashboardExperiment): Planning {
   return {
     demandRps: Number(((best?.capacityRps ?? 100) * 3.5).toPrecision(1)),
     headroom,
@@ -260,11 +326,11 @@ function assumed({ best }: Recommendation, { headroom }: DashboardExperiment): P
   }
 }
 
-/** The theme that the reader chose, else the system's; paper is light. */
-function currentTheme(): Theme {
-  const chosen = document.documentElement.dataset.theme
-  if (chosen === 'light' || document.documentElement.dataset.printing !== undefined)
-    return lightTheme
-  if (chosen === 'dark') return darkTheme
-  return matchMedia('(prefers-color-scheme: dark)').matches ? darkTheme : lightTheme
+/** The theme that the reader chose, else the system's. */
+function readTheme(): Theme {
+  const { theme } = document.documentElement.dataset
+  const dark = theme === undefined ? prefersDark().matches : theme === 'dark'
+  return dark ? darkTheme : lightTheme
 }
+
+export const prefersDark = (): MediaQueryList => matchMedia('(prefers-color-scheme: dark)')

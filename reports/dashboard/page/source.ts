@@ -12,7 +12,7 @@ import {
   type SentAnnotations,
   type Snapshot,
   unpackTrial,
-} from '../data.ts'
+} from '../data/page-data.ts'
 
 interface Listener {
   experiment(experiment: DashboardExperiment): void

@@ -4,9 +4,8 @@
  */
 
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { type Around, aroundOf } from '../around.ts'
-import { type Effects, effectsOf, type ServedPoint } from '../importance.ts'
-import { isPrinting } from './is-printing.ts'
+import { type Around, aroundOf } from '../data/around.ts'
+import { type Effects, effectsOf, type ServedPoint } from '../data/importance.ts'
 
 interface EffectsQuestion {
   readonly parameters: readonly Parameter[]
@@ -16,12 +15,18 @@ interface EffectsQuestion {
   /** Parameters of the surface. */
   readonly pair: readonly string[]
 }
-export interface Matters {
+export interface ParameterEffects {
   readonly effects: Effects
   readonly around?: Around
 }
 
-function answer({ parameters, served, seed, centre, pair }: EffectsQuestion): Matters | undefined {
+function answer({
+  parameters,
+  served,
+  seed,
+  centre,
+  pair,
+}: EffectsQuestion): ParameterEffects | undefined {
   const effects = effectsOf(parameters, served, seed)
   if (effects === undefined) return undefined
   const byImportance = effects.effects.map(({ parameter }) => parameter)
@@ -41,14 +46,15 @@ let timer: ReturnType<typeof setTimeout> | undefined
 
 /**
  * Asks; a later question replaces one that is not answered yet. Waits for a pause first, for a drag
- * asks sixty times a second; paper waits for nothing.
+ * asks sixty times a second. @param atOnce paper waits for nothing
  */
 export function askForEffects(
   question: EffectsQuestion,
-  done: (matters: Matters | undefined) => void,
+  atOnce: boolean,
+  done: (effects: ParameterEffects | undefined) => void,
 ): void {
   clearTimeout(timer)
-  if (isPrinting()) {
+  if (atOnce) {
     done(answer(question))
     return
   }
@@ -59,7 +65,7 @@ export function askForEffects(
     }
     worker?.terminate()
     worker = new Worker('/app.js')
-    worker.onmessage = ({ data }: MessageEvent<Matters | undefined>) => done(data)
+    worker.onmessage = ({ data }: MessageEvent<ParameterEffects | undefined>) => done(data)
     worker.postMessage(question)
   }, 350)
 }

@@ -2,6 +2,7 @@
  * Blocks as one self-contained HTML file: no scripts, nothing fetched, readable in light, dark and
  * on paper.
  */
+import { writeSharedStyle } from '../../style.ts'
 import type { Block } from './blocks.ts'
 
 /**
@@ -11,18 +12,15 @@ import type { Block } from './blocks.ts'
 export const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`).replace(/(?![\t\n\r])\p{Cc}/gu, ' ')
 
-const style = `
-:root { color-scheme: light dark; background: Canvas; color: CanvasText; --line: #8884; --soft: #8881; --accent: #0072b2 }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
+const style = `${writeSharedStyle()}
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; background: var(--surface); color: var(--text) }
 h1, h2, p, li, summary { overflow-wrap: anywhere } h1 { font-size: 1.6rem } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-bottom: 1px solid var(--line) } h3 { font-size: 1rem }
 p.strong { font-size: 1.15rem; font-weight: 600; border-left: 4px solid var(--accent); padding-left: .8rem }
-.wide { overflow-x: auto } table { border-collapse: collapse; font-size: .875rem; font-variant-numeric: tabular-nums }
-th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top } .n { text-align: right }
-pre { overflow-x: auto; background: var(--soft); padding: .8rem; font-size: .8rem } figure { margin: 1rem 0; background: #fff; overflow-x: auto }
+table { font-size: .875rem }
+pre { overflow-x: auto; background: var(--ground); padding: .8rem; font-size: .8rem } figure { margin: 1rem 0; background: #fff; overflow-x: auto }
 figure svg { display: block; max-width: 100%; height: auto }
 summary { cursor: pointer; font-weight: 600 } details { margin: 1rem 0 }
-@page { size: A4; margin: 14mm 12mm }
-@media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary, p:has(+ .wide), p:has(+ figure) { break-after: avoid } figure, tr, table { break-inside: avoid }
+@media print { details > * { display: block } body { max-width: none; font-size: 12px } h1, h2, h3, summary, p:has(+ .wide), p:has(+ figure) { break-after: avoid }
 .wide, pre, figure { overflow: visible } pre { white-space: pre-wrap; overflow-wrap: anywhere } table { font-size: .7rem }
 details::details-content { content-visibility: visible } figure svg { max-height: 110mm } }
 `

@@ -6,7 +6,7 @@ import { latency, money, percent, percentileName, significant, sloName } from '.
 import { describeStatus } from '../../../recommendation/describe-status.ts'
 import type { Candidate } from '../../../recommendation/types.ts'
 import { estimateText } from '../../../recommendation/words.ts'
-import type { Shown } from '../section.ts'
+import type { Answer } from '../answer.ts'
 
 export interface TrialRow {
   readonly trial: FinishedTrial
@@ -131,7 +131,7 @@ export function rowsOf({
   candidates,
   ranker,
   recommendation: r,
-}: Shown): TrialRow[] {
+}: Answer): TrialRow[] {
   const ranks = new Map<number, number>()
   for (const [i, c] of candidates.entries()) if (c.feasible) ranks.set(c.trial, i + 1)
   const whyNot = new Map(r.alternatives.map((a) => [a.trial, a.whyNot]))

@@ -1,0 +1,179 @@
+/**
+ * Figures behind the dashboard's charts that are neither ranking nor search: the knee of a load
+ * curve, history, capacity, comparison. Pure.
+ */
+
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { countReplicas } from '../../../search/objective.ts'
+import { computeFleetPricePerHour } from '../../../search/replica-price.ts'
+import { configurationKey } from '../../../search/space/space.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
+import { money, sloText } from '../../format.ts'
+import { hoursPerMonth } from '../../plan/plan-costs.ts'
+import type { Candidate } from '../../recommendation/types.ts'
+import { rowsOf } from './address.ts'
+import type { DashboardExperiment } from './page-data.ts'
+
+/**
+ * Where waiting starts to outweigh the work: the rate at which a latency is twice that of the idle
+ * predictor. Undefined when it never gets there.
+ */
+export function kneeOf(
+  curve: readonly CurveKnot[],
+): { readonly rateRps: number; readonly latencyMs: number } | undefined {
+  const [idle] = curve
+  if (!idle || !(idle.latencyMs > 0)) return undefined
+  const latencyMs = 2 * idle.latencyMs
+  const at = curve.findIndex((k) => k.latencyMs > latencyMs)
+  const [after, before] = [curve[at], curve[at - 1]]
+  if (!after || !before || !Number.isFinite(after.latencyMs)) return undefined
+  const share =
+    Math.log(latencyMs / before.latencyMs) / Math.log(after.latencyMs / before.latencyMs)
+  return { rateRps: before.rateRps + share * (after.rateRps - before.rateRps), latencyMs }
+}
+
+export interface HistoryPoint {
+  readonly trial: number
+  /** What has been spent when it had finished: price × time of every trial up to it, $. */
+  readonly spent: number
+  /** Undefined for trials that give no candidate: infeasible, failed, confirmations. */
+  readonly cost?: number
+  readonly best?: number
+}
+
+/** Cost by trial and the best so far, against trials and money. `candidates` by trial number. */
+export function historyOf(
+  trials: readonly FinishedTrial[],
+  candidates: ReadonlyMap<number, Candidate>,
+  pricePerHour: (trial: FinishedTrial) => number,
+): HistoryPoint[] {
+  let best: number | undefined
+  let spent = 0
+  return trials.map((trial) => {
+    spent += (pricePerHour(trial) * trial.seconds) / 3600
+    const candidate = candidates.get(trial.number)
+    const cost = candidate?.feasible ? candidate.cost : undefined
+    if (cost !== undefined && (best === undefined || cost < best)) best = cost
+    return { trial: trial.number, spent, cost, best }
+  })
+}
+
+interface FleetRow {
+  readonly demandRps: number
+  readonly replicas: number
+  /** Replicas that carry the demand with one of them lost. */
+  readonly withSpare: number
+  readonly pricePerMonth: number
+  readonly withSparePerMonth: number
+  /** Share of the measured capacity that the demand uses. */
+  readonly utilisation: number
+  /** The same with one replica lost. */
+  readonly utilisationOneLost: number
+}
+
+/**
+ * A fleet of one configuration for a demand. With nothing lost the headroom stays free; with one
+ * lost the rest may run up to their capacity.
+ */
+export function fleetFor(candidate: Candidate, demandRps: number, headroom: number): FleetRow {
+  const replicas = countReplicas({ demandRps, headroom }, candidate.capacityRps)
+  const withSpare = Math.max(
+    replicas,
+    countReplicas({ demandRps, headroom: 0 }, candidate.capacityRps) + 1,
+  )
+  const perMonth = (n: number) => computeFleetPricePerHour(candidate, n) * hoursPerMonth
+  return {
+    demandRps,
+    replicas,
+    withSpare,
+    pricePerMonth: perMonth(replicas),
+    withSparePerMonth: perMonth(withSpare),
+    utilisation: demandRps / (replicas * candidate.capacityRps),
+    utilisationOneLost:
+      replicas > 1
+        ? demandRps / ((replicas - 1) * candidate.capacityRps)
+        : Number.POSITIVE_INFINITY,
+  }
+}
+
+interface SensitivityRow {
+  readonly what: string
+  readonly replicas: number
+  readonly pricePerMonth: number
+}
+
+/**
+ * What the bill becomes when something is not as assumed: the capacity's interval, the demand, the
+ * headroom.
+ */
+export function sensitivityOf(
+  candidate: Candidate,
+  demandRps: number,
+  headroom: number,
+): SensitivityRow[] {
+  const at = (what: string, capacityRps: number, demand: number, free: number): SensitivityRow => {
+    const { replicas, pricePerMonth } = fleetFor({ ...candidate, capacityRps }, demand, free)
+    return { what, replicas, pricePerMonth }
+  }
+  const { capacityRps, capacityCi90Rps } = candidate
+  const [low, high] = capacityCi90Rps
+  const rows = [
+    at('as planned', capacityRps, demandRps, headroom),
+    at('demand 25 % lower', capacityRps, demandRps * 0.75, headroom),
+    at('demand 25 % higher', capacityRps, demandRps * 1.25, headroom),
+    at('demand doubled', capacityRps, demandRps * 2, headroom),
+    at('no headroom', capacityRps, demandRps, 0),
+    at('headroom 40 %', capacityRps, demandRps, 0.4),
+  ]
+  if (low > 0 && low < capacityRps)
+    rows.push(at('capacity at the low end of its interval', low, demandRps, headroom))
+  if (Number.isFinite(high) && high > capacityRps)
+    rows.push(at('capacity at the high end of its interval', high, demandRps, headroom))
+  return rows
+}
+
+interface Pair {
+  readonly label: string
+  readonly left: Candidate
+  readonly right: Candidate
+  /** right / left capacity; NaN where either has none. */
+  readonly ratio: number
+  /** The 90 % intervals leave it open which one is higher. */
+  readonly overlap: boolean
+}
+
+/** Configurations that two experiments have both measured, largest change first. */
+export function pairsOf(left: readonly Candidate[], right: readonly Candidate[]): Pair[] {
+  const known = new Map(left.map((c) => [configurationKey(c.configuration), c]))
+  const pairs = right.flatMap((r): Pair[] => {
+    const l = known.get(configurationKey(r.configuration))
+    if (!l) return []
+    const ratio =
+      l.capacityRps > 0 && r.capacityRps > 0 ? r.capacityRps / l.capacityRps : Number.NaN
+    const overlap =
+      l.capacityCi90Rps[0] <= r.capacityCi90Rps[1] && r.capacityCi90Rps[0] <= l.capacityCi90Rps[1]
+    return [{ label: r.label, left: l, right: r, ratio, overlap }]
+  })
+  const size = ({ ratio }: Pair) => (Number.isFinite(ratio) ? Math.abs(Math.log(ratio)) : -1)
+  return pairs.sort((a, b) => size(b) - size(a))
+}
+
+type Question = Pick<DashboardExperiment, 'slo' | 'prices'>
+
+/**
+ * In which SLO and prices an experiment was asked otherwise than another: 'p99 <= 20 ms instead of
+ * p99 <= 50 ms', 'T4 $0.60 / h instead of $0.35'.
+ */
+export function askedOtherwise(other: Question, than: Question): string[] {
+  const said =
+    sloText(other.slo) === sloText(than.slo)
+      ? []
+      : [`${sloText(other.slo)} instead of ${sloText(than.slo)}`]
+  const [rows, known] = [rowsOf(other.prices), rowsOf(than.prices)]
+  const price = (perHour: number | undefined) =>
+    perHour === undefined ? 'no price' : `${money(perHour)} / h`
+  for (const name of new Set([...rows.keys(), ...known.keys()]))
+    if (rows.get(name) !== known.get(name))
+      said.push(`${name} ${price(rows.get(name))} instead of ${price(known.get(name))}`)
+  return said
+}

@@ -1,0 +1,70 @@
+/**
+ * The load curves of very many configurations in a few arrays: what each serves within a limit is
+ * asked sixty times a second. Pure.
+ */
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+
+export class CurveTable {
+  /** Of every knot, curve after curve. */
+  readonly #ratesRps: number[] = []
+  readonly #latenciesMs: number[] = []
+  /** By curve: past its last knot, and whose it is. */
+  readonly #ends: number[] = []
+  readonly #owners: number[] = []
+
+  /** @param owner number of its configuration, from 0; one may have several curves */
+  add(owner: number, curve: readonly CurveKnot[]): void {
+    for (const { rateRps, latencyMs } of curve) {
+      this.#ratesRps.push(rateRps)
+      this.#latenciesMs.push(latencyMs)
+    }
+    this.#ends.push(this.#ratesRps.length)
+    this.#owners.push(owner)
+  }
+
+  clear(): void {
+    for (const column of [this.#ratesRps, this.#latenciesMs, this.#ends, this.#owners])
+      column.length = 0
+  }
+
+  /**
+   * By owner the highest rate at which any of its curves keeps a limit, as `rateWithin` has it,
+   * requests per second; 0 without a curve.
+   */
+  ratesWithin(limitMs: number, owners: number): Float64Array {
+    const within = new Float64Array(owners)
+    for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
+      const end = this.#ends[curve]!
+      const owner = this.#owners[curve]!
+      within[owner] = Math.max(within[owner]!, this.#rateWithin(limitMs, from, end))
+      from = end
+    }
+    return within
+  }
+
+  /**
+   * By owner the latency of one request at a time, ms: of its fastest curve; Infinity without one.
+   */
+  unloadedMs(owners: number): Float64Array {
+    const idle = new Float64Array(owners).fill(Number.POSITIVE_INFINITY)
+    for (let curve = 0, from = 0; curve < this.#ends.length; curve++) {
+      const end = this.#ends[curve]!
+      const owner = this.#owners[curve]!
+      if (end > from) idle[owner] = Math.min(idle[owner]!, this.#latenciesMs[from]!)
+      from = end
+    }
+    return idle
+  }
+
+  #rateWithin(limitMs: number, from: number, end: number): number {
+    const [rates, latencies] = [this.#ratesRps, this.#latenciesMs]
+    let beyond = from
+    while (beyond < end && !(latencies[beyond]! > limitMs)) beyond++
+    if (beyond === end) return end > from ? rates[end - 1]! : 0
+    if (beyond === from) return 0
+    const [a, b] = [rates[beyond - 1]!, rates[beyond]!]
+    if (!Number.isFinite(latencies[beyond]!)) return a
+    const before = Math.log(latencies[beyond - 1]!)
+    return a + ((Math.log(limitMs) - before) / (Math.log(latencies[beyond]!) - before)) * (b - a)
+  }
+}

@@ -1,0 +1,190 @@
+/**
+ * What the dashboard's page is sent: an experiment, and its trials in a compact form that keeps
+ * every figure. Pure.
+ */
+
+import type { Arrivals, Load } from '../../../profiler/model/load.ts'
+import type { LoadPoint } from '../../../profiler/model/load-point.ts'
+import type { Slo } from '../../../profiler/model/slo.ts'
+import type { Objective, Parameter } from '../../../search/types.ts'
+import type { Annotation } from '../../../trials/annotation.ts'
+import type { Gpu } from '../../../trials/devices/catalogue.ts'
+import type { PriceBook } from '../../../trials/prices/book.ts'
+import { decode, encode } from '../../../trials/store/infinity-json.ts'
+import type { ExperimentRecord, FinishedTrial, Provenance } from '../../../trials/types.ts'
+import type { StopBelief } from '../../recommendation/types.ts'
+
+/** All that the page must know beside the trials. JSON-safe. */
+export interface DashboardExperiment {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly state: ExperimentRecord['state']
+  readonly provenance: Provenance
+  readonly seed: number
+  readonly model: string
+  /** 'GPUs T4, L4 (emulated)' */
+  readonly hardware: string
+  /** 'Poisson arrivals, up to 10 s of load a trial' */
+  readonly load: string
+  readonly sampler: string
+  readonly maxTrials: number
+  readonly slo: Slo
+  readonly objective: Objective
+  readonly headroom: number
+  readonly prices: PriceBook
+  /** GPUs of the user, beside the catalogue's. */
+  readonly ownGpus?: readonly Gpu[]
+  /** The space without its conditions, which are functions. */
+  readonly parameters: readonly Parameter[]
+  /** Model variant → its quality, where there are variants. */
+  readonly qualities?: Readonly<Record<string, number>>
+  readonly minQuality?: number
+  readonly notices: readonly string[]
+  /** Whether a second measurement of the winner was asked for. */
+  readonly confirm?: boolean
+  /** The stop rule's last word, once the experiment has ended. */
+  readonly stop?: StopBelief
+  /** The effective experiment as YAML. */
+  readonly specification: string
+  /** Names of the deployment specs that a server of the page can write. */
+  readonly specTargets?: readonly string[]
+}
+
+/** One line of `tune list`, for choosing. */
+export interface ExperimentEntry {
+  readonly id: string
+  readonly name: string
+  readonly createdAt: string
+  readonly state: ExperimentRecord['state']
+  readonly provenance: Provenance
+  readonly trials: number
+  readonly annotation?: Annotation
+}
+
+/** What an experiment came to, in words, for the list of all. */
+export interface ExperimentOutcome {
+  readonly id: string
+  /** '' where that cannot be said. */
+  readonly slo: string
+  readonly text: string
+}
+
+/** What was written beside the experiment (trial 0) and its trials. */
+export type SentAnnotations = readonly (readonly [trial: number, Annotation])[]
+
+/** The columns of a packed load point; `load` and the rare fields stand before and after them. */
+const columns = [
+  'offeredRps',
+  'achievedRps',
+  'goodputRps',
+  'errors',
+  'sloMs',
+  'latenessP99Ms',
+  'seconds',
+  'requests',
+  'meanMs',
+  'p50Ms',
+  'p90Ms',
+  'p95Ms',
+  'p99Ms',
+  'maxMs',
+] as const
+
+interface Rest {
+  readonly errorKinds?: Readonly<Record<string, number>>
+  readonly generatorSaturated?: true
+  readonly cut?: true
+  readonly stream?: LoadPoint['stream']
+  readonly joint?: LoadPoint['joint']
+  readonly latencies?: LoadPoint['latencies']
+  readonly invalid?: true
+}
+type PackedPoint = readonly [
+  load: Load,
+  figures: readonly number[],
+  interval: readonly [number, number],
+  rest?: Rest,
+]
+
+/**
+ * JSON text of a trial, its load points as rows. A trace's times, which can be many and which
+ * nothing here needs, are left out.
+ */
+export function packTrial(trial: FinishedTrial): string {
+  if (trial.state !== 'complete') return encode(trial)
+  const { points, ...measurement } = trial.measurement
+  return encode({ ...trial, measurement, points: points.map(packPoint) })
+}
+
+/** The trial that `packTrial` was given. Throws SyntaxError for text that is not JSON. */
+export function unpackTrial(text: string): FinishedTrial {
+  const packed = decode(text) as FinishedTrial & { points?: readonly PackedPoint[] }
+  if (packed.state !== 'complete') return packed
+  const { points = [], ...trial } = packed
+  return { ...trial, measurement: { ...trial.measurement, points: points.map(unpackPoint) } }
+}
+
+function packPoint(point: LoadPoint): PackedPoint {
+  const rest: Rest = {
+    ...(Object.keys(point.errorKinds).length > 0 ? { errorKinds: point.errorKinds } : {}),
+    ...(point.generatorSaturated ? { generatorSaturated: true } : {}),
+    ...(point.cut ? { cut: true } : {}),
+    ...(point.stream ? { stream: point.stream } : {}),
+    ...(point.joint ? { joint: point.joint } : {}),
+    ...(point.latencies ? { latencies: point.latencies } : {}),
+    ...(point.invalid ? { invalid: true } : {}),
+  }
+  const row = [
+    withoutTrace(point.load),
+    columns.map((name) => point[name]),
+    point.sloCi95Ms,
+  ] as const
+  return Object.keys(rest).length > 0 ? [...row, rest] : row
+}
+
+function withoutTrace(load: Load): Load {
+  if (load.kind !== 'open' || load.arrivals.kind !== 'trace') return load
+  const arrivals: Arrivals = { kind: 'trace', atMs: [] }
+  return { ...load, arrivals }
+}
+
+/**
+ * Field by field: half a million points are unpacked in a moment so, and not with an object made of
+ * entries.
+ */
+function unpackPoint([load, figures, sloCi95Ms, rest]: PackedPoint): LoadPoint {
+  const at = (i: number) => figures[i]!
+  return {
+    load,
+    offeredRps: at(0),
+    achievedRps: at(1),
+    goodputRps: at(2),
+    errors: at(3),
+    sloMs: at(4),
+    latenessP99Ms: at(5),
+    seconds: at(6),
+    requests: at(7),
+    meanMs: at(8),
+    p50Ms: at(9),
+    p90Ms: at(10),
+    p95Ms: at(11),
+    p99Ms: at(12),
+    maxMs: at(13),
+    sloCi95Ms,
+    errorKinds: rest?.errorKinds ?? {},
+    generatorSaturated: rest?.generatorSaturated ?? false,
+    ...(rest?.cut ? { cut: true } : {}),
+    ...(rest?.stream ? { stream: rest.stream } : {}),
+    ...(rest?.joint ? { joint: rest.joint } : {}),
+    ...(rest?.latencies ? { latencies: rest.latencies } : {}),
+    ...(rest?.invalid ? { invalid: true } : {}),
+  }
+}
+
+/** Bundle of a page that needs no server: the experiment and its packed trials. */
+export interface Snapshot {
+  readonly experiment: DashboardExperiment
+  readonly trials: readonly string[]
+  readonly annotations: SentAnnotations
+}

@@ -1,0 +1,222 @@
+/**
+ * Ranking in the page: the same code as everywhere else, with what does not change between two
+ * rankings remembered. Pure.
+ */
+
+import type { CurveKnot } from '../../../profiler/capacity/capacity-bounds.ts'
+import { buildLoadCurve } from '../../../profiler/capacity/rederive/load-curve.ts'
+import type { Measurement } from '../../../profiler/model/measurement.ts'
+import { haveSameLatency, type Slo } from '../../../profiler/model/slo.ts'
+import type { ReplicaPrice } from '../../../search/replica-price.ts'
+import { configurationKey } from '../../../search/space/space.ts'
+import type { Configuration, Objective } from '../../../search/types.ts'
+import { bundlesIn, type PriceBook, PriceError, pricePerHour } from '../../../trials/prices/book.ts'
+import { describeConfiguration, resourcesOf } from '../../../trials/resources.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
+import type { RankedCandidate, RankingCriteria } from '../../recommendation/ranked-candidate.ts'
+import { compareRank, rankCandidates } from '../../recommendation/ranking.ts'
+import { type RecommendInput, recommend, recommendFrom } from '../../recommendation/recommend.ts'
+import type { Candidate, Recommendation } from '../../recommendation/types.ts'
+import { Contenders } from './contenders.ts'
+import type { DashboardExperiment } from './page-data.ts'
+import { TrialGroups } from './trial-groups.ts'
+
+/** What a reader may change without new trials. */
+export interface WhatIf {
+  readonly slo: Slo
+  readonly objective: Objective
+  readonly prices: PriceBook
+  /** Model variants of less quality are not good enough. */
+  readonly minQuality?: number
+}
+
+/** The experiment's own question. */
+export const asMeasured = ({
+  slo,
+  objective,
+  prices,
+  minQuality,
+}: DashboardExperiment): WhatIf => ({ slo, objective, prices, minQuality })
+
+/** Whether the question is the experiment's own: only then does its stop rule's certainty hold. */
+export const isAsMeasured = (experiment: DashboardExperiment, whatIf: WhatIf): boolean =>
+  JSON.stringify(asMeasured(experiment)) ===
+  JSON.stringify({
+    slo: whatIf.slo,
+    objective: whatIf.objective,
+    prices: whatIf.prices,
+    minQuality: whatIf.minQuality,
+  })
+
+/** Ranks one experiment's trials again and again, under changing questions. */
+export class Ranker {
+  readonly #curves = new WeakMap<Measurement, { slo: Slo; curve: readonly CurveKnot[] }>()
+  readonly #labels = new WeakMap<Configuration, string>()
+  #pricing?: { readonly book: PriceBook; readonly pricePerHour: RankingCriteria['pricePerHour'] }
+  readonly #groups = new TrialGroups()
+  readonly #contenders = new Contenders()
+
+  constructor(readonly experiment: DashboardExperiment) {}
+
+  /** SLO, objective, prices, labels and load curves as `recommend` and `judge` take them. */
+  view({ slo, objective, prices, minQuality }: WhatIf): RankingCriteria {
+    if (prices !== this.#pricing?.book)
+      this.#pricing = { book: prices, pricePerHour: pricingBy(prices, this.experiment.ownGpus) }
+    return {
+      slo,
+      objective,
+      pricePerHour: this.#pricing.pricePerHour,
+      label: (c) => this.label(c),
+      ...(this.experiment.qualities && {
+        quality: (c) => this.experiment.qualities?.[String(c.variant)],
+        minQuality,
+      }),
+      curve: (measurement, under) => this.#curve(measurement, under),
+    }
+  }
+
+  label(configuration: Configuration): string {
+    return remembered(this.#labels, configuration, () =>
+      describeConfiguration(configuration, {}, this.experiment.ownGpus),
+    )
+  }
+
+  /**
+   * The recommendation under a question. @param measuredWith as `recommend` takes it; a page has no
+   * experiment to tell it by
+   */
+  recommend(
+    trials: readonly FinishedTrial[],
+    whatIf: WhatIf,
+    measuredWith?: RecommendInput['measuredWith'],
+  ): Recommendation {
+    return recommend({ ...this.#input(trials, whatIf), measuredWith })
+  }
+
+  /**
+   * The same, configuration by configuration: whoever asks can do something else in between. @param
+   * trials those of the last time, and perhaps more
+   */
+  *recommending(
+    trials: readonly FinishedTrial[],
+    whatIf: WhatIf,
+  ): Generator<undefined, Recommendation> {
+    const input = this.#input(trials, whatIf)
+    const all: RankedCandidate[] = []
+    for (const group of this.#groups.of(trials)) {
+      all.push(...rankCandidates(group.trials, input))
+      yield
+    }
+    all.sort(compareRank)
+    yield
+    return recommendFrom(all, input)
+  }
+
+  /**
+   * The answer to a question of very many trials, in a moment: of the contenders alone, whose
+   * rivals and figures are right; all others are left out.
+   * @param trials those of the last time, and perhaps more
+   */
+  recommendQuickly(trials: readonly FinishedTrial[], whatIf: WhatIf): Recommendation {
+    const among = this.#contenders.among(this.#groups.of(trials), this.view(whatIf))
+    return { ...this.recommend(among, whatIf), trials: trials.length }
+  }
+
+  #input(trials: readonly FinishedTrial[], whatIf: WhatIf): RecommendInput {
+    const { experiment } = this
+    return {
+      ...this.view(whatIf),
+      experimentId: experiment.id,
+      provenance: experiment.provenance,
+      seed: experiment.seed,
+      trials,
+      confirm: experiment.confirm,
+      maxTrials: experiment.maxTrials,
+      notices: experiment.notices,
+      ...(experiment.stop && isAsMeasured(experiment, whatIf) ? { stop: experiment.stop } : {}),
+    }
+  }
+
+  /** Some candidates with their measurements and load curves, in the order given. */
+  judged(
+    trials: readonly FinishedTrial[],
+    candidates: readonly Candidate[],
+    whatIf: WhatIf,
+  ): RankedCandidate[] {
+    const wanted = new Set(candidates.map((c) => configurationKey(c.configuration)))
+    const all = rankCandidates(
+      trials.filter((t) => wanted.has(configurationKey(t.configuration))),
+      this.view(whatIf),
+    )
+    const byTrial = new Map(all.map((j) => [j.candidate.trial, j]))
+    return candidates.flatMap((c) => byTrial.get(c.trial) ?? [])
+  }
+
+  /**
+   * A load curve depends on what is counted, the percentile and the error bound, not on the limit:
+   * dragging a single limit makes none anew.
+   */
+  #curve(measurement: Measurement, slo: Slo): readonly CurveKnot[] {
+    const known = this.#curves.get(measurement)
+    if (
+      known &&
+      haveSameLatency(known.slo, slo) &&
+      known.slo.percentile === slo.percentile &&
+      known.slo.maxErrorRate === slo.maxErrorRate
+    )
+      return known.curve
+    const curve = buildLoadCurve(measurement, slo)
+    this.#curves.set(measurement, { slo, curve })
+    return curve
+  }
+}
+
+function remembered<V>(
+  memory: WeakMap<Configuration, V>,
+  configuration: Configuration,
+  make: () => V,
+): V {
+  let value = memory.get(configuration)
+  if (value === undefined) {
+    value = make()
+    memory.set(configuration, value)
+  }
+  return value
+}
+
+/** By a price list; what a configuration costs is remembered. */
+function pricingBy(
+  book: PriceBook,
+  ownGpus: DashboardExperiment['ownGpus'],
+): RankingCriteria['pricePerHour'] {
+  const known = new WeakMap<Configuration, ReplicaPrice>()
+  const price = (c: Configuration) => remembered(known, c, () => priceIn(c, book, ownGpus))
+  return Object.assign((c: Configuration) => price(c).pricePerHour, {
+    bundles: (c: Configuration) => price(c).bundles,
+  })
+}
+
+function priceIn(
+  configuration: Configuration,
+  book: PriceBook,
+  ownGpus: DashboardExperiment['ownGpus'],
+): ReplicaPrice {
+  try {
+    const resources = resourcesOf(configuration, {}, ownGpus)
+    return { pricePerHour: pricePerHour(resources, book), bundles: bundlesIn(resources, book) }
+  } catch (error) {
+    // A GPU that a hand-edited price list lacks: its configurations are shown without a price and
+    // rank last.
+    if (error instanceof PriceError) return { pricePerHour: Number.POSITIVE_INFINITY }
+    throw error
+  }
+}
+
+/** Requests that a dollar buys at a rate. */
+export const requestsPerDollar = (rps: number, perHour: number): number => (rps * 3600) / perHour
+
+/** The 'gpu' of a configuration, 'CPU' for those without. */
+export function deviceOf(configuration: Configuration): string {
+  const gpu = configuration.gpu
+  return gpu === undefined || gpu === 'none' ? 'CPU' : String(gpu)
+}

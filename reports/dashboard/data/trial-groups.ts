@@ -1,0 +1,33 @@
+/** Trials by their configuration, while more and more arrive. Pure. */
+import { configurationKey } from '../../../search/space/space.ts'
+import type { Configuration } from '../../../search/types.ts'
+import type { FinishedTrial } from '../../../trials/types.ts'
+
+export interface TrialGroup {
+  readonly configuration: Configuration
+  /** In their order. */
+  readonly trials: FinishedTrial[]
+}
+
+/** Groups of trials that only grow: each trial is looked at once. */
+export class TrialGroups {
+  readonly #byKey = new Map<string, TrialGroup>()
+  readonly #groups: TrialGroup[] = []
+  #grouped = 0
+
+  /** In the order of their first trials. @param trials those of the last time, and perhaps more */
+  of(trials: readonly FinishedTrial[]): readonly TrialGroup[] {
+    for (; this.#grouped < trials.length; this.#grouped++) {
+      const trial = trials[this.#grouped]!
+      const key = configurationKey(trial.configuration)
+      const known = this.#byKey.get(key)
+      if (known) known.trials.push(trial)
+      else {
+        const group = { configuration: trial.configuration, trials: [trial] }
+        this.#byKey.set(key, group)
+        this.#groups.push(group)
+      }
+    }
+    return this.#groups
+  }
+}

@@ -1,0 +1,108 @@
+/** Charts as components: a plot with its name, what it says in words, and a button to save it. */
+import type { ComponentChildren } from 'preact'
+import { useLayoutEffect, useRef, useState } from 'preact/hooks'
+import { money, significant, sloName, sloValue } from '../../format.ts'
+import { capacityText, estimateText } from '../../recommendation/words.ts'
+import { deviceOf } from '../data/ranking.ts'
+import type { Answer } from './answer.ts'
+import { download } from './elements.tsx'
+import { useApp } from './part.tsx'
+import { type Drawing, type Hovered, Plot, type Size } from './plot.ts'
+
+interface ChartProps extends Drawing {
+  /** Of the exported file. */
+  readonly name: string
+  /** What the chart shows, for those who do not see it. */
+  readonly words: string
+  readonly size?: Size
+  /** What lies over the plot. */
+  readonly children?: (plot: Plot) => ComponentChildren
+}
+
+export function Chart({ name, words, size = 'middle', make, hover, click, children }: ChartProps) {
+  const figure = useRef<HTMLElement>(null)
+  const [plot, setPlot] = useState<Plot>()
+  useLayoutEffect(() => {
+    const made = new Plot(figure.current!, size)
+    setPlot(made)
+    return () => made.dispose()
+  }, [size])
+  useLayoutEffect(() => plot?.show({ make, hover, click }))
+  const save = () => plot && download(`${name}.svg`, 'image/svg+xml', plot.svg())
+  return (
+    <figure ref={figure} class={`chart ${size}`} role="group" aria-label={words}>
+      <div class="canvas" />
+      <div class="paper" aria-hidden="true" />
+      <button
+        class="quiet save"
+        type="button"
+        aria-label={`Save ${name} as SVG`}
+        title="Save as SVG"
+        onClick={save}
+      >
+        SVG
+      </button>
+      {plot && children?.(plot)}
+    </figure>
+  )
+}
+
+/** A chart of trials: each tells of itself under the mouse, and opens by a click. */
+export function TrialChart({
+  answer,
+  ...chart
+}: Omit<ChartProps, 'hover' | 'click'> & { readonly answer: Answer }) {
+  const app = useApp()
+  const trialAt = ({ value }: Hovered) =>
+    value.length > 2 ? answer.trials.find((t) => t.number === value.at(-1)) : undefined
+  return (
+    <Chart
+      {...chart}
+      hover={(item) => {
+        const trial = trialAt(item)
+        return trial && <TrialCard answer={answer} trial={trial} />
+      }}
+      click={(item) => {
+        const trial = trialAt(item)
+        if (trial) app.openTrial(trial.number)
+      }}
+    />
+  )
+}
+
+function TrialCard({ answer, trial }: { answer: Answer; trial: Answer['trials'][number] }) {
+  const c = answer.byTrial.get(trial.number)
+  const lines: readonly (readonly [name: string, text: string | false | undefined])[] = c
+    ? [
+        ['safe capacity', c.capacityRps > 0 || c.bound === 'upper' ? capacityText(c) : 'none'],
+        ['estimate [90 %]', c.estimateRps !== undefined && estimateText(c)],
+        [sloName(answer.whatIf.slo), sloValue(answer.whatIf.slo, c.sloMsAtCapacity)],
+        ['quality', c.quality?.toString()],
+        ['output', c.tokens && `${significant(c.tokens.outputTokensPerSecond)} tokens/s`],
+        ['price', `${money(c.pricePerHour)} / h`],
+        ['per million', c.capacityRps > 0 && money(c.pricePerMillionRequests)],
+        ['per million output tokens', c.tokens && money(c.tokens.pricePerMillionOutputTokens)],
+        ['why not', c.reason],
+      ]
+    : [
+        ['state', trial.purpose ?? trial.state],
+        ['took', `${significant(trial.seconds)} s`],
+      ]
+  return (
+    <div class="card">
+      <strong>Trial {trial.number}</strong>
+      <span>{c?.label ?? answer.ranker.label(trial.configuration)}</span>
+      <dl>
+        {lines
+          .filter(([, text]) => text)
+          .map(([name, text]) => (
+            <>
+              <dt>{name}</dt>
+              <dd>{text}</dd>
+            </>
+          ))}
+      </dl>
+      <small>{deviceOf(trial.configuration)}</small>
+    </div>
+  )
+}

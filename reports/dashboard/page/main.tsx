@@ -1,0 +1,75 @@
+/**
+ * Where the script begins: in a page that a server or a snapshot inside the page feeds, or in the
+ * worker of such a page.
+ */
+import { options, render } from 'preact'
+import { type Snapshot, unpackTrial } from '../data/page-data.ts'
+import { askByAddress, keepAddress, refuseMissingTrial } from './address-bar.ts'
+import { App, prefersDark } from './app.ts'
+import { ExperimentsPage } from './experiments-list.tsx'
+import { Page } from './page.tsx'
+import { AppContext } from './part.tsx'
+import { printWell } from './print.ts'
+import { embeddedSnapshot, follow, listExperiments, takeToken } from './source.ts'
+import { serveEffects } from './worker.ts'
+
+function start(root: HTMLElement): void {
+  // Paper and steps of a few milliseconds need what is shown to stand there at once.
+  options.debounceRendering = (work) => work()
+  const snapshot = embeddedSnapshot()
+  if (!snapshot) takeToken()
+  if (!snapshot && location.pathname === '/experiments') {
+    render(<ExperimentsPage />, root)
+    return
+  }
+  const app = new App(snapshot === undefined)
+  render(
+    <AppContext.Provider value={app}>
+      <Page />
+    </AppContext.Provider>,
+    root,
+  )
+  prefersDark().addEventListener('change', () => app.showAgain())
+  printWell(app)
+  if (snapshot) showSnapshot(app, snapshot)
+  else void followServer(app)
+}
+
+function showSnapshot(app: App, { experiment, trials, annotations }: Snapshot): void {
+  app.setExperiment(experiment)
+  app.setAnnotations(annotations)
+  app.addTrials(trials.map(unpackTrial))
+  app.loaded(() => {})
+}
+
+async function followServer(app: App): Promise<void> {
+  keepAddress(app)
+  try {
+    const { chosen, experiments, writable } = await listExperiments()
+    const id = new URLSearchParams(location.search).get('experiment') ?? chosen
+    app.setExperiments(experiments, id, writable)
+    follow(id, {
+      experiment: (experiment) => {
+        const isFirst = app.whatIf === undefined
+        app.setExperiment(experiment)
+        if (isFirst) askByAddress(app, experiment)
+      },
+      trials: (more) => app.addTrials(more),
+      annotations: (all) => app.setAnnotations(all),
+      ready: () =>
+        app.loaded(() => {
+          refuseMissingTrial(app)
+          document.documentElement.dataset.ready = 'true'
+        }),
+      problem: (message) => app.setProblem(message),
+      connected: (isUp) =>
+        app.setProblem(isUp ? '' : 'The connection to the dashboard server is lost; trying again.'),
+    })
+  } catch (error) {
+    app.setProblem(`The experiments could not be read: ${(error as Error).message}`)
+  }
+}
+
+if (typeof document === 'undefined')
+  serveEffects(self as unknown as Parameters<typeof serveEffects>[0])
+else start(document.getElementById('app')!)

@@ -1,0 +1,32 @@
+/** What people wrote beside the experiment, and the ways to archive or to delete it. */
+import { experimentItself } from '../../../../trials/annotation.ts'
+import { AnnotationEditor } from '../annotation-editor.tsx'
+import type { Answer } from '../answer.ts'
+import { ExperimentActions } from '../experiment-actions.tsx'
+import { useApp } from '../part.tsx'
+
+export function Annotations({ answer }: { answer: Answer }) {
+  const app = useApp()
+  const { experiment, trials, annotations, writable } = answer
+  const annotation = annotations.get(experimentItself)
+  return (
+    <>
+      <AnnotationEditor
+        place={{ experimentId: experiment.id }}
+        annotation={annotation}
+        writable={writable}
+        changed={(after) => app.setAnnotation(experimentItself, after)}
+      />
+      {writable && (
+        <ExperimentActions
+          id={experiment.id}
+          trials={trials.length}
+          archived={annotation?.archivedAt !== undefined}
+          running={experiment.state === 'running'}
+          done={(change) => change === 'deleted' && location.assign('/experiments')}
+          problem={(message) => app.setProblem(message)}
+        />
+      )}
+    </>
+  )
+}

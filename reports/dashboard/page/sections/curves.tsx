@@ -1,0 +1,52 @@
+/** Load curves of the best configurations. */
+import { rate } from '../../../format.ts'
+import { describeStatus } from '../../../recommendation/describe-status.ts'
+import { capacityText } from '../../../recommendation/words.ts'
+import { curvesOption } from '../../charts/curves-chart.ts'
+import { kneeOf } from '../../data/analysis.ts'
+import type { Answer } from '../answer.ts'
+import { TrialChart } from '../chart.tsx'
+
+const maxDrawn = 4
+
+export function Curves({ answer }: { answer: Answer }) {
+  const { trials, candidates, whatIf, ranker, recommendation, theme } = answer
+  const served = candidates.filter((c) => c.capacityRps > 0).slice(0, maxDrawn)
+  const judged = ranker.judged(trials, served, whatIf)
+  if (judged.length === 0) return null
+  const words = judged.map(
+    ({ candidate: c }) =>
+      `trial ${c.trial}, ${describeStatus(c.status, recommendation.provenance).name}: ${capacityText(c)}`,
+  )
+  return (
+    <>
+      <h2>Load curves of the best</h2>
+      <div class="columns">
+        <TrialChart
+          answer={answer}
+          name="load-curves"
+          words={`Load curves of ${words.join('; ')}`}
+          make={() => curvesOption(judged, whatIf.slo, theme)}
+        />
+        <div>
+          <ul class="key">
+            {judged.map(({ candidate: c, curve }) => {
+              const knee = curve && kneeOf(curve)
+              return (
+                <li key={c.trial}>
+                  <strong>trial {c.trial}</strong>
+                  {` ${c.label}: ${capacityText(c)}${knee ? `, knee at ${rate(knee.rateRps)}` : ''}`}
+                </li>
+              )
+            })}
+          </ul>
+          <p class="note">
+            Open-loop load: requests follow a fixed schedule, independent of responses, so queueing
+            is visible. A hollow point marks where the model of the server reaches the SLO; all
+            other points are measured windows. The ringed knee marks twice the unloaded latency.
+          </p>
+        </div>
+      </div>
+    </>
+  )
+}

@@ -1,0 +1,69 @@
+/** Cost against safe capacity, with the baseline and what was gained. */
+import { useState } from 'preact/hooks'
+import { findOpenRivalsOf } from '../../../recommendation/open-rivals.ts'
+import {
+  type Bill,
+  billName,
+  billsOf,
+  decisionOption,
+  decisionWords,
+} from '../../charts/decision-chart.ts'
+import type { Answer } from '../answer.ts'
+import { TrialChart } from '../chart.tsx'
+import { Switch } from '../elements.tsx'
+
+export function Decision({ answer }: { answer: Answer }) {
+  const { recommendation, candidates, devices, theme } = answer
+  const bills = billsOf(recommendation)
+  const offered = bills.join()
+  const [choice, choose] = useState<{ bill: Bill; offered: string }>()
+  // A choice among other bills than these is none.
+  const bill = choice?.offered === offered ? choice.bill : bills[0]!
+  const isEmpty = recommendation.best === undefined && candidates.every((c) => !(c.capacityRps > 0))
+  return (
+    <>
+      <header>
+        <h2>Cost and capacity</h2>
+        <Switch
+          legend="Cost"
+          name="bill"
+          choices={bills.map((each) => [each, billName(each)] as const)}
+          value={bill}
+          choose={(chosen) => choose({ bill: chosen, offered })}
+        />
+      </header>
+      {!isEmpty && (
+        <TrialChart
+          answer={answer}
+          name="decision"
+          words={decisionWords(recommendation, bill)}
+          size="tall"
+          make={() => decisionOption({ recommendation, bill, devices }, theme)}
+        />
+      )}
+      <p class="note">{noteOf(answer)}</p>
+    </>
+  )
+}
+
+function noteOf({ recommendation: r, candidates, trials }: Answer): string {
+  const served = candidates.filter((c) => c.capacityRps > 0)
+  if (served.length === 0)
+    return trials.length === 0 ? 'No trial has finished yet.' : 'No configuration meets this SLO.'
+  const { better, close } = findOpenRivalsOf(r)
+  const open = [...better, ...close].map((c) => c.trial)
+  return [
+    r.provenance === 'simulated'
+      ? 'Down and right is better. Outlined: simulated twice. Filled: simulated once. Hollow: unreliable. Crossed: failed its second simulated load test.'
+      : 'Down and right is better. Outlined: confirmed. Filled: measured once. Hollow: unreliable. Crossed: failed confirmation.',
+    'Points stand at the safe capacity; bars reach to the upper end of the 90 % interval. The line is the cheapest configuration of at least that capacity.',
+    ...(open.length > 0
+      ? [
+          `Ringed in red, statistically tied with the recommended one: trial${open.length === 1 ? '' : 's'} ${open.join(', ')}.`,
+        ]
+      : []),
+    ...(served.length < candidates.length
+      ? [`${candidates.length - served.length} without a capacity are not shown.`]
+      : []),
+  ].join(' ')
+}

@@ -1,0 +1,15 @@
+import { getMetric, getObjectiveWords } from '../../../../search/objective.ts'
+import { sloText } from '../../../format.ts'
+import type { Answer } from '../answer.ts'
+
+/** What stands on paper in place of the fields that ask: experiment, SLO, objective, prices. */
+export function PaperHead({ answer: { experiment, whatIf, original } }: { answer: Answer }) {
+  const { slo, objective, prices } = whatIf
+  const metric = getMetric(objective)
+  const { choice } = getObjectiveWords(objective.kind)
+  return (
+    <>
+      {`${experiment.name} (${experiment.id}), ${experiment.createdAt.slice(0, 16).replace('T', ' ')} UTC. Objective: ${choice}${metric === undefined ? '' : ` (${metric})`}, ${sloText(slo)}, prices: ${prices.name} (${prices.currency})${original ? '' : '; these differ from the settings of the experiment'}.`}
+    </>
+  )
+}

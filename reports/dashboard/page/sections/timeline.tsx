@@ -1,0 +1,29 @@
+/** When each trial ran. */
+import { significant } from '../../../format.ts'
+import { timelineOption } from '../../charts/matters-chart.ts'
+import type { Answer } from '../answer.ts'
+import { TrialChart } from '../chart.tsx'
+
+/** Later ones are left out of the drawing: bars of less than a pixel say nothing. */
+const maxDrawn = 5_000
+
+export function Timeline({ answer }: { answer: Answer }) {
+  const { trials, theme } = answer
+  if (trials.length === 0) return null
+  const seconds = trials.reduce((sum, t) => sum + t.seconds, 0)
+  const count = (state: string) => trials.filter((t) => t.state === state).length
+  const words = `${significant(seconds / 60)} minutes of trials: ${count('complete')} measured (blue; confirmations green), ${count('infeasible')} that cannot serve (orange), ${count('failed')} failed (red).${trials.length > maxDrawn ? ` The first ${maxDrawn} are shown.` : ''}`
+  return (
+    <>
+      <h2>Timeline</h2>
+      <TrialChart
+        answer={answer}
+        name="timeline"
+        words={words}
+        size="strip"
+        make={() => timelineOption(trials.slice(0, maxDrawn), theme)}
+      />
+      <p class="note">{words}</p>
+    </>
+  )
+}
