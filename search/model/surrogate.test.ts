@@ -166,15 +166,8 @@ describe('an objective for which only the limit matters', () => {
     state: 'complete',
     constraint: { value, logSd: 0.02 },
   })
-  const constraintAt = (
-    trials: readonly Observation[],
-    c: Configuration,
-    options?: object,
-    given = priced,
-  ) => {
-    const { constraint } = options
-      ? fitSurrogate(given, trials, [], options).predict([c])
-      : fitSurrogate(given, trials, []).predict([c])
+  const constraintAt = (trials: readonly Observation[], c: Configuration, given = priced) => {
+    const { constraint } = fitSurrogate(given, trials, []).predict([c])
     return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
   }
   const close = [read(all[2]!, 7), read(all[7]!, 5), read(all[11]!, 6)]
@@ -198,18 +191,10 @@ describe('an objective for which only the limit matters', () => {
     )
     expect(a! - b!).toBeCloseTo(0.08, 2)
     const far = read(all[4]!, 100)
-    expect(constraintAt([...close, far], all[4]!, { withoutBounds: true }).mean).toBeCloseTo(
-      Math.log(100 / 6),
-      1,
-    )
     const latency: Problem = { ...priced, objective: { kind: 'min-latency', maxPricePerHour: 9 } }
-    expect(constraintAt([...close, far], all[4]!, undefined, latency).mean).toBeCloseTo(
-      Math.log(100 / 6),
-      1,
-    )
+    expect(constraintAt([...close, far], all[4]!, latency).mean).toBeCloseTo(Math.log(100 / 6), 1)
     expect(
-      constraintAt([...close, far], all[4]!, undefined, { ...priced, constraintLimit: undefined })
-        .mean,
+      constraintAt([...close, far], all[4]!, { ...priced, constraintLimit: undefined }).mean,
     ).toBeCloseTo(Math.log(100), 1)
   })
 })
