@@ -5,6 +5,7 @@ import { minPosteriorVariance } from '../gp/posterior.ts'
 import { conditionGp, type Gp } from '../gp/regression.ts'
 import { createFantasies, type TrainingPoint, toGpData } from '../gp/training-points.ts'
 import type { Marginals } from '../gp/types.ts'
+import { configurationKey } from '../space/space.ts'
 import type { Configuration, Problem, Rng } from '../types.ts'
 import { createDesign, type Design, type Quantity } from './design-matrix.ts'
 import type { InformativePrior } from './informative-prior.ts'
@@ -36,31 +37,73 @@ export interface Widening {
  */
 export const servesLatent = { s: 0.3, signal: [-1, 1] as const }
 
+/** An informative prior as the training points calibrate it. */
+type CreatePrior = (points: readonly TrainingPoint[]) => InformativePrior | undefined
+
 /**
- * The model with the informative prior of the highest evidence, unless its Bayes factor against the
- * model without one is too small. A wrong prior therefore costs a few trials at most. Undefined
- * without data and prior. Pending configurations enter at their predicted mean (kriging believer).
+ * The most probable of these models: without an informative prior; with the prior of the highest
+ * evidence; with that prior and one outlier. The prior is kept unless its Bayes factor is too
+ * small, so that a wrong one costs a few trials at most. One reading that other work on the machine
+ * spoilt neither rejects it nor moves what it predicts elsewhere. Undefined without data and prior.
  */
 export function fitQuantityModel(
   problem: Problem,
   quantity: Quantity,
   points: readonly TrainingPoint[],
   pending: readonly Configuration[],
-  priors: readonly (InformativePrior | undefined)[],
+  priors: readonly CreatePrior[],
 ): QuantityModel | undefined {
-  const fit = (prior?: InformativePrior) =>
-    fitModel(quantity, createDesign(problem, quantity, prior), points, prior)
-  const informed = priors.flatMap((prior) => {
-    if (!prior) return []
-    const model = fit(prior)
-    return [{ model, score: model.gp.logLikelihood - prior.minLogBayesFactor }]
+  const fit = (prior?: InformativePrior, minLogBayesFactor = prior?.minLogBayesFactor ?? 0) => {
+    const fitted = fitModel(quantity, createDesign(problem, quantity, prior), points, prior)
+    return { fit: fitted, score: fitted.gp.logLikelihood - minLogBayesFactor }
+  }
+  const findBest = (fits: readonly ReturnType<typeof fit>[]) =>
+    fits.reduce((best, one) => (one.score > best.score ? one : best))
+  const informed = priors.flatMap((createPrior) => {
+    const prior = createPrior(points)
+    return prior ? [{ ...fit(prior), createPrior }] : []
   })
   const best = informed.sort((a, b) => b.score - a.score)[0]
-  if (points.length === 0) return best && createModel(best.model, pending)
-  const uninformed = fit()
-  const isAccepted = best && best.score >= uninformed.gp.logLikelihood
-  return createModel(isAccepted ? best.model : uninformed, pending)
+  if (points.length === 0) return best && createModel(best.fit, pending)
+  const fits = [fit(), ...(best ? [best] : [])]
+  if (best) {
+    const outlier = configurationKey(findMostContradicting(best.fit, points).at)
+    const others = points.filter(({ at }) => configurationKey(at) !== outlier)
+    const prior = allowShift(best.createPrior(others)!, outlier)
+    fits.push(fit(prior, prior.minLogBayesFactor + minLogBayesFactorOfOutlier))
+  }
+  return createModel(findBest(fits).fit, pending)
 }
+
+/** The point with the largest standardised residual from its leave-one-out prediction. */
+function findMostContradicting({ gp }: Fit, points: readonly TrainingPoint[]): TrainingPoint {
+  const { mean, variance } = gp.leaveOneOut()
+  const residuals = points.map(({ target, noise, bound }, i) => {
+    const residual = target - mean[i]!
+    const isMet = bound === 'upper' ? residual >= 0 : bound === 'lower' && residual <= 0
+    const known = Number.isNaN(noise) ? gp.hyperparameters.noiseVariance : noise
+    return isMet ? 0 : Math.abs(residual) / Math.sqrt(variance[i]! + known)
+  })
+  return points[residuals.indexOf(Math.max(...residuals))]!
+}
+
+/** Prior standard deviation of an outlier's shift in ln: a factor e. */
+const shiftSd = 1
+/** ln of the odds against an outlier before any is measured: 1 in 20. */
+const minLogBayesFactorOfOutlier = Math.log(20)
+
+/**
+ * The prior beside a shift of one configuration, for which it then predicts nothing (mean-shift
+ * outlier model; Cook and Weisberg, Residuals and Influence in Regression, 1982, §2.2).
+ */
+const allowShift = (prior: InformativePrior, outlier: string): InformativePrior => ({
+  ...prior,
+  slopes: [...prior.slopes, [0, shiftSd]],
+  columns: (configurations) =>
+    prior
+      .columns(configurations)
+      .map((row, i) => [...row, configurationKey(configurations[i]!) === outlier ? 1 : 0]),
+})
 
 /** A fitted Gaussian process with its design, its training points and its informative prior. */
 interface Fit {

@@ -58,17 +58,17 @@ function buildSurrogate(
   observations: readonly Observation[],
   pending: readonly Configuration[],
 ): Surrogate {
-  const ratePoints = createRatePoints(observations)
-  const rate = fitQuantityModel(problem, 'rate', ratePoints, pending, [
-    createRatePrior(problem, ratePoints),
-    problem.earlier && createEarlierTrialsPrior(problem.earlier, problem.space),
+  const { earlier, space } = problem
+  const rate = fitQuantityModel(problem, 'rate', createRatePoints(observations), pending, [
+    (points) => createRatePrior(problem, points),
+    () => earlier && createEarlierTrialsPrior(earlier, space),
   ])
   const constraint = fitQuantityModel(
     problem,
     'constraint',
     createConstraintPoints(problem, observations),
     pending,
-    [createConstraintPrior(problem)],
+    [() => createConstraintPrior(problem)],
   )
   const serves = fitServes(problem, observations)
   // The stop rule predicts the same list twice.
