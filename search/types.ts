@@ -149,8 +149,6 @@ export type Observation = { readonly configuration: Configuration } & (
       readonly constraint?: Estimate
       /** The trial was pruned: the true rate is at most `rate`. */
       readonly censored?: boolean
-      /** The rate that the surrogate predicted before the trial. */
-      readonly predicted?: Estimate
     }
   | { readonly state: 'infeasible'; readonly reason: string }
 )

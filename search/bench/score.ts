@@ -1,14 +1,23 @@
-import { fitSurrogate } from '../model/surrogate.ts'
 import { observedLogCost } from '../observed-cost.ts'
 import { computeTrueLogCosts, type RecordedTable, replaySearch } from '../replay/table.ts'
 import { configurationKey } from '../space/space.ts'
-import { findBestTrial } from '../stopping/best-trial.ts'
 import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Rng, Sampler } from '../types.ts'
 
 const tolerance = 0.05
 /** Trials of one run. */
 export const trialCap = 40
+
+/** What the stop rule stated of the untried configurations after a trial, and what was true. */
+export interface Statement {
+  readonly trial: number
+  /** P(one is more than 5 % cheaper than the incumbent), and whether one is. */
+  readonly probability: number
+  readonly better: boolean
+  /** Expected saving of the best of them, savings within 5 % counted as none, and the true one. */
+  readonly regret: number
+  readonly trueRegret: number
+}
 
 export interface RunScore {
   /**
@@ -23,15 +32,12 @@ export interface RunScore {
   readonly regret: Readonly<Record<10 | 20 | 30, number>>
   /**
    * The first trial after which the rule would stop. `holds`: no untried feasible configuration is
-   * more than 5 % cheaper than the recommended one. `right`: the recommended one is also truly
-   * feasible and within 5 %; noise near the limit can prevent that.
+   * more than 5 % cheaper than the incumbent. `right`: the incumbent is also truly feasible and
+   * within 5 %; noise near the limit can prevent that.
    */
   readonly stop?: { readonly trial: number; readonly holds: boolean; readonly right: boolean }
-  /**
-   * After each trial up to that stop: the stated probability that a better untried configuration
-   * exists, and whether one does.
-   */
-  readonly stated?: readonly { readonly probability: number; readonly better: boolean }[]
+  /** Statements after each trial up to that stop. */
+  readonly stated?: readonly Statement[]
   readonly secondsPerSuggestion: number
 }
 
@@ -67,41 +73,47 @@ export function scoreRun(
   const costs = observations.map(trueCost)
   const hit = costs.findIndex(within)
   const regretAt = (trials: number) => Math.exp(Math.min(...costs.slice(0, trials)) - optimum) - 1
+  const incumbentAfter = (trials: number) =>
+    findIncumbent(table.problem, observations.slice(0, trials))?.configuration
   const stopped = assessments.findIndex((a) => a.stop)
-  const stated = assessments.flatMap(({ probabilityBetterExists: probability }, i) => {
-    const soFar = observations.slice(0, i + 1)
-    const best = findIncumbent(table.problem, soFar, fitSurrogate(table.problem, soFar, []))
-    return best ? { probability, better: isBetterUntried(best.configuration, soFar) } : []
-  })
+  const stated = assessments.flatMap(
+    ({ probabilityBetterExists: probability, outlook }, i): Statement[] => {
+      const incumbent = incumbentAfter(i + 1)
+      if (!incumbent || !outlook) return []
+      const trueRegret = computeTrueRegret(incumbent, observations.slice(0, i + 1))
+      const better = trueRegret > 0
+      return [{ trial: i + 1, probability, better, regret: outlook.regret, trueRegret }]
+    },
+  )
   return {
     trialsToWithin: hit < 0 ? trialCap + 1 : hit + 1,
     regret: { 10: regretAt(10), 20: regretAt(20), 30: regretAt(30) },
-    ...(stopped >= 0
-      ? { stop: { trial: stopped + 1, ...judge(observations.slice(0, stopped + 1)) } }
-      : {}),
+    ...(stopped >= 0 ? { stop: { trial: stopped + 1, ...judge(stopped + 1) } } : {}),
     ...(assess ? { stated } : {}),
     secondsPerSuggestion: seconds / suggestions,
   }
 
-  function judge(soFar: readonly Observation[]): { holds: boolean; right: boolean } {
-    const best = findBestTrial(table.problem, soFar, rng.fork('answer'))
-    if (!best) return { holds: false, right: false }
-    const { configuration } = best
+  function judge(trials: number): { holds: boolean; right: boolean } {
+    const incumbent = incumbentAfter(trials)
+    if (!incumbent) return { holds: false, right: false }
     return {
-      holds: !isBetterUntried(configuration, soFar),
-      right: within(truth.get(configurationKey(configuration))!),
+      holds: computeTrueRegret(incumbent, observations.slice(0, trials)) === 0,
+      right: within(truth.get(configurationKey(incumbent))!),
     }
   }
 
-  /** Whether an untried feasible configuration is more than 5 % cheaper than the given one. */
-  function isBetterUntried(configuration: Configuration, soFar: readonly Observation[]): boolean {
+  /**
+   * Share of the incumbent's true cost that the best untried feasible configuration saves; 0 within
+   * the tolerance. An incumbent that violates the limit counts with its cost.
+   */
+  function computeTrueRegret(incumbent: Configuration, soFar: readonly Observation[]): number {
     const tried = new Set(soFar.map((o) => configurationKey(o.configuration)))
-    const cost = costIfFeasible(configuration)
-    return table.configurations.some(
-      (c) =>
-        !tried.has(configurationKey(c)) &&
-        truth.get(configurationKey(c))! < cost + Math.log(1 - tolerance),
-    )
+    const lowest = table.configurations.reduce((min, c) => {
+      const key = configurationKey(c)
+      return tried.has(key) ? min : Math.min(min, truth.get(key)!)
+    }, Infinity)
+    const saving = -Math.expm1(lowest - costIfFeasible(incumbent))
+    return saving > tolerance ? saving : 0
   }
 
   /** True ln cost, also where the constraint is violated. */
@@ -120,27 +132,37 @@ export function quantile(values: readonly number[], q: number): number {
 /** Upper ends of the bins of stated probabilities. */
 const binEnds = [0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1]
 
-/**
- * Calibration of the stop rule: the mean stated probability of each bin, and its observed
- * frequency.
- */
-export function computeCalibration(
+/** Mean stated probability and its observed frequency; the same of the regret. */
+export interface Calibration {
+  readonly upTo: number
+  readonly trials: number
+  readonly stated: number
+  readonly true: number
+  readonly regret: number
+  readonly trueRegret: number
+}
+
+/** Calibration of the statements in each bin of the stated probability. */
+export const computeCalibration = (
   runs: readonly RunScore[],
-): { upTo: number; trials: number; stated: number; true: number }[] {
-  const all = runs.flatMap((r) => r.stated ?? []).filter(({ probability }) => probability < 1)
-  return binEnds
-    .map((upTo, i) => {
-      const own = all.filter(
-        ({ probability }) => probability > (binEnds[i - 1] ?? -1) && probability <= upTo,
-      )
-      const mean = (of: (s: (typeof own)[number]) => number) =>
-        own.reduce((sum, s) => sum + of(s), 0) / own.length
-      return {
+  ends: readonly number[] = binEnds,
+): Calibration[] =>
+  ends.flatMap((upTo, i) => {
+    const own = runs
+      .flatMap((run) => run.stated ?? [])
+      .filter((s) => s.probability < 1)
+      .filter((s) => s.probability > (ends[i - 1] ?? -1) && s.probability <= upTo)
+    if (own.length === 0) return []
+    const mean = (of: (s: Statement) => number) =>
+      own.reduce((sum, s) => sum + of(s), 0) / own.length
+    return [
+      {
         upTo,
         trials: own.length,
         stated: mean((s) => s.probability),
         true: mean((s) => Number(s.better)),
-      }
-    })
-    .filter(({ trials }) => trials > 0)
-}
+        regret: mean((s) => s.regret),
+        trueRegret: mean((s) => s.trueRegret),
+      },
+    ]
+  })

@@ -2,13 +2,12 @@
 
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { leaveFamiliesOut } from './leave-out.ts'
 import { runParallel } from './parallel.ts'
 import { type BenchTask, middleTasks, readTasks } from './recorded-tables.ts'
 import type { ReplayJob } from './replay-worker.ts'
 import { SavedRuns } from './saved-runs.ts'
-import { computeCalibration, quantile, type RunScore, trialCap } from './score.ts'
-import { candidates, variants } from './search-variants.ts'
+import { type Calibration, computeCalibration, quantile, type RunScore, trialCap } from './score.ts'
+import { variants } from './search-variants.ts'
 
 const help = `Replays recorded tables against every sampler.
   --tables DIR       tables and tasks, any depth         (search/bench/tables)
@@ -18,7 +17,6 @@ const help = `Replays recorded tables against every sampler.
                      benchmark can be done family by family or resume; another version of the search needs another FILE
   --samplers A,B     ${Object.keys(variants).join(', ')}   (gp)
   --seeds N          runs of each task                   (16)
-  --leave-out        each family with the variant that did best on all others, beside the plain reference and random search
   --history          with earlier trials of the same table under another limit
   --stop             assess the stop rule after every trial (runs all ${trialCap} trials)
   --middle           only the middle limit of each table
@@ -34,7 +32,6 @@ const { values: flags } = parseArgs({
     save: { type: 'string' },
     samplers: { type: 'string', default: 'gp' },
     seeds: { type: 'string', default: '16' },
-    'leave-out': { type: 'boolean', default: false },
     history: { type: 'boolean', default: false },
     stop: { type: 'boolean', default: false },
     tasks: { type: 'boolean', default: false },
@@ -66,8 +63,7 @@ interface Line {
   readonly group: string
   readonly runs: readonly RunScore[]
 }
-const leaveOut = flags['leave-out']
-const samplers = leaveOut ? [...candidates, 'reference', 'random'] : flags.samplers.split(',')
+const samplers = flags.samplers.split(',')
 for (const name of samplers)
   if (!variants[name])
     throw new RangeError(`unknown sampler '${name}'; known are ${Object.keys(variants).join(', ')}`)
@@ -110,20 +106,7 @@ const createLines = (sampler: string): Line[] => {
     of(() => true, 'all'),
   ]
 }
-const each = samplers.flatMap(createLines)
-// What is chosen for a family is chosen on others.
-const lines = leaveOut && families.length > 1 ? [...leftOut(each), ...each] : each
-
-/** The candidate chosen without a family, on that family. */
-function leftOut(of: readonly Line[]): Line[] {
-  const byFamily = of
-    .filter(({ group }) => families.includes(group))
-    .map(({ sampler, group, runs }) => ({ sampler, family: group, runs }))
-  const found = leaveFamiliesOut(candidates, byFamily).map(
-    ({ sampler, family, runs }): Line => ({ sampler: `left out: ${sampler}`, group: family, runs }),
-  )
-  return [...found, { sampler: 'left out', group: 'all', runs: found.flatMap((line) => line.runs) }]
-}
+const lines = samplers.flatMap(createLines)
 
 const percent = (share: number) => (100 * share).toFixed(1)
 function summary({ sampler, group, runs }: Line) {
@@ -179,9 +162,28 @@ if (flags.json)
 else {
   console.table(lines.map(summary))
   if (flags.stop) {
-    console.log(
-      'P(an untried configuration is more than 5 % cheaper): stated, and observed frequency',
+    const ofSampler = createLines(samplers[0]!)
+    console.log('An untried configuration is more than 5 % cheaper: stated and true, %')
+    console.table(computeCalibration(ofSampler.at(-1)!.runs).map(toPercent))
+    console.log('The same by family, where at most 10 % is stated and a search may end')
+    console.table(
+      ofSampler.flatMap(({ group, runs }) =>
+        computeCalibration(runs, [0.1]).map((row) => ({ group, ...toPercent(row) })),
+      ),
     )
-    console.table(computeCalibration(createLines(samplers[0]!).at(-1)!.runs))
+    console.log('The same by family, after every trial')
+    console.table(
+      ofSampler.flatMap(({ group, runs }) =>
+        computeCalibration(runs, [1]).map((row) => ({ group, ...toPercent(row) })),
+      ),
+    )
+  }
+}
+
+function toPercent({ upTo, trials, ...shares }: Calibration) {
+  return {
+    upTo,
+    trials,
+    ...Object.fromEntries(Object.entries(shares).map(([name, share]) => [name, percent(share)])),
   }
 }

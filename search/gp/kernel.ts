@@ -3,7 +3,7 @@
  * computed one candidate at a time, without a design matrix of all candidates. Scoring candidates
  * spends most of its time here.
  */
-import { type GpSpec, type Hyperparameters, isSameRow, type Rows } from './types.ts'
+import type { GpSpec, Hyperparameters, Rows } from './types.ts'
 
 const SQRT5 = Math.sqrt(5)
 
@@ -34,21 +34,15 @@ export interface CrossKernel {
 }
 
 /**
- * Rounding leaves a squared distance of up to this between equal rows. Only below it are rows
- * compared for the nugget.
- */
-const maxRoundedDistance = 1e-6
-
-/**
- * Creates the covariance function between the rows of X (n×d) and other rows z: Matérn part, linear
- * trend and nugget. Distances are computed as |x|² + |z|² − 2 x·z, so only columns where z is not 0
+ * Creates the covariance function between the rows of X (n×d) and other rows z: Matérn part and
+ * linear trend. Distances are computed as |x|² + |z|² − 2 x·z, so only columns where z is not 0
  * need work. Of the one-hot columns of a categorical parameter, only one is not 0.
  */
 export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): CrossKernel {
   const d = spec.groups.length
   const n = X.length
   const inverse = Float64Array.from(spec.groups, (g) => (g < 0 ? 0 : 1 / h.lengthscales[g]!))
-  const { slopeVariance, nuggetVariance = 0 } = spec
+  const { slopeVariance } = spec
   // For each training row and column: −2 x / ℓ² (distance), and v x (trend with slope variance v).
   const factors = new Float64Array(n * d * 2)
   const norms = new Float64Array(n)
@@ -89,13 +83,9 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
           squared += factors[c]! * values[k]!
           linear += factors[c + 1]! * values[k]!
         }
-        const nugget =
-          nuggetVariance > 0 && squared < maxRoundedDistance && isSameRow(X[j]!, z)
-            ? nuggetVariance
-            : 0
-        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear + nugget
+        out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
       }
     },
-    variance: (z) => h.signalVariance + nuggetVariance + trend(z),
+    variance: (z) => h.signalVariance + trend(z),
   }
 }

@@ -50,37 +50,6 @@ describe('agrees with scikit-learn', () => {
   })
 })
 
-test('a nugget is noise to other configurations, and common to repeats of the same one', () => {
-  const own = 0.3
-  const spec: GpSpec = { ...plain, nuggetVariance: own }
-  const [asOwn, asNoise] = [
-    conditionGp(spec, { X, y }, hyperparameters),
-    conditionGp(
-      plain,
-      { X, y },
-      { ...hyperparameters, noiseVariance: hyperparameters.noiseVariance + own },
-    ),
-  ]
-  const [a, b] = [asOwn.predict(Z), asNoise.predict(Z)]
-  expect(asOwn.logLikelihood).toBeCloseTo(asNoise.logLikelihood, 10)
-  for (let i = 0; i < Z.length; i++) {
-    expect(a.mean[i]!).toBeCloseTo(b.mean[i]!, 10)
-    expect(a.variance[i]!).toBeCloseTo(b.variance[i]! + own, 10)
-  }
-  // Read twice, as by the textbook (eq. 2.25 and 2.26) for one configuration of two measurements.
-  const row = Z[0]!
-  const twice = conditionGp(
-    spec,
-    { X: new Matrix([Array.from(row), Array.from(row)]), y: Float64Array.of(1, 2) },
-    { ...hyperparameters, noiseVariance: 0.1 },
-  )
-  const prior = hyperparameters.signalVariance + own
-  const { mean, variance } = twice.predict([row])
-  expect(mean[0]!).toBeCloseTo((prior / (prior + 0.05)) * 1.5, 10)
-  expect(variance[0]!).toBeCloseTo(prior - prior ** 2 / (prior + 0.05), 10)
-  expect(twice.joint([row, Z[1]!]).covariance[0]!).toBeCloseTo(variance[0]!, 10)
-})
-
 test('the gradient matches finite differences with a trend, shared lengthscales and known noise', () => {
   const spec: GpSpec = {
     groups: [0, 1, 1, -1],

@@ -14,10 +14,9 @@
  *   ℓ         lengthscales                                                   G
  *   σ²        noise variance of all observations whose noise is unknown
  *   τ         known noise variances (NaN where unknown)                      n
- *   η         nugget variance                                                (given)
  *   b0, v     prior mean and variance of the trend's slope on each column    d
  *   θ         ln of [s², ℓ…, σ²]                                             G+2
- *   K         s² M(r) + X diag(v) Xᵀ + η where rows are equal + noise        n×n
+ *   K         s² M(r) + X diag(v) Xᵀ + noise                                 n×n
  *   L         Cholesky factor, K = L Lᵀ                                      n×n
  *   α         K⁻¹ (y - X b0)                                                 n
  *
@@ -41,7 +40,6 @@ import {
   type GpData,
   type GpSpec,
   type Hyperparameters,
-  isSameRow,
   type Marginals,
   priorMeanAt,
   type Rows,
@@ -79,7 +77,7 @@ interface Geometry {
   readonly G: number
   /** Squared distance of each pair by group, n(n-1)/2 × G. */
   readonly distances: Float64Array
-  /** Trend and nugget part of K, n×n, lower triangle. */
+  /** Trend part of K, n×n, lower triangle. */
   readonly fixed: Float64Array
   /** y - X b0, n. */
   readonly residual: Float64Array
@@ -93,7 +91,6 @@ export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
   const G = countGroups(spec)
   const rows = X.to2DArray()
   const distances = new Float64Array(((n * (n - 1)) / 2) * G)
-  const { nuggetVariance = 0 } = spec
   const fixed = new Float64Array(n * n)
   for (let i = 0, pair = 0; i < n; i++) {
     const xi = rows[i]!
@@ -101,7 +98,7 @@ export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
       const xj = rows[j]!
       let linear = 0
       for (let c = 0; c < xi.length; c++) linear += spec.slopeVariance[c]! * xi[c]! * xj[c]!
-      fixed[i * n + j] = linear + (nuggetVariance > 0 && isSameRow(xi, xj) ? nuggetVariance : 0)
+      fixed[i * n + j] = linear
       if (j === i) continue
       for (let c = 0; c < xi.length; c++) {
         const g = spec.groups[c]!

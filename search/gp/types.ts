@@ -9,17 +9,6 @@ export interface GpSpec {
   readonly slopeMean: Float64Array
   /** v: prior variance of each column's slope, d. 0 excludes a column from the trend. */
   readonly slopeVariance: Float64Array
-  /**
-   * η: variance of an independent effect of each configuration, equal in all of its measurements (a
-   * nugget: Gramacy and Lee, Statistics and Computing 22, 2012). Absent: 0.
-   */
-  readonly nuggetVariance?: number
-}
-
-/** Whether two rows encode the same configuration. */
-export const isSameRow = (x: ArrayLike<number>, z: ArrayLike<number>): boolean => {
-  for (let c = 0; c < z.length; c++) if (x[c] !== z[c]) return false
-  return true
 }
 
 export interface Hyperparameters {

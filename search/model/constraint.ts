@@ -22,7 +22,6 @@ const boundSd = 0.05
 export function createConstraintPoints(
   problem: Problem,
   observations: readonly Observation[],
-  options: { readonly withoutBounds?: boolean },
 ): TrainingPoint[] {
   const points = observations.flatMap((o) =>
     o.state === 'complete' && o.constraint
@@ -34,9 +33,7 @@ export function createConstraintPoints(
       : [],
   )
   const onlyBoundaryMatters =
-    getModelledQuantity(problem.objective) === 'nothing' &&
-    problem.constraintLimit !== undefined &&
-    !options.withoutBounds
+    getModelledQuantity(problem.objective) === 'nothing' && problem.constraintLimit !== undefined
   return onlyBoundaryMatters ? points.map(censorDistant) : points
 }
 

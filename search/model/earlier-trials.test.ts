@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { replaySearch } from '../replay/table.ts'
 import { createRng } from '../rng.ts'
-import { createGpSampler } from '../samplers/gp.ts'
+import { gpSampler } from '../samplers/gp.ts'
 import { enumerateConfigurations } from '../space/space.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
 import { createEarlierTrialsPrior } from './earlier-trials.ts'
@@ -81,7 +81,7 @@ describe('a search with earlier trials', () => {
       (seed) =>
         replaySearch(
           { configurations: all, problem: { ...problem, ...(earlier && { earlier }) }, measure },
-          createGpSampler(),
+          gpSampler,
           createRng(seed),
           {
             maxTrials: 30,

@@ -2,7 +2,7 @@ import { cholesky, dot } from '../gp/linalg.ts'
 import type { Rng } from '../types.ts'
 
 /** A joint normal distribution of m values. */
-export interface JointNormal {
+interface JointNormal {
   readonly mean: Float64Array
   /** m×m, row-major. Overwritten by `drawJoint`. */
   readonly covariance: Float64Array

@@ -48,24 +48,6 @@ export function saturate(
   return { mean, variance, upperOffsets }
 }
 
-/** The prediction with all standard deviations multiplied by a factor. */
-export function widen(prediction: SaturatingPredictive, factor: number): SaturatingPredictive {
-  const { mean, variance, upperOffsets } = prediction
-  const widened = { mean, variance: variance.map((v) => factor ** 2 * v) }
-  return upperOffsets
-    ? {
-        ...widened,
-        upperOffsets: upperOffsets.map((_, at) =>
-          quantileOffset(
-            prediction,
-            Math.floor(at / maxTabulatedZ),
-            factor * (1 + (at % maxTabulatedZ)),
-          ),
-        ),
-      }
-    : widened
-}
-
 /** Offset of the quantile at a z-score from the mean, for the i-th configuration. */
 export function quantileOffset(
   { variance, upperOffsets }: SaturatingPredictive,

@@ -166,15 +166,8 @@ describe('an objective for which only the limit matters', () => {
     state: 'complete',
     constraint: { value, logSd: 0.02 },
   })
-  const constraintAt = (
-    trials: readonly Observation[],
-    c: Configuration,
-    options?: object,
-    given = priced,
-  ) => {
-    const { constraint } = options
-      ? fitSurrogate(given, trials, [], options).predict([c])
-      : fitSurrogate(given, trials, []).predict([c])
+  const constraintAt = (trials: readonly Observation[], c: Configuration, given = priced) => {
+    const { constraint } = fitSurrogate(given, trials, []).predict([c])
     return { mean: constraint!.mean[0]!, sd: Math.sqrt(constraint!.variance[0]!) }
   }
   const close = [read(all[2]!, 7), read(all[7]!, 5), read(all[11]!, 6)]
@@ -198,18 +191,10 @@ describe('an objective for which only the limit matters', () => {
     )
     expect(a! - b!).toBeCloseTo(0.08, 2)
     const far = read(all[4]!, 100)
-    expect(constraintAt([...close, far], all[4]!, { withoutBounds: true }).mean).toBeCloseTo(
-      Math.log(100 / 6),
-      1,
-    )
     const latency: Problem = { ...priced, objective: { kind: 'min-latency', maxPricePerHour: 9 } }
-    expect(constraintAt([...close, far], all[4]!, undefined, latency).mean).toBeCloseTo(
-      Math.log(100 / 6),
-      1,
-    )
+    expect(constraintAt([...close, far], all[4]!, latency).mean).toBeCloseTo(Math.log(100 / 6), 1)
     expect(
-      constraintAt([...close, far], all[4]!, undefined, { ...priced, constraintLimit: undefined })
-        .mean,
+      constraintAt([...close, far], all[4]!, { ...priced, constraintLimit: undefined }).mean,
     ).toBeCloseTo(Math.log(100), 1)
   })
 })
@@ -318,6 +303,42 @@ describe('an informative prior', () => {
     const wrong = withPrior((v) => 12 - v)
     expect(fitSurrogate(wrong, observations, []).priorAccepted).toBe(false)
     expect(rateAt(wrong, observations, where)).toEqual(rateAt(problem, observations, where))
+  })
+  describe('and outliers', () => {
+    /** The first `low` of six trials serve 40 % less than the device model says. */
+    const lowered = (low: number) =>
+      some.slice(0, 6).map((c, i) => {
+        const value = (i < low ? 0.6 : 1) * rps(c)
+        return measure(c, { rate: { value, logSd: 0.02 } })
+      })
+    test.each([0, 1, 2, 3, 4, 5])(
+      'one reading 40 %% low among five good ones leaves it accepted: the one at %i',
+      (at) => {
+        const trials = lowered(1)
+        const moved = [...trials.slice(1, at + 1), trials[0]!, ...trials.slice(at + 1)]
+        expect(fitSurrogate(right, moved, []).priorAccepted).toBe(true)
+        // The others predict as without it.
+        const beside = rateAt(right, moved, all[17]!)
+        expect(Math.abs(beside.mean - Math.log(rps(all[17]!)))).toBeLessThan(0.05)
+        // Its own reading counts where it was read.
+        expect(rateAt(right, moved, some[0]!).mean).toBeLessThan(Math.log(0.7 * rps(some[0]!)))
+      },
+    )
+    test('the same for a pruned trial far below', () => {
+      const pruned = measure(some[1]!, { rate: { value: 0.3 * rps(some[1]!) }, censored: true })
+      const trials = [measure(some[0]!), pruned]
+      expect(fitSurrogate(right, trials, []).priorAccepted).toBe(true)
+    })
+    test('three readings 40 % low are no outliers: predictions beside them follow', () => {
+      const between = all[4]!
+      expect(rateAt(right, lowered(3), between).mean).toBeLessThan(Math.log(0.75 * rps(between)))
+    })
+    test('one trial does not reject a device model that has everything the wrong way round, three do', () => {
+      const wrong = withPrior((v) => 12 - v)
+      const trials = [0, 19, 14].map((i) => measure(all[i]!))
+      expect(fitSurrogate(wrong, trials.slice(0, 1), []).priorAccepted).toBe(true)
+      expect(fitSurrogate(wrong, trials, []).priorAccepted).toBe(false)
+    })
   })
   test('is accepted beside a pruned trial whose bound has no standard deviation', () => {
     const cut = measure(all[18]!, { rate: { value: 1.2 * rps(all[18]!) }, censored: true })

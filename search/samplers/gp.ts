@@ -3,62 +3,33 @@ import { climb, preselect } from '../acquisition/maximise.ts'
 import { z90 } from '../gp/normal.ts'
 import { logFeasible, type Predictions } from '../model/feasibility.ts'
 import { quantileOffset } from '../model/saturating-predictive.ts'
-import {
-  defaultSurrogateOptions,
-  fitSurrogate,
-  type Surrogate,
-  type SurrogateOptions,
-} from '../model/surrogate.ts'
+import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import { type Candidates, findCandidates } from '../space/candidates.ts'
 import { findNeighbours, findPollPoints } from '../space/neighbours.ts'
 import { configurationKey } from '../space/space.ts'
 import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, Rng, Sampler, Suggestion } from '../types.ts'
-import {
-  countInitialTrials,
-  suggestCheapestByDeviceModel,
-  suggestSpaceFilling,
-} from './initial-design.ts'
+import { countInitialTrials, suggestInitialTrial, suggestSpaceFilling } from './initial-design.ts'
 
-/** Trials that the device model may choose before one of them has served. */
-const maxDeviceModelTrials = 2
 /**
  * Trials chosen by a device-model prior that is then rejected; they do not count as initial trials.
  */
 const trialsBeforePriorRejected = 1
 /**
  * The acquisition has collapsed where the expected improvement is below 1 % of the cost for every
- * candidate. The surrogate may then be wrong far from its trials, so other choices alternate with
- * its own.
+ * candidate. The surrogate may then be wrong far from its trials, so that every second choice polls
+ * the neighbourhood of the incumbent instead.
  */
 const minExpectedImprovement = 0.01
-/**
- * Nugget variance of the second model, in which neighbouring configurations are less correlated.
- * Its standard deviation is about a third in ln rate.
- */
-const secondModelNugget = 0.12
-/** With two models, three choices alternate: poll, second model, first model. */
-const alternationOfTwoModels = 3
-/** With one model, two choices alternate: poll, model. */
-const alternationOfOneModel = 2
 /** Longer lists of candidates are thinned to this many before they are scored. */
 const maxScoredCandidates = 8_192
-
-interface GpOptions extends SurrogateOptions {
-  /** Never polls around the incumbent. */
-  readonly noLocalPoll?: boolean
-  /** Never uses the second model. */
-  readonly noNuggetModel?: boolean
-  /** Number of initial trials. Absent: `countInitialTrials`. */
-  readonly initialTrials?: number
-}
 
 /**
  * Bayesian optimisation with Gaussian processes. Initial trials come from the device model, or fill
  * the space; each further trial maximises expected improvement × P(feasible).
  */
-export const createGpSampler = (options: GpOptions = defaultSurrogateOptions): Sampler => ({
+export const gpSampler: Sampler = {
   name: 'gp',
   suggest(problem, observations, pending, rng, trialSeconds) {
     const taken = [...observations.map((o) => o.configuration), ...pending]
@@ -67,52 +38,25 @@ export const createGpSampler = (options: GpOptions = defaultSurrogateOptions): S
     if (configurations.length === 0) return undefined
 
     // Initial design.
-    const hasServed = observations.some((o) => o.state === 'complete' && o.rate?.value !== 0)
-    if (problem.priorLogRate && !hasServed && observations.length < maxDeviceModelTrials) {
-      const suggestion = suggestCheapestByDeviceModel(problem, configurations)
-      if (suggestion) return suggestion
-    }
-    const initialTrials = options.initialTrials ?? countInitialTrials(problem)
-    const hasDeviceModel = problem.priorLogRate !== undefined && hasServed
-    if (!hasDeviceModel && (taken.length < initialTrials || observations.length === 0))
-      return suggestSpaceFilling(problem, taken, configurations, rng)
+    const initial = suggestInitialTrial(problem, observations, taken, configurations, rng)
+    if (initial) return initial
 
     // Fit. Where the first trials contradict the prior, the initial design is completed first.
-    const surrogate = fitSurrogate(problem, observations, pending, options)
-    const isPriorAccepted = hasDeviceModel && surrogate.priorAccepted
-    if (
-      hasDeviceModel &&
-      !isPriorAccepted &&
-      taken.length < initialTrials + trialsBeforePriorRejected
-    )
+    const surrogate = fitSurrogate(problem, observations, pending)
+    const isPriorRejected = problem.priorLogRate !== undefined && !surrogate.priorAccepted
+    if (isPriorRejected && taken.length < countInitialTrials(problem) + trialsBeforePriorRejected)
       return suggestSpaceFilling(problem, taken, configurations, rng)
 
     // Score and choose.
     const scorer = new Scorer(problem, observations, taken, surrogate, trialSeconds)
-    const scored = thin(candidates, rng.fork('scored'))
-    const best = scorer.maximise(scored)
+    const best = scorer.maximise(thin(candidates, rng.fork('scored')))
     if (best.expectedImprovement >= minExpectedImprovement) return best.suggestion
 
     // Fallback when the acquisition has collapsed.
-    const isPollTurn = (alternation: number) =>
-      !options.noLocalPoll && observations.length % alternation === 0
-    if (options.noNuggetModel || isPriorAccepted)
-      return (isPollTurn(alternationOfOneModel) ? scorer.poll() : undefined) ?? best.suggestion
-    if (observations.length % alternationOfTwoModels === alternationOfTwoModels - 1)
-      return best.suggestion
-    const secondModel = fitSurrogate(problem, observations, pending, {
-      ...options,
-      nuggetVariance: secondModelNugget,
-    })
-    const second = new Scorer(problem, observations, taken, secondModel, trialSeconds)
-    return (
-      (isPollTurn(alternationOfTwoModels) ? second.poll() : undefined) ??
-      second.maximise(scored).suggestion
-    )
+    const isPollTurn = observations.length % 2 === 0
+    return (isPollTurn ? scorer.poll() : undefined) ?? best.suggestion
   },
-})
-
-export const gpSampler: Sampler = createGpSampler()
+}
 
 interface ScoredCandidates {
   readonly candidates: readonly Configuration[]
@@ -126,7 +70,7 @@ interface ScoredCandidates {
   readonly scores: Float64Array
 }
 
-/** Scores candidates with one surrogate, and maximises the score. */
+/** Scores candidates with a surrogate, and maximises the score. */
 class Scorer {
   readonly #incumbent: ReturnType<typeof findIncumbent>
   readonly #takenKeys: ReadonlySet<string>
@@ -254,8 +198,9 @@ function describePrediction(
 ): Pick<Suggestion, 'predicted'> {
   if (!predictions.rate) return {}
   const mean = predictions.rate.mean[at]!
-  const low = Math.exp(mean + quantileOffset(predictions.rate, at, -z90))
-  const high = Math.exp(mean + quantileOffset(predictions.rate, at, z90))
+  const [low, high] = [-z90, z90].map((z) =>
+    Math.exp(mean + quantileOffset(predictions.rate!, at, z)),
+  ) as [number, number]
   const feasible = Math.exp(logFeasible(problem, predictions)[at]!)
   return { predicted: { rate: Math.exp(mean), low, high, feasible } }
 }

@@ -4,8 +4,10 @@ import { getMetric, logCost } from '../objective.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import { sampleRepresentatives } from '../space/candidates.ts'
 import { createEncoder } from '../space/encoding.ts'
-import type { Configuration, Problem, Rng, Suggestion } from '../types.ts'
+import type { Configuration, Observation, Problem, Rng, Suggestion } from '../types.ts'
 
+/** Trials that the device model may choose before one of them has served. */
+const maxDeviceModelTrials = 2
 /** Initial trials: two, plus one for each parameter without a known direction, up to six. */
 const minInitialTrials = 2
 const maxInitialTrials = 6
@@ -13,6 +15,30 @@ const maxInitialTrials = 6
 const maxComparedCandidates = 1_000
 /** The first trial is drawn from this share of the candidates, the nearest to the centre. */
 const centralShare = 0.03
+
+/**
+ * A trial of the initial design: the device model's two cheapest until one serves, else the
+ * space-filling design. Undefined once the surrogate leads.
+ */
+export function suggestInitialTrial(
+  problem: Problem,
+  observations: readonly Observation[],
+  taken: readonly Configuration[],
+  configurations: readonly Configuration[],
+  rng: Rng,
+): Suggestion | undefined {
+  const hasServed = observations.some((o) => o.state === 'complete' && o.rate?.value !== 0)
+  if (problem.priorLogRate) {
+    if (hasServed) return undefined
+    if (observations.length < maxDeviceModelTrials) {
+      const suggestion = suggestCheapestByDeviceModel(problem, configurations)
+      if (suggestion) return suggestion
+    }
+  }
+  return taken.length < countInitialTrials(problem) || observations.length === 0
+    ? suggestSpaceFilling(problem, taken, configurations, rng)
+    : undefined
+}
 
 /**
  * Number of initial trials before the surrogate leads. A parameter has a known direction if it is

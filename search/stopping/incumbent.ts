@@ -1,4 +1,4 @@
-import type { Surrogate } from '../model/surrogate.ts'
+import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
 import { logCost } from '../objective.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import type { Configuration, Observation, Problem } from '../types.ts'
@@ -9,7 +9,7 @@ interface Incumbent {
   readonly logCost: number
 }
 
-interface RankedTrial extends Incumbent {
+export interface RankedTrial extends Incumbent {
   /**
    * Distance of the predicted constraint from its limit, in standard deviations. Negative: met;
    * -Infinity without a limit, Infinity where the constraint was never measured.
@@ -25,9 +25,11 @@ interface RankedTrial extends Incumbent {
 export const findIncumbent = (
   problem: Problem,
   observations: readonly Observation[],
-  surrogate: Surrogate,
-): Incumbent | undefined =>
-  rankTrials(problem, observations, surrogate).find(({ violationZScore }) => violationZScore <= 0)
+  surrogate: Surrogate = fitSurrogate(problem, observations, []),
+): Incumbent | undefined => findFirstFeasible(rankTrials(problem, observations, surrogate))
+
+export const findFirstFeasible = (trials: readonly RankedTrial[]): RankedTrial | undefined =>
+  trials.find(({ violationZScore }) => violationZScore <= 0)
 
 /** Fully measured trials that served, by their posterior mean cost, lowest first. */
 export function rankTrials(

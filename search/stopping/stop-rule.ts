@@ -1,8 +1,10 @@
+import { fitSurrogate } from '../model/surrogate.ts'
 import { countTrialsWithoutGain } from '../observed-cost.ts'
 import { findCandidates } from '../space/candidates.ts'
 import type { Observation, Problem, Rng, StopAssessment } from '../types.ts'
-import { findBestTrial } from './best-trial.ts'
 import { computeExpectedGain } from './expected-gain.ts'
+import { findFirstFeasible, rankTrials } from './incumbent.ts'
+import { estimateRegret } from './regret.ts'
 
 export interface StopOptions {
   /** A configuration must be cheaper by more than this share to be worth finding, 0.05 = 5 %. */
@@ -26,8 +28,8 @@ const minProbabilityBest = 0.75
 
 /**
  * Whether to stop: P(an untried feasible configuration is more than `tolerance` cheaper than the
- * incumbent) is at most `risk`, the recommended trial is probably the best, and the last trials
- * brought no gain. On recorded tables 95 % of the stops were correct (docs/research/search.md).
+ * incumbent) is at most `risk`, the incumbent is probably the best trial, and the last trials
+ * brought no gain.
  */
 export function assessStop(
   problem: Problem,
@@ -38,33 +40,36 @@ export function assessStop(
   const taken = observations.map((o) => o.configuration)
   const untried = findCandidates(problem, taken, rng.fork('stop candidates')).configurations
   if (untried.length === 0) return { probabilityBetterExists: 0, tolerance, stop: true }
+  const surrogate = fitSurrogate(problem, observations, [])
+  const trials = rankTrials(problem, observations, surrogate)
+  const incumbent = findFirstFeasible(trials)
+  if (!incumbent) return { probabilityBetterExists: 1, tolerance, stop: false }
+
+  const { probabilityBest, probabilityBetterExists, expectedRegret } = estimateRegret(
+    problem,
+    surrogate,
+    trials,
+    incumbent,
+    untried,
+    tolerance,
+    rng.fork(`stop after ${observations.length}`),
+  )
+
   const required = problem.priorLogRate ? minTrialsWithPrior : minTrials
   const requiredWithoutGain = Math.min(
     required.withoutGain,
     Math.max(minTrialsWithoutGainOfFew, untried.length),
   )
-  const expectedGain = computeExpectedGain(problem, observations, untried)
-  const best =
-    expectedGain &&
-    findBestTrial(
-      problem,
-      observations,
-      rng.fork(`stop after ${observations.length}`),
-      tolerance,
-      untried,
-    )
-  if (!best) return { probabilityBetterExists: 1, tolerance, stop: false }
-  const priorAccepted = problem.priorLogRate !== undefined && expectedGain.priorAccepted
+  const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
   // With an accepted device-model prior a gain within the tolerance does not prolong the search.
   const withoutGain = countTrialsWithoutGain(problem, observations, priorAccepted ? tolerance : 0)
   const outlook = {
     minTrials: Math.max(0, requiredWithoutGain - withoutGain, required.total - observations.length),
-    gain: expectedGain.share,
-    regret: best.expectedRegret,
+    gain: computeExpectedGain(problem, surrogate, incumbent.logCost, untried),
+    regret: expectedRegret,
   }
   if (observations.length < required.total)
     return { probabilityBetterExists: 1, tolerance, stop: false, outlook }
-  const { probabilityBetterExists, probabilityBest } = best
   const isSettled =
     probabilityBest >= minProbabilityBest &&
     countTrialsWithoutGain(problem, observations) >= requiredWithoutGain

@@ -73,13 +73,6 @@ describe('the observation of a trial', () => {
     })
   })
 
-  test('contains the prediction with its log standard deviation', () => {
-    const predicted = { rate: 90, low: 45, high: 180, feasible: 1 }
-    expect(observeTrial(complete({}, { predicted }), objective)).toMatchObject({
-      predicted: { value: 90, logSd: expect.closeTo(Math.log(4) / 3.2897, 4) },
-    })
-  })
-
   test('contains a capacity of 0', () => {
     const none = complete({ outcome: 'slo-unattainable', capacityRps: 0, capacityCi90Rps: [0, 0] })
     expect(observeTrial(none, objective)).toMatchObject({

@@ -19,14 +19,14 @@ import { isSearchTrial } from './trial-status.ts'
 
 type CompleteTrial = Extract<FinishedTrial, { state: 'complete' }>
 
-/** Standard deviation of ln(value) that a 90 % interval of a log-normal quantity implies. */
-const logSdOfInterval = (low: number, high: number): number => Math.log(high / low) / (2 * z90)
-
-/** Standard deviation of ln(capacity); undefined where the interval is empty or unbounded. */
+/**
+ * Standard deviation of ln(capacity) that the 90 % interval implies; undefined where it is empty or
+ * unbounded.
+ */
 export function computeLogSd({ capacityCi90Rps }: Measurement): number | undefined {
   const [low, high] = capacityCi90Rps
   if (!(low > 0) || !Number.isFinite(high) || high <= low) return undefined
-  return logSdOfInterval(low, high)
+  return Math.log(high / low) / (2 * z90)
 }
 
 /**
@@ -41,7 +41,7 @@ export function observeTrial(
 ): Observation | undefined {
   if (trial.state === 'failed') return undefined
   if (!isSearchTrial(trial)) return observeRefutation(trial, objective)
-  const { configuration, predicted } = trial
+  const { configuration } = trial
   if (trial.state === 'infeasible')
     return { configuration, state: 'infeasible', reason: `${trial.reason}: ${trial.detail}` }
   const { measurement } = trial
@@ -55,9 +55,6 @@ export function observeTrial(
     rate: Number.isNaN(rate) ? undefined : { value: rate, logSd },
     constraint: extractConstraint(measurement),
     censored: measurement.outcome === 'pruned',
-    ...(predicted && {
-      predicted: { value: predicted.rate, logSd: logSdOfInterval(predicted.low, predicted.high) },
-    }),
   }
 }
 

@@ -233,8 +233,8 @@ describe('the reason to stop', () => {
     expect(because(0.00034, 0.05)).toBe(
       'another trial is expected to save 0.034 %, less than the 0.2 % that would pay for it (the bill); 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
-    expect(because(0.01, 0.021)).toBe(
-      'the best untried configuration is expected to save 2.1 %, less than two thirds of the tolerance of 5 %; 80 % likely that no untried configuration is over 5 % better (model estimate)',
+    expect(because(0.01, 0.019)).toBe(
+      'the best untried configuration is expected to save 1.9 % where a saving within the tolerance of 5 % counts as none; 80 % likely that no untried configuration is over 5 % better (model estimate)',
     )
   })
 

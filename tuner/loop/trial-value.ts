@@ -28,8 +28,11 @@ const hoursPerYear = 8760
 /** Value of the time in which someone waits for the result: a dollar a minute. */
 const waitingUsdPerHour = 60
 
-/** Minimum expected gain of all further trials together, as a share of the tolerance. */
-const minRegretShare = 2 / 3
+/**
+ * Minimum expected saving of all further trials together, as a share of the tolerance. Savings
+ * within the tolerance count as none (docs/research/search.md, flat optima).
+ */
+const minRegretShare = 0.4
 /**
  * Share of the remaining gain that is left after each trial. `npm run bench:virtual-job -- --gains`
  * shows 0.75 to 0.8.
@@ -38,7 +41,7 @@ const remainingGainShare = 0.8
 
 /**
  * Two conditions, each of which ends the search. All further trials together must be expected to
- * gain two thirds of the tolerance (expected simple regret: Ishibashi et al., A stopping criterion
+ * gain two fifths of the tolerance (expected simple regret: Ishibashi et al., A stopping criterion
  * for Bayesian optimization by the gap of expected minimum simple regrets, AISTATS 2023). The next
  * trial must save its own cost within a year: its price and the waiting time, compared with the
  * yearly bill (Xie et al., Cost-aware stopping for Bayesian optimization, 2025).
@@ -68,7 +71,7 @@ export function explainNotWorthwhile(
   const { gain, regret } = outlook
   const share = (of: number) => `${significant(100 * of)} %`
   if (regret < minRegretShare * tolerance)
-    return `the best untried configuration is expected to save ${share(regret)}, less than two thirds of the tolerance of ${percent(tolerance)}`
+    return `the best untried configuration is expected to save ${share(regret)} where a saving within the tolerance of ${percent(tolerance)} counts as none`
   if (payback !== undefined && gain < payback.minGain)
     return `another trial is expected to save ${share(gain)}, less than the ${share(payback.minGain)} that would pay for it (${payback.reason})`
   return undefined

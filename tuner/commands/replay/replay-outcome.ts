@@ -12,7 +12,7 @@ import {
   type RecordedTable,
   replaySearch,
 } from '../../../search/replay/table.ts'
-import { findBestTrial } from '../../../search/stopping/best-trial.ts'
+import { findIncumbent } from '../../../search/stopping/incumbent.ts'
 import type { Observation } from '../../../search/types.ts'
 
 export interface ReplayOptions {
@@ -92,7 +92,7 @@ export function searchTable(
   )
   const stopped = assessments.findIndex((a) => a.stop)
   const observations = stopped < 0 ? all : all.slice(0, stopped + 1)
-  const best = recommendation(recorded, observations, noisy, seed)
+  const best = recommendation(recorded, observations, noisy)
   const cost = best
     ? truth.logCosts.get(configurationKey(best.configuration))!
     : Number.POSITIVE_INFINITY
@@ -145,11 +145,9 @@ function recommendation(
   { problem }: RecordedTable,
   observations: readonly Observation[],
   noisy: boolean,
-  seed: number,
 ): Observation | undefined {
   const asRead = findBestObservation(problem, observations)
-  const chosen =
-    (noisy && asRead && findBestTrial(problem, observations, createRng(seed))) || asRead
+  const chosen = (noisy && asRead && findIncumbent(problem, observations)) || asRead
   return observations.find((o) => o.configuration === chosen?.configuration)
 }
 
