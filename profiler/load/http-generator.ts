@@ -9,6 +9,7 @@ import type { Target } from '../model/target.ts'
 import { forkEntry } from '../module-entry.ts'
 import { GeneratorError } from '../profiler-errors.ts'
 import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
+import { findAllowedCores, keepToCores, readAllowedCores } from './cpu-affinity.ts'
 import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
 import { checkLoad } from './play-load.ts'
@@ -25,6 +26,8 @@ export class HttpLoadGenerator implements LoadGenerator {
   private child: ChildProcess | undefined
   private stderr = ''
   private sentTarget: HttpTarget | undefined
+  /** Cores that the child process keeps to. */
+  private cores = readAllowedCores(process.pid)
   private busy = false
 
   async run(target: Target, load: Load, slo: Slo, signal: AbortSignal): Promise<LoadPoint> {
@@ -53,6 +56,7 @@ export class HttpLoadGenerator implements LoadGenerator {
         })
         this.sentTarget = target
       }
+      await this.leaveCoresOf(target.serverPids?.() ?? [], child)
       const stopWatch =
         load.durationS < minWatchedS
           ? undefined
@@ -63,6 +67,20 @@ export class HttpLoadGenerator implements LoadGenerator {
     } finally {
       this.busy = false
     }
+  }
+
+  /**
+   * Keeps the generator off the cores of the server, where that leaves any. Otherwise the kernel
+   * often wakes it on the server's core, where it waits and sends late.
+   */
+  private async leaveCoresOf(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
+    const own = readAllowedCores(process.pid)
+    const taken = findAllowedCores(serverPids)
+    const free = own.filter((core) => !taken.includes(core))
+    const cores = free.length > 0 ? free : own
+    if (cores.join() === this.cores.join()) return
+    this.cores = cores
+    await keepToCores(pid!, cores)
   }
 
   async close(): Promise<void> {
@@ -80,6 +98,7 @@ export class HttpLoadGenerator implements LoadGenerator {
     const child = forkEntry('./child', import.meta.url)
     this.child = child
     this.sentTarget = undefined
+    this.cores = readAllowedCores(process.pid)
     this.stderr = ''
     child.stderr?.on('data', (chunk: Buffer) => {
       this.stderr = (this.stderr + chunk.toString()).slice(-4000)

@@ -11,6 +11,7 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MachineWait } from '../model/load-run.ts'
+import { readAllowedCores } from './cpu-affinity.ts'
 
 /** Clock tick of /proc/stat: USER_HZ, 100 on every architecture that Node supports. */
 const tickMs = 10
@@ -150,14 +151,9 @@ function waitShare(
 function findProcesses(pids: readonly number[], root: string): Processes | undefined {
   const cores = new Set<number>()
   const living = pids.filter((pid) => {
-    const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(
-      read(join(root, String(pid), 'status')) ?? '',
-    )?.[1]
-    for (const range of list?.split(',') ?? []) {
-      const [from, to = from] = range.split('-').map(Number)
-      for (let core = from!; core <= to!; core++) cores.add(core)
-    }
-    return list !== undefined && read(join(root, String(pid), 'schedstat')) !== undefined
+    const allowed = readAllowedCores(pid, root)
+    for (const core of allowed) cores.add(core)
+    return allowed.length > 0 && read(join(root, String(pid), 'schedstat')) !== undefined
   })
   return living.length === 0 ? undefined : { pids: living, cores: [...cores] }
 }
