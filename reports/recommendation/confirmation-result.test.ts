@@ -42,14 +42,14 @@ describe('under the SLO that it was made for, its own word counts', () => {
     expect(readConfirmation(measuredAgain([[100, 90]]), slo)).toMatchObject({
       met: false,
       proven: false,
-      surelyRps: 0,
+      lowerRps: 0,
     })
   })
 
   test('proven by its window: its rate is sure', () => {
     expect(readConfirmation(measuredAgain([[100, 34]]), slo)).toMatchObject({
       proven: true,
-      surelyRps: 100,
+      lowerRps: 100,
     })
   })
 
@@ -65,20 +65,20 @@ describe('under the SLO that it was made for, its own word counts', () => {
       readConfirmation(measuredAgain(windows, { capacityCi90Rps: [100, Infinity] }, false), slo),
     ).toMatchObject({
       proven: true,
-      surelyRps: 100,
+      lowerRps: 100,
     })
     expect(
       readConfirmation(measuredAgain(windows, { capacityCi90Rps: [99, Infinity] }, false), slo),
     ).toMatchObject({
       proven: false,
-      surelyRps: 99,
+      lowerRps: 99,
     })
   })
 
   test('nothing is sure above the rate that held, and an interval from nothing is taken as unproven', () => {
     expect(
       readConfirmation(measuredAgain([[100, 34]], { capacityCi90Rps: [150, 180] }), slo),
-    ).toMatchObject({ surelyRps: 100 })
+    ).toMatchObject({ lowerRps: 100 })
     const open = readConfirmation(
       measuredAgain([[100, 34]], { capacityCi90Rps: [0, Infinity] }, false),
       slo,
@@ -161,10 +161,10 @@ describe('under another SLO its windows count, each for itself', () => {
   })
 
   test('what was proven is sure at its rate, what was not at 95 % of it, what missed at none', () => {
-    expect(under(90)).toMatchObject({ proven: true, surelyRps: 100 })
+    expect(under(90)).toMatchObject({ proven: true, lowerRps: 100 })
     expect(under(90, false)).toMatchObject({ met: true, proven: false })
     expect(under(90, false)!.lowerRps).toBeCloseTo(0.95 * 100, 9)
-    expect(under(15)).toMatchObject({ proven: false, surelyRps: 0 })
+    expect(under(15)).toMatchObject({ proven: false, lowerRps: 0 })
   })
 
   test('nothing where no window tells', () => {
