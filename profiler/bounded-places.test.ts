@@ -21,6 +21,7 @@ const ourOwn = 'files of this program'
 /** How often each reads, and what bounds it. */
 const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = {
   'profiler/load/content-encoding.ts': [1, 'counts what it has unpacked'],
+  'profiler/load/cpu-affinity.ts': [1, ofTheKernel],
   'profiler/load/http-generator.ts': [1, 'keeps the last 4,000 characters'],
   'profiler/load/http1-connection.ts': [1, 'http1-answer.ts counts head and body'],
   'profiler/load/http2-connection.ts': [1, 'counts the body'],

@@ -49,6 +49,10 @@ test('what the store keeps makes the same experiment again', () => {
       {},
     ],
     [
+      'model: any\nslo: 50ms\npredictor: {command: [serve, "${port}", 3], env: {A: 1}, protocol: json, path: /p, form: {words: [one, 2], flag: true, n: 4}}\nmetrics: {name: queue_depth, labels: {shard: 1}}\npin: {cpuCores: 1}\nconstraints: cpuCores <= 4\nconfirm: "false"',
+      {},
+    ],
+    [
       'model: any\nslo: 50ms\npredictor: {url: "grpcs://127.0.0.1:8001", protocol: grpc-v2, headers: {x-key: a}, ca: ca.pem, insecureSkipVerify: false}',
       {},
     ],

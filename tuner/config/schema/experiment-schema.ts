@@ -248,7 +248,7 @@ const variant = z.strictObject({
 
 /** Also as environment variables have it. */
 const toggle = z.union(
-  [z.boolean(), z.enum(['true', 'false']).transform((value) => value === 'true')],
+  [z.boolean(), form(z.enum(['true', 'false']), (value) => value === 'true')],
   { error: 'expected true or false' },
 )
 
@@ -299,7 +299,7 @@ export const experimentFileSchema = z.strictObject({
     'parameters to tune, name → values; those of the built-in server have defaults',
   ),
   constraints: optional(
-    z.union([z.array(text('a condition')), text('a condition').transform((one) => [one])], {
+    z.union([z.array(text('a condition')), form(text('a condition'), (one) => [one])], {
       error: 'expected a list of conditions',
     }),
     "conditions that every configuration must satisfy, e.g. 'batchSize <= queueLimit'",

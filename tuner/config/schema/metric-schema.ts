@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { ownPort, parseMetric } from '../../../profiler/prometheus.ts'
 import { UnitError } from '../units.ts'
-import { form, number, optional, text } from './schema-parts.ts'
+import { form, number, numberText, optional, text } from './schema-parts.ts'
 
 const fromForms = "a path, ':8002/metrics' or a URL"
 
@@ -11,7 +11,7 @@ const metricKeys = z.strictObject({
     'name as the server exports it: queue_depth, vllm:gpu_cache_usage_perc; for a histogram, the name before _bucket',
   ),
   labels: optional(
-    z.record(z.string(), z.union([z.string(), z.number().transform(String)]), {
+    z.record(z.string(), numberText, {
       error: 'expected name: value pairs',
     }),
     'labels that a series must have',

@@ -24,28 +24,19 @@ import {
   choice,
   duration,
   form,
+  numberText,
   optional,
   path,
   quantity,
+  scalarText,
   share,
   text,
 } from './schema-parts.ts'
 
-const texts = z.record(
-  z.string(),
-  z.union([z.string(), z.number().transform(String), z.boolean().transform(String)]),
-  {
-    error: 'expected name: value pairs',
-  },
-)
-const fieldValue = z.union([
-  z.string(),
-  z.number().transform(String),
-  z.boolean().transform(String),
-])
+const texts = z.record(z.string(), scalarText, { error: 'expected name: value pairs' })
 /** Files of fields are found from anywhere; a value that is no field is left to be reported. */
 const fields = form(
-  z.record(z.string(), z.union([fieldValue, z.array(fieldValue)]), {
+  z.record(z.string(), z.union([scalarText, z.array(scalarText)]), {
     error: 'expected name: value pairs',
   }),
   (given): FormFields =>
@@ -57,9 +48,7 @@ const fields = form(
 /** Protocols that say nothing of their paths. */
 const pathNamed = protocolNames.filter((name) => protocolTable[name].needsPath).join("', '")
 const command = z.union([
-  z
-    .array(z.union([z.string(), z.number().transform(String)]))
-    .min(1, { error: 'expected a program' }),
+  z.array(numberText).min(1, { error: 'expected a program' }),
   quantity(splitCommand, 'a command'),
 ])
 const prepareKeys = z.strictObject({

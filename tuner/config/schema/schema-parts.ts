@@ -55,6 +55,15 @@ export const quantity = <T>(
     what,
   )
 
+/** A text; numbers and booleans are read as the text that they were written as. */
+export const scalarText = z.union([
+  z.string(),
+  form(z.number(), (given) => String(given)),
+  form(z.boolean(), (given) => String(given)),
+])
+/** A text or a number. */
+export const numberText = z.union([z.string(), form(z.number(), (given) => String(given))])
+
 /** A key that may be left out, with its line in the reference. */
 export const optional = <S extends z.ZodType>(schema: S, what: string) =>
   schema.optional().describe(what)
