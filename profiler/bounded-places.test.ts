@@ -43,7 +43,7 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'trials/launchers/local/processes.ts': [1, ofTheKernel],
   'trials/launchers/local/warden-process.ts': [2, 'waits for its end alone'],
   'trials/machine/cgroups.ts': [1, ofTheKernel],
-  'trials/machine/machine-facts.ts': [3, `${ofTheKernel}; ${ourOwn}`],
+  'trials/machine/machine-facts.ts': [2, `${ofTheKernel}; ${ourOwn}`],
   'trials/predictor/engines/tfjs/wasm.ts': [1, ourOwn],
   'trials/predictor/llm/llm-http.ts': [1, 'counts bytes, and answers 413'],
   'trials/predictor/main.ts': [3, 'waits for its end alone'],

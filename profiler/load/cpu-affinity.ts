@@ -7,10 +7,7 @@ import { promisify } from 'node:util'
 /** Cores on which a process may run; none where the system does not tell, or it has ended. */
 export function readAllowedCores(pid: number, root = '/proc'): number[] {
   const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(readStatus(pid, root))?.[1]
-  return (list?.split(',') ?? []).flatMap((range) => {
-    const [from, to = from] = range.split('-').map(Number)
-    return Array.from({ length: to! - from! + 1 }, (_, i) => from! + i)
-  })
+  return parseCoreList(list ?? '')
 }
 
 /** Cores on which any of these processes may run. */
@@ -18,10 +15,39 @@ export const findAllowedCores = (pids: readonly number[]): number[] => [
   ...new Set(pids.flatMap((pid) => readAllowedCores(pid))),
 ]
 
-/** Keeps a process with all its threads to these cores; without `taskset` it stays where it is. */
-export async function keepToCores(pid: number, cores: readonly number[]): Promise<void> {
-  const argv = ['--all-tasks', '--pid', '--cpu-list', cores.join(','), String(pid)]
-  await promisify(execFile)('taskset', argv).catch(() => undefined)
+/**
+ * Pins a running process with all its threads to cores; later children inherit it. Rejects where it
+ * has ended, or `taskset` is not there.
+ */
+export async function pinProcess(pid: number, coreList: string, taskset: string): Promise<void> {
+  const argv = ['--all-tasks', '--pid', '--cpu-list', coreList, String(pid)]
+  await promisify(execFile)(taskset, argv)
+}
+
+/** The same; without `taskset` the process stays where it is. */
+export const keepToCores = (pid: number, cores: readonly number[]): Promise<void> =>
+  pinProcess(pid, formatCoreList(cores), 'taskset').catch(() => undefined)
+
+/** '0-2,5' → [0, 1, 2, 5]: the kernel's list format. */
+export const parseCoreList = (list: string): number[] =>
+  list
+    .trim()
+    .split(',')
+    .filter((part) => part !== '')
+    .flatMap((part) => {
+      const [first, last] = part.split('-').map(Number)
+      return Array.from({ length: (last ?? first!) - first! + 1 }, (_, k) => first! + k)
+    })
+
+/** [0, 1, 2, 5] → '0-2,5'. */
+export const formatCoreList = (cores: readonly number[]): string => {
+  const runs: [number, number][] = []
+  for (const core of cores) {
+    const last = runs.at(-1)
+    if (last && core === last[1] + 1) last[1] = core
+    else runs.push([core, core])
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(',')
 }
 
 /** Empty for a process that has ended, and on other systems. */

@@ -44,7 +44,7 @@ type CreatePrior = (points: readonly TrainingPoint[]) => InformativePrior | unde
  * The most probable of these models: without an informative prior; with the prior of the highest
  * evidence; with that prior and one outlier. The prior is kept unless its Bayes factor is too
  * small, so that a wrong one costs a few trials at most. One reading that other work on the machine
- * spoilt neither rejects it nor moves what it predicts elsewhere. Undefined without data and prior.
+ * disturbed neither rejects it nor moves what it predicts elsewhere. Undefined without data and prior.
  */
 export function fitQuantityModel(
   problem: Problem,

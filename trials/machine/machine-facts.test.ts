@@ -2,8 +2,9 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { formatCoreList, parseCoreList } from '../../profiler/load/cpu-affinity.ts'
 import { inspectCgroups } from './cgroups.ts'
-import { cardsWithoutTool, formatCoreList, inspectMachine, parseCoreList } from './machine-facts.ts'
+import { cardsWithoutTool, inspectMachine } from './machine-facts.ts'
 
 test('core lists, both ways', () => {
   for (const [list, cores] of [

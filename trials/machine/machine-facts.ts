@@ -9,6 +9,7 @@ import { availableParallelism, cpus, homedir, totalmem } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
+import { readAllowedCores } from '../../profiler/load/cpu-affinity.ts'
 import { plainCi } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
 import { type GpuFacts, listNvidiaGpus } from './nvidia-smi.ts'
@@ -87,34 +88,10 @@ export const inspectMachine = async (): Promise<MachineFacts> => {
   }
 }
 
-/** '0-2,5' → [0, 1, 2, 5]: the kernel's list format. */
-export const parseCoreList = (list: string): number[] =>
-  list
-    .trim()
-    .split(',')
-    .filter((part) => part !== '')
-    .flatMap((part) => {
-      const [first, last] = part.split('-').map(Number)
-      return Array.from({ length: (last ?? first!) - first! + 1 }, (_, k) => first! + k)
-    })
-
-/** [0, 1, 2, 5] → '0-2,5'. */
-export const formatCoreList = (cores: readonly number[]): string => {
-  const runs: [number, number][] = []
-  for (const core of cores) {
-    const last = runs.at(-1)
-    if (last && core === last[1] + 1) last[1] = core
-    else runs.push([core, core])
-  }
-  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(',')
-}
-
 const affinity = (): number[] => {
-  const allowed =
-    process.platform === 'linux' &&
-    /^Cpus_allowed_list:\s*(\S+)/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
-  return allowed
-    ? parseCoreList(allowed)
+  const allowed = readAllowedCores(process.pid)
+  return allowed.length > 0
+    ? allowed
     : Array.from({ length: availableParallelism() }, (_, core) => core)
 }
 

@@ -1,6 +1,5 @@
 /** Pins a predictor to its cores, by taskset. */
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
+import { pinProcess } from '../../../profiler/load/cpu-affinity.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { Holding } from './holdings.ts'
 
@@ -23,12 +22,5 @@ export const moveTo = async (
   pids: readonly number[],
 ): Promise<void> => {
   if (taskset === undefined) return
-  for (const pid of pids)
-    await promisify(execFile)(taskset, [
-      '--all-tasks',
-      '--pid',
-      '--cpu-list',
-      coreList,
-      String(pid),
-    ])
+  for (const pid of pids) await pinProcess(pid, coreList, taskset)
 }

@@ -2,6 +2,8 @@
  * Assigns cores and GPUs of this machine to trials. Concurrent trials never hold the same core or
  * slice; a later one waits until another releases what it needs.
  */
+
+import { formatCoreList } from '../../../profiler/load/cpu-affinity.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import {
   catalogueName,
@@ -9,7 +11,7 @@ import {
   type ShareBound,
   shareBound,
 } from '../../machine/gpu-offer.ts'
-import { formatCoreList, type MachineFacts } from '../../machine/machine-facts.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
 import type { GpuFacts } from '../../machine/nvidia-smi.ts'
 import type { Resources } from '../../resources.ts'
 import { InfeasibleError, LaunchError } from '../../types.ts'
