@@ -171,7 +171,11 @@ describe('tune plan', () => {
     const json = JSON.parse(await run(() => plan(undefined, { ...wanted, json: true })))
     expect(json.units[0].months).toHaveLength(12)
     expect(json.units[0].byPriceList.map((p: { name: string }) => p.name)).toEqual(['list', 'spot'])
-    expect(json.units[0]).toMatchObject({ startupSeconds: 90, nodeSeconds: 240, replicasPerNode: 4 })
+    expect(json.units[0]).toMatchObject({
+      startupSeconds: 90,
+      nodeSeconds: 240,
+      replicasPerNode: 4,
+    })
     for (const form of ['csv', 'md', 'html'])
       await run(() => plan(undefined, { ...wanted, out: join(folder, `plan.${form}`) }))
     expect(parseCsv(readFileSync(join(folder, 'plan.csv'), 'utf8'))).toHaveLength(1 + 2 * 12)
@@ -228,7 +232,11 @@ describe('tune plan', () => {
         )
       ).replace(/^.*\.yaml\n/m, ''),
     )
-    expect(json.units[0]).toMatchObject({ startupSeconds: 40, nodeSeconds: 120, replicasPerNode: 1 })
+    expect(json.units[0]).toMatchObject({
+      startupSeconds: 40,
+      nodeSeconds: 120,
+      replicasPerNode: 1,
+    })
     const { settings, outcome } = json.scaling.lossless
     expect(outcome.lostMinutes).toBe(0)
     const { objects, problems } = checkManifests(readFileSync(join(out, 'deployment.yaml'), 'utf8'))
