@@ -22,11 +22,11 @@ export const pure = [
   'trials/machine/{gpu-offer,nvidia-smi,rocm-smi,visible-gpus}',
   'trials/store/memory-store',
   'trials/launchers/{checked-answers,diagnosis,failure,fill,golden-store,predictor-log}',
-  'trials/launchers/local/holdings',
+  'trials/launchers/local/resource-pool',
   'trials/servers/**/*',
-  'trials/launchers/kubernetes/{cluster-facts,deploy,manifests,payload-map,planned-objects,pod-policy,pod-secrets}',
+  'trials/launchers/kubernetes/{deploy,gpus/cluster-facts,manifests/{manifests,payload-map,pod-policy,pod-secrets},launch/planned-objects}',
   'trials/launchers/simulated/{simulated-launcher,simulated-capacity,llm,llm-pools,simulated}',
-  'trials/predictor/{batcher,images,repository,settings}',
+  'trials/predictor/{images,settings,server/{batcher,repository}}',
   'trials/predictor/llm/{scheduler,speculation,step-costs,step-model,gguf/gguf-engine}',
   'trials/predictor/{preprocess,protocol}/**/*',
   'tuner/testing/chaos/**/*',
@@ -116,7 +116,7 @@ const others = {
   'trials/launchers/triton/triton-launcher': 7,
   'profiler/protocols/addresses': 7,
   'trials/launchers/kubernetes/kubernetes-launcher': 7,
-  'trials/predictor/grpc-server': 6,
+  'trials/predictor/server/grpc-server': 6,
   'trials/launchers/builtin': 5,
 }
 

@@ -28,8 +28,8 @@ const bounded: Readonly<Record<string, readonly [times: number, by: string]>> = 
   'profiler/load/machine-watch.ts': [1, ofTheKernel],
   'profiler/protocols/http.ts': [1, 'stops after 4 KiB or half a second'],
   'trials/launchers/diagnosis.ts': [1, ofTheKernel],
-  'trials/launchers/kubernetes/api.ts': [1, 'a byte ends the connection'],
-  'trials/launchers/kubernetes/pod-log.ts': [
+  'trials/launchers/kubernetes/api/api.ts': [1, 'a byte ends the connection'],
+  'trials/launchers/kubernetes/watch/pod-log.ts': [
     1,
     'hands each chunk on to a log that is cut, or to a reader of lines with a limit',
   ],

@@ -1,8 +1,8 @@
-/** What people write beside measurements. No figure depends on any of it. */
+/** Users' annotations. No figure depends on them. */
 
 export interface Annotation {
   readonly note?: string
-  /** In the order of the alphabet, each once. */
+  /** Sorted, without duplicates. */
   readonly tags: readonly string[]
   /** Of an experiment that lists leave out: when it was put away. */
   readonly archivedAt?: string
@@ -11,7 +11,7 @@ export interface Annotation {
 /** An annotation by the number of the trial it is of; 0: the experiment itself. */
 export type Annotations = ReadonlyMap<number, Annotation>
 
-/** What is to be different; what is absent stays. */
+/** A change of an annotation; absent fields are unchanged. */
 export interface AnnotationChange {
   /** Takes the place of the note; '' removes it. */
   readonly note?: string
@@ -20,5 +20,5 @@ export interface AnnotationChange {
   readonly archived?: boolean
 }
 
-/** Where the number of a trial stands, for the experiment. */
+/** Trial number that denotes the experiment itself. */
 export const experimentItself = 0

@@ -1,13 +1,13 @@
 /**
- * Time, in its one home. Durations, deadlines and money go by a clock that nobody sets: it neither
- * steps with the machine's date nor runs on while the machine sleeps. The date is read once.
+ * The only module that reads the time. Durations, deadlines and costs use the monotonic clock,
+ * which neither steps with the date nor runs while the machine sleeps. The date is read once.
  */
 const startedAtMs = Date.now()
 const startedMs = performance.now()
 
 /**
- * Milliseconds since 1970 by the date as it was when this process started, counted on steadily: for
- * stamps whose differences are durations.
+ * Milliseconds since 1970: the date at the start of the process plus monotonic time. For timestamps
+ * whose differences are durations.
  */
 export const steadyNowMs = (): number => startedAtMs + (performance.now() - startedMs)
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { measuredWith } from './measured-with.ts'
+import { describeMeasured } from './measured-with.ts'
 
 const own = { gpus: [], architectures: [] }
 
@@ -12,8 +12,8 @@ test('how a server is asked goes along, where it is not the protocol’s own way
     body: '{"q": "{{text}}"}',
     readyTimeoutS: 9,
   } as const
-  const of = (predictor: Parameters<typeof measuredWith>[0]['predictor']) =>
-    measuredWith({ predictor, provenance: 'measured', own }, {})
+  const of = (predictor: Parameters<typeof describeMeasured>[0]['predictor']) =>
+    describeMeasured({ predictor, provenance: 'measured', own }, {})
   const asked = {
     protocol: 'json',
     path: '/score',
@@ -59,7 +59,8 @@ test('weights in 8 bits are files of their own to TensorRT-LLM, and made of 16 b
       standsFor,
       readyTimeoutS: 1,
     } as const
-    return measuredWith({ predictor, provenance: 'simulated', own }, { quantization }).weightsMiB!
+    return describeMeasured({ predictor, provenance: 'simulated', own }, { quantization })
+      .weightsMiB!
   }
   expect(mib('vllm', 'fp8')).toBe(mib('vllm', 'none'))
   expect(mib('tensorrt-llm', 'none')).toBe(mib('vllm', 'none'))

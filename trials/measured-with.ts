@@ -1,46 +1,46 @@
 /**
- * What a measurement was of: which server with which engine and weights, started how, on which GPU,
- * and whether anything of it was modelled.
+ * Provenance of a measurement: server, engine, weights, start command and GPU, and what was
+ * modelled.
  */
 
 import type { ProtocolName } from '../profiler/protocols/protocol-table.ts'
 import { protocolTable } from '../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../search/types.ts'
-import { type Architecture, architectureOf, parameterCount } from './devices/architecture.ts'
+import { type Architecture, countParameters, findArchitecture } from './devices/architecture.ts'
+import type { CustomDevices } from './devices/custom-devices.ts'
 import { DeviceModelError } from './devices/device-model-error.ts'
 import { isOnnxFile } from './devices/onnx/graph-architecture.ts'
-import type { OwnDevices } from './devices/own.ts'
-import { builtinProtocol } from './launchers/builtin.ts'
+import { getBuiltinProtocol } from './launchers/builtin.ts'
 import type {
   BuiltinTemplate,
   CommandTemplate,
   PredictorTemplate,
   UrlTemplate,
 } from './launchers/template.ts'
-import { withVariant } from './launchers/variants.ts'
+import { applyVariant } from './launchers/variants.ts'
 import { llmDefaults } from './predictor/llm/serving-limits.ts'
 import {
   assumedAcceptance,
   defaultMethod,
   type SpeculativeMethod,
 } from './predictor/llm/speculative-methods.ts'
-import { fourBitBytes, layerWeights } from './predictor/llm/step-model.ts'
-import { resourcesOf } from './resources.ts'
-import { withoutSecrets } from './secrets.ts'
-import { draftsOf } from './servers/drafts.ts'
+import { countLayerWeights, fourBitBytes } from './predictor/llm/step-model.ts'
+import { parseResources } from './resources.ts'
+import { redactSecrets } from './secrets.ts'
+import { readDraft } from './servers/drafts.ts'
 import { Knobs } from './servers/knobs.ts'
 import type { LanguageServer, ServerKind } from './servers/server-kinds.ts'
 import type { Provenance } from './types.ts'
 
 /**
- * 'decoder': a language model that streams tokens. 'unknown': files of the user's own, or a name
- * that stands for no known architecture.
+ * 'decoder': a language model that streams tokens. 'unknown': a user's file, or a name of no known
+ * architecture.
  */
 type ModelKind = 'encoder' | 'convnet' | 'decoder' | 'unknown'
 
 /**
- * What serves: the built-in predictor, a server whose files tune writes, any other command, one
- * that ran already, or one that another tool measured.
+ * The server: the built-in predictor, a known server, any other command, a running server, or one
+ * that another tool measured.
  */
 export type MeasuredServer = 'builtin' | ServerKind | 'command' | 'url' | 'imported'
 
@@ -50,25 +50,25 @@ export interface MeasuredWith {
   readonly server: MeasuredServer
   /** Of the built-in predictor. 'emulated': nothing computed; times came from the device model. */
   readonly engine?: 'tfjs' | 'onnx' | 'gguf' | 'emulated'
-  /** Of a model that was modelled by the graph of its file: what runs such a file. */
+  /** For a model described by the graph of its file: the runtime of such files. */
   readonly runsIn?: 'onnx'
   /**
    * Of the built-in predictor with a language model: the server that the user named, which deploys.
    */
   readonly standsFor?: LanguageServer
   readonly model: string
-  /** In which it was asked. */
+  /** Protocol of the requests. */
   readonly protocol: ProtocolName
   /** Of the inference call, where it is not the protocol's own. */
   readonly path?: string
-  /** Where it says that it is ready, where that is not the protocol's own. */
+  /** Path of its readiness check, if not the protocol's own. */
   readonly healthPath?: string
   /** Template of a request of protocol json. */
   readonly body?: string
   readonly modelKind: ModelKind
   /**
-   * 'none': nothing computed. 'random': drawn from a seed. 'own': the user's, or those that the
-   * server found for itself.
+   * 'none': nothing was computed. 'random': seeded. 'own': the user's, or those that the server
+   * loads itself.
    */
   readonly weights: 'none' | 'random' | 'own'
   /**
@@ -82,15 +82,15 @@ export interface MeasuredWith {
    */
   readonly maxModelLen?: number
   /**
-   * Of a modelled server with speculative decoding: probability that a draft token is accepted, as
-   * the user says it or by assumption.
+   * For a modelled server with speculative decoding: acceptance probability of draft tokens, given
+   * by the user or assumed.
    */
   readonly acceptance?: number
   /** Where the weights lay on the machine that measured. */
   readonly weightsPath?: string
   /** Of trials on a cluster. */
   readonly image?: string
-  /** As the template says it, placeholders and all. */
+  /** The template's command, with placeholders. */
   readonly command?: readonly string[]
   /** Of one that ran already. */
   readonly url?: string
@@ -98,23 +98,23 @@ export interface MeasuredWith {
   readonly gpu?: string
 }
 
-/** What the trials of an experiment have in common. */
-interface Measuring {
+/** The common part of an experiment's trials. */
+interface MeasurementSource {
   readonly predictor: PredictorTemplate
   readonly provenance: Provenance
-  readonly own: OwnDevices
+  readonly own: CustomDevices
   /** Image of the built-in predictor on a cluster. */
   readonly image?: string
 }
 
-/** What a trial of a configuration measured. */
-export function measuredWith(
-  { predictor, provenance, own, image }: Measuring,
+/** Provenance of a trial's measurement. */
+export function describeMeasured(
+  { predictor, provenance, own, image }: MeasurementSource,
   given: Configuration,
 ): MeasuredWith {
-  const { template, configuration } = withVariant(predictor, given)
-  const { gpu } = resourcesOf(configuration, {}, own.gpus)
-  const protocol = template.kind === 'builtin' ? builtinProtocol(template) : template.protocol
+  const { template, configuration } = applyVariant(predictor, given)
+  const { gpu } = parseResources(configuration, {}, own.gpus)
+  const protocol = template.kind === 'builtin' ? getBuiltinProtocol(template) : template.protocol
   const common = { model: template.model, protocol, ...(gpu !== undefined && { gpu }) }
   switch (template.kind) {
     case 'imported':
@@ -122,30 +122,34 @@ export function measuredWith(
         ...common,
         how: provenance,
         server: 'imported',
-        modelKind: served(template, own),
+        modelKind: detectServer(template, own),
         weights: 'own',
       }
     case 'url':
       return {
         ...common,
-        ...asked(template),
+        ...collectSettings(template),
         how: provenance,
         server: 'url',
-        modelKind: served(template, own),
+        modelKind: detectServer(template, own),
         weights: 'own',
-        url: withoutSecrets(template.url),
+        url: redactSecrets(template.url),
       }
     case 'command': {
       const { server, command } = template
       const weightsPath = server?.modelPath
       return {
         ...common,
-        ...asked(template),
+        ...collectSettings(template),
         how: provenance,
         server: server?.kind ?? 'command',
-        modelKind: served(template, own),
+        modelKind: detectServer(template, own),
         weights: 'own',
-        ...languageWeights(knownArchitecture(template.model, own), configuration, server?.kind),
+        ...describeLanguageWeights(
+          findKnownArchitecture(template.model, own),
+          configuration,
+          server?.kind,
+        ),
         command,
         ...(weightsPath !== undefined && { weightsPath }),
       }
@@ -153,11 +157,11 @@ export function measuredWith(
     case 'builtin': {
       const weightsPath = template.env?.MODEL_PATH
       const language = protocolTable[protocol].streams
-      const engine = engineOf(template.engine, language, provenance, gpu)
+      const engine = resolveEngine(template.engine, language, provenance, gpu)
       const how =
         engine !== 'emulated' ? 'measured' : provenance === 'simulated' ? 'simulated' : 'emulated'
       const architecture =
-        weightsPath === undefined ? knownArchitecture(template.model, own) : undefined
+        weightsPath === undefined ? findKnownArchitecture(template.model, own) : undefined
       return {
         ...common,
         how,
@@ -166,19 +170,19 @@ export function measuredWith(
         engine,
         ...(engine === 'emulated' &&
           isOnnxFile(template.architectureFile) && { runsIn: 'onnx' as const }),
-        modelKind: language ? 'decoder' : kindOf(architecture),
+        modelKind: language ? 'decoder' : getModelKind(architecture),
         weights: engine === 'emulated' ? 'none' : weightsPath === undefined ? 'random' : 'own',
         ...(architecture?.kind === 'decoder'
-          ? languageWeights(architecture, configuration, template.standsFor)
-          : architecture && { weightsMiB: (4 * parameterCount(architecture)) / 2 ** 20 }),
+          ? describeLanguageWeights(architecture, configuration, template.standsFor)
+          : architecture && { weightsMiB: (4 * countParameters(architecture)) / 2 ** 20 }),
         ...(language &&
           architecture?.kind === 'decoder' && {
-            maxModelLen: Math.min(modelLength(template), architecture.maxSequenceLength),
+            maxModelLen: Math.min(readModelLength(template), architecture.maxSequenceLength),
           }),
         ...(language &&
           engine === 'emulated' &&
-          draftsOf(new Knobs(configuration)) && {
-            acceptance: acceptanceFor(template, configuration),
+          readDraft(new Knobs(configuration)) && {
+            acceptance: chooseAcceptance(template, configuration),
           }),
         ...(weightsPath !== undefined && { weightsPath }),
         ...(image !== undefined && { image }),
@@ -187,7 +191,7 @@ export function measuredWith(
   }
 }
 
-const asked = ({
+const collectSettings = ({
   path,
   healthPath,
   body,
@@ -198,27 +202,27 @@ const asked = ({
 })
 
 /** With which drafts were modelled. */
-const acceptanceFor = (
+const chooseAcceptance = (
   { acceptance }: BuiltinTemplate,
   { speculativeMethod = defaultMethod }: Configuration,
 ): number => acceptance ?? assumedAcceptance[speculativeMethod as SpeculativeMethod]
 
 /** As the built-in predictor takes it where it is not tuned. */
-const modelLength = ({ env }: BuiltinTemplate): number =>
+const readModelLength = ({ env }: BuiltinTemplate): number =>
   Number(env?.MAX_MODEL_LEN ?? llmDefaults.maxModelLen)
 
 /**
- * Language models are published in 16 bits; awq and gptq in files of their own, and fp8 for
- * TensorRT-LLM, while others make it of the 16 bits as they load.
+ * Language models are published in 16 bits. awq and gptq need separate files, and so does fp8 for
+ * TensorRT-LLM; other servers quantise to fp8 on loading.
  */
-function languageWeights(
+function describeLanguageWeights(
   architecture: Architecture | undefined,
   { quantization }: Configuration,
   server: ServerKind | undefined,
 ): Pick<MeasuredWith, 'weightsMiB'> {
   if (architecture?.kind !== 'decoder') return {}
-  const all = parameterCount(architecture)
-  const layers = layerWeights(architecture)
+  const all = countParameters(architecture)
+  const layers = countLayerWeights(architecture)
   const four = quantization === 'awq' || quantization === 'gptq'
   const eight = quantization === 'fp8' && server === 'tensorrt-llm'
   return {
@@ -226,44 +230,41 @@ function languageWeights(
   }
 }
 
-/**
- * The protocol of language models says what speaks it; else the model's name does, where it is a
- * known one.
- */
-const served = (
+/** Kind of the model: by a language-model protocol, else by a known model name. */
+const detectServer = (
   { protocol, model }: { readonly protocol: ProtocolName; readonly model: string },
-  own: OwnDevices,
+  own: CustomDevices,
 ): ModelKind =>
-  protocolTable[protocol].streams ? 'decoder' : kindOf(knownArchitecture(model, own))
+  protocolTable[protocol].streams ? 'decoder' : getModelKind(findKnownArchitecture(model, own))
 
 /**
- * What `auto` came to. GPUs that are emulated, and language models, have no other engine; a CPU is
- * never emulated but in virtual time.
+ * Resolves `auto`. Emulated GPUs and language models have only the emulated engine; CPUs are
+ * emulated in virtual time only.
  */
-function engineOf(
-  asked: string,
+function resolveEngine(
+  requested: string,
   language: boolean,
   provenance: Provenance,
   gpu: string | undefined,
 ): NonNullable<MeasuredWith['engine']> {
-  if (asked === 'gguf') return asked
+  if (requested === 'gguf') return requested
   if (
     language ||
-    asked === 'emulated' ||
+    requested === 'emulated' ||
     provenance === 'simulated' ||
     (provenance === 'emulated' && gpu !== undefined)
   )
     return 'emulated'
-  return asked === 'onnx' ? 'onnx' : 'tfjs'
+  return requested === 'onnx' ? 'onnx' : 'tfjs'
 }
 
-/** A graph of the user's own is of no family. */
-const kindOf = (architecture: Architecture | undefined): ModelKind =>
+/** A user's graph has no known family. */
+const getModelKind = (architecture: Architecture | undefined): ModelKind =>
   architecture === undefined || architecture.kind === 'graph' ? 'unknown' : architecture.kind
 
-function knownArchitecture(name: string, own: OwnDevices) {
+function findKnownArchitecture(name: string, own: CustomDevices) {
   try {
-    return architectureOf(name, own.architectures)
+    return findArchitecture(name, own.architectures)
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined
     throw error

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { closest, namesNear } from './near-names.ts'
+import { findClosestNames, suggestNames } from './near-names.ts'
 
 const known = ['maxTrials', 'timeLimit', 'gpu', 'gp', 'batchSize']
 
@@ -12,14 +12,14 @@ test.each([
   ['nothing near', 'colour', []],
   ['a short name whose letters all differ', 'xy', []],
 ])('%s', (_what, name, near) => {
-  expect(closest(name, known)).toEqual(near)
+  expect(findClosestNames(name, known)).toEqual(near)
 })
 
 test('what is known is listed where nothing is near', () => {
-  expect(namesNear('gpp', known)).toBe('did you mean gp, gpu?')
-  expect(namesNear('colour', ['gp', 'grid'])).toBe('known: gp, grid')
+  expect(suggestNames('gpp', known)).toBe('did you mean gp, gpu?')
+  expect(suggestNames('colour', ['gp', 'grid'])).toBe('known: gp, grid')
 })
 
 test('a name of a million letters takes no time', () => {
-  expect(closest('x'.repeat(1e6), ['y'.repeat(50)])).toEqual([])
+  expect(findClosestNames('x'.repeat(1e6), ['y'.repeat(50)])).toEqual([])
 })

@@ -4,8 +4,8 @@ import { distance } from 'fastest-levenshtein'
  * "did you mean X, Y?" for a name that is not among the known ones; lists every known name when
  * none is close.
  */
-export function namesNear(name: string, known: readonly string[]): string {
-  const near = closest(name, known)
+export function suggestNames(name: string, known: readonly string[]): string {
+  const near = findClosestNames(name, known)
   return near.length > 0 ? `did you mean ${near.join(', ')}?` : `known: ${known.join(', ')}`
 }
 
@@ -16,19 +16,20 @@ const maxLetters = 100
  * Up to four known names that share a prefix with the name, or lie within two edits or a third of
  * its length, nearest first.
  */
-export function closest(name: string, known: readonly string[]): string[] {
-  const wanted = plain(name.slice(0, maxLetters))
+export function findClosestNames(name: string, known: readonly string[]): string[] {
+  const wanted = normaliseName(name.slice(0, maxLetters))
   // A swap of two letters is two edits.
   const maxEdits = wanted.length < 4 ? 1 : Math.max(2, Math.floor(wanted.length / 3))
   return known
-    .map((candidate) => ({ candidate, edits: countEdits(wanted, plain(candidate)) }))
+    .map((candidate) => ({ candidate, edits: countEdits(wanted, normaliseName(candidate)) }))
     .filter(({ edits }) => edits <= maxEdits)
     .sort((a, b) => a.edits - b.edits)
     .slice(0, 4)
     .map(({ candidate }) => candidate)
 }
 
-const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
+/** Lower case, letters and digits only. */
+export const normaliseName = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
 
 const countEdits = (a: string, b: string) =>
   a.length > 1 && (b.startsWith(a) || a.startsWith(b)) ? 0.5 : distance(a, b)

@@ -1,10 +1,7 @@
 import { existsSync, mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 
-/**
- * Modes of what only its owner may see: stores, and what trials write (filled files, their
- * predictors' own words).
- */
+/** File modes for private data: stores, and files of trials (filled templates, predictor logs). */
 export const privateFile = 0o600
 const privateFolder = 0o700
 
@@ -14,8 +11,8 @@ export const makePrivateFolder = (path: string): string => {
 }
 
 /**
- * Makes a folder and those around it that are missing. Node's own `recursive` never ends where a
- * file system answers ENOENT to what it will not make, as /proc does.
+ * Creates a folder with missing parents. Node's `recursive` loops forever on file systems that
+ * answer ENOENT, such as /proc.
  * @throws the file system's errors
  */
 export function makeFolder(path: string, mode = 0o777): void {

@@ -1,18 +1,23 @@
 import { expect, test } from 'vitest'
-import { describeConfiguration, heldGpus, resourcesOf, servingParametersOf } from './resources.ts'
+import {
+  countGpus,
+  describeConfiguration,
+  parseResources,
+  readServingParameters,
+} from './resources.ts'
 
 test('standard names become resources', () => {
-  expect(resourcesOf({ cpuCores: 2, gpu: 'Tesla T4', gpuMemoryPercent: 25, batchSize: 8 })).toEqual(
-    {
-      cpuCores: 2,
-      memoryMiB: 4096,
-      gpu: 'T4',
-      gpus: 1,
-      gpuShare: 0.25,
-      gpuMemoryMiB: 3840,
-    },
-  )
-  expect(resourcesOf({ cpuCores: 4, gpu: 'none' }, { memoryMiB: 2048 })).toEqual({
+  expect(
+    parseResources({ cpuCores: 2, gpu: 'Tesla T4', gpuMemoryPercent: 25, batchSize: 8 }),
+  ).toEqual({
+    cpuCores: 2,
+    memoryMiB: 4096,
+    gpu: 'T4',
+    gpus: 1,
+    gpuShare: 0.25,
+    gpuMemoryMiB: 3840,
+  })
+  expect(parseResources({ cpuCores: 4, gpu: 'none' }, { memoryMiB: 2048 })).toEqual({
     cpuCores: 4,
     memoryMiB: 2048,
     gpus: 0,
@@ -21,49 +26,51 @@ test('standard names become resources', () => {
 })
 
 test('a MIG profile decides share and memory', () => {
-  const held = resourcesOf({ gpu: 'A100-80GB', migProfile: '1g.10gb', gpuMemoryPercent: 50 })
+  const held = parseResources({ gpu: 'A100-80GB', migProfile: '1g.10gb', gpuMemoryPercent: 50 })
   expect(held).toMatchObject({ gpuShare: 1 / 7, gpuMemoryMiB: 9984, migProfile: '1g.10gb' })
-  expect(() => resourcesOf({ gpu: 'T4', migProfile: '1g.10gb' })).toThrow(/T4 has no MIG profiles/)
+  expect(() => parseResources({ gpu: 'T4', migProfile: '1g.10gb' })).toThrow(
+    /T4 has no MIG profiles/,
+  )
 })
 
 test('pools of servers hold what each of their servers holds, as often as there are servers', () => {
   const each = { cpuCores: 2, memoryMiB: 1024, gpu: 'H100', gpus: 2 }
   const pooled = { ...each, prefillReplicas: 1, decodeReplicas: 3 }
-  expect(resourcesOf(pooled)).toMatchObject({
+  expect(parseResources(pooled)).toMatchObject({
     cpuCores: 8,
     memoryMiB: 4096,
     gpus: 8,
     pools: { prefill: 1, decode: 3 },
   })
-  expect([heldGpus(pooled), heldGpus(each)]).toEqual([8, 2])
+  expect([countGpus(pooled), countGpus(each)]).toEqual([8, 2])
   const unlike = { ...pooled, decodeGpus: 4 }
-  expect(resourcesOf(unlike)).toMatchObject({
+  expect(parseResources(unlike)).toMatchObject({
     cpuCores: 8,
     gpus: 14,
     pools: { prefillGpus: 2, decodeGpus: 4 },
   })
   expect([
-    heldGpus(unlike),
-    heldGpus({ ...each, decodeReplicas: 0, prefillReplicas: 0, decodeGpus: 4 }),
+    countGpus(unlike),
+    countGpus({ ...each, decodeReplicas: 0, prefillReplicas: 0, decodeGpus: 4 }),
   ]).toEqual([14, 2])
   const none = { ...each, prefillReplicas: 0, decodeReplicas: 0 }
-  expect(resourcesOf(none)).toEqual(resourcesOf(each))
-  expect(resourcesOf(none)).not.toHaveProperty('pools')
+  expect(parseResources(none)).toEqual(parseResources(each))
+  expect(parseResources(none)).not.toHaveProperty('pools')
   expect(describeConfiguration(none)).toBe(describeConfiguration(each))
 })
 
 test('bad values say which and why', () => {
-  expect(() => resourcesOf({ prefillReplicas: 2 })).toThrow(
+  expect(() => parseResources({ prefillReplicas: 2 })).toThrow(
     'prefillReplicas is 2 and decodeReplicas 0; set at least one of each, or both to 0',
   )
-  expect(() => resourcesOf({ prefillReplicas: 1.5, decodeReplicas: 1 })).toThrow(
+  expect(() => parseResources({ prefillReplicas: 1.5, decodeReplicas: 1 })).toThrow(
     'prefillReplicas is 1.5; use a whole number',
   )
-  expect(() => resourcesOf({ cpuCores: -1 })).toThrow('cpuCores is -1; use a number above 0')
-  expect(() => resourcesOf({ cpuCores: Number.NaN })).toThrow('cpuCores is NaN')
-  expect(() => resourcesOf({ gpu: 'T4', gpuMemoryPercent: 120 })).toThrow('at most 100')
-  expect(() => resourcesOf({ gpu: 'T5' })).toThrow(/unknown GPU 'T5'; did you mean T4/)
-  expect(() => servingParametersOf({ precision: 'fp15' })).toThrow(
+  expect(() => parseResources({ cpuCores: -1 })).toThrow('cpuCores is -1; use a number above 0')
+  expect(() => parseResources({ cpuCores: Number.NaN })).toThrow('cpuCores is NaN')
+  expect(() => parseResources({ gpu: 'T4', gpuMemoryPercent: 120 })).toThrow('at most 100')
+  expect(() => parseResources({ gpu: 'T5' })).toThrow(/unknown GPU 'T5'; did you mean T4/)
+  expect(() => readServingParameters({ precision: 'fp15' })).toThrow(
     /precision is 'fp15'; did you mean .*fp16/,
   )
 })

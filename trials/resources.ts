@@ -1,17 +1,17 @@
-/** The resources that a configuration asks for, by the standard parameter names. */
+/** Parses the resources of a configuration, by the standard parameter names. */
 import type { Configuration } from '../search/types.ts'
 import {
+  computeUsableMemoryMiB,
   findGpu,
   type Gpu,
   type Precision,
   precisions,
   type Sharing,
   sharings,
-  usableMemoryMiB,
 } from './devices/catalogue.ts'
 import { DeviceModelError } from './devices/device-model-error.ts'
-import { findMigProfile, paidFraction } from './devices/mig.ts'
-import { namesNear } from './near-names.ts'
+import { computePaidFraction, findMigProfile } from './devices/mig.ts'
+import { suggestNames } from './near-names.ts'
 import { LaunchError } from './types.ts'
 
 /** Servers of a replica where prompts and answers are computed apart. */
@@ -23,7 +23,7 @@ interface Pools {
   readonly decodeGpus: number
 }
 
-/** What one replica holds, and pays for: of all its servers together where it has pools of them. */
+/** Resources that one replica reserves and pays for; with pools, the sum over its servers. */
 export interface Resources {
   readonly cpuCores: number
   readonly memoryMiB: number
@@ -36,7 +36,7 @@ export interface Resources {
    * prompts and answers.
    */
   readonly pools?: Pools
-  /** Part of each GPU that is held, in (0, 1]; 0 without a GPU. */
+  /** Reserved share of each GPU, in (0, 1]; 0 without a GPU. */
   readonly gpuShare: number
   /** GPU memory of the share, of each GPU. */
   readonly gpuMemoryMiB?: number
@@ -57,12 +57,12 @@ export interface ServingParameters {
 }
 
 /**
- * Instances of the built-in server where it infers on cores and nothing is said: one for each, for
- * threads of one instance wait for one another at every operation.
+ * Default instances of the built-in server on CPU: one for each core, because threads of one
+ * instance synchronise at every operation.
  */
-export const instancesOnCores = (cpuCores: number): number => Math.min(Math.ceil(cpuCores), 64)
+export const countCpuInstances = (cpuCores: number): number => Math.min(Math.ceil(cpuCores), 64)
 
-/** Without a say of the user: one core, 4 GiB, no GPU; a GPU that is named is held whole. */
+/** Defaults: one core, 4 GiB, no GPU; a named GPU is reserved whole. */
 const resourceDefaults = {
   cpuCores: 1,
   memoryMiB: 4096,
@@ -79,7 +79,7 @@ const servingDefaults = {
   queueLimit: 1024,
 } as const
 
-/** Parameters that `servingParametersOf` reads. */
+/** Parameters that `readServingParameters` reads. */
 export const servingParameters: readonly (keyof ServingParameters)[] = [
   'batchSize',
   'maxDelayMs',
@@ -91,12 +91,12 @@ export const servingParameters: readonly (keyof ServingParameters)[] = [
   'queueLimit',
 ]
 
-/** The parameters that say how many servers of each kind a replica has. */
+/** Parameters for the number of prefill and decode servers in a replica. */
 export const poolParameters = ['prefillReplicas', 'decodeReplicas'] as const
 
 /** @throws DeviceModelError for numbers of servers and GPUs that cannot be, and for one kind of servers alone */
-function poolsOf(values: Configuration): Pools | undefined {
-  const [prefill, decode] = poolParameters.map((name) => wholeServers(values, name)) as [
+function readPools(values: Configuration): Pools | undefined {
+  const [prefill, decode] = poolParameters.map((name) => readServerCount(values, name)) as [
     number,
     number,
   ]
@@ -106,48 +106,48 @@ function poolsOf(values: Configuration): Pools | undefined {
       `prefillReplicas is ${prefill} and decodeReplicas ${decode}`,
       'set at least one of each, or both to 0',
     )
-  const prefillGpus = positive(values, 'gpus')
+  const prefillGpus = readPositive(values, 'gpus')
   return {
     prefill,
     decode,
     prefillGpus,
-    decodeGpus: values.decodeGpus === undefined ? prefillGpus : positive(values, 'decodeGpus'),
+    decodeGpus: values.decodeGpus === undefined ? prefillGpus : readPositive(values, 'decodeGpus'),
   }
 }
 
 /** GPUs of all its servers together. */
-export const pooledGpus = ({ prefill, decode, prefillGpus, decodeGpus }: Pools): number =>
+export const countPoolGpus = ({ prefill, decode, prefillGpus, decodeGpus }: Pools): number =>
   prefill * prefillGpus + decode * decodeGpus
 
 /** Servers of a replica. */
-export const serversOf = ({ pools }: Pick<Resources, 'pools'>): number =>
+export const countServers = ({ pools }: Pick<Resources, 'pools'>): number =>
   pools === undefined ? 1 : pools.prefill + pools.decode
 
 /**
  * Reads `cpuCores`, `memoryMiB`, `gpu` ('none' or a catalogue name), `gpuMemoryPercent` (25 = a
  * quarter of one GPU's memory, of its time where it is time-sliced, and of its price), `gpus`,
  * `migProfile` ('none' or a profile, which then decides share and memory), and `prefillReplicas`
- * and `decodeReplicas`, of which each server has as many cores and as much memory, and as many GPUs
- * but for `decodeGpus` of decode servers.
- * @param defaults values of parameters that the configuration does not name.
+ * and `decodeReplicas`: each server has these cores, memory and GPUs, except `decodeGpus` for
+ * decode servers.
+ * @param defaults values of missing parameters
  * @throws DeviceModelError for an unknown GPU or profile or a number out of range.
  */
-export function resourcesOf(
+export function parseResources(
   configuration: Configuration,
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
 ): Resources {
   const all = { ...resourceDefaults, ...defaults, ...configuration }
-  const pools = poolsOf(all)
-  const servers = serversOf({ pools })
+  const pools = readPools(all)
+  const servers = countServers({ pools })
   const held = {
-    cpuCores: servers * positive(all, 'cpuCores'),
-    memoryMiB: servers * positive(all, 'memoryMiB'),
+    cpuCores: servers * readPositive(all, 'cpuCores'),
+    memoryMiB: servers * readPositive(all, 'memoryMiB'),
     ...(pools && { pools }),
   }
   if (isNone(all.gpu)) return { ...held, gpus: 0, gpuShare: 0 }
   const gpu = findGpu(String(all.gpu), ownGpus)
-  const gpus = pools === undefined ? positive(all, 'gpus') : pooledGpus(pools)
+  const gpus = pools === undefined ? readPositive(all, 'gpus') : countPoolGpus(pools)
   const slice: unknown = (all as Configuration).migProfile
   if (!isNone(slice)) {
     const mig = findMigProfile(gpu, String(slice))
@@ -155,12 +155,12 @@ export function resourcesOf(
       ...held,
       gpu: gpu.name,
       gpus,
-      gpuShare: paidFraction(mig),
+      gpuShare: computePaidFraction(mig),
       gpuMemoryMiB: mig.memoryMiB,
       migProfile: mig.name,
     }
   }
-  const percent = positive(all, 'gpuMemoryPercent')
+  const percent = readPositive(all, 'gpuMemoryPercent')
   if (percent > 100)
     throw new DeviceModelError(
       `gpuMemoryPercent is ${percent}`,
@@ -171,17 +171,17 @@ export function resourcesOf(
     gpu: gpu.name,
     gpus,
     gpuShare: percent / 100,
-    gpuMemoryMiB: Math.round((usableMemoryMiB(gpu) * percent) / 100),
+    gpuMemoryMiB: Math.round((computeUsableMemoryMiB(gpu) * percent) / 100),
   }
 }
 
 /**
- * As `resourcesOf`, for a launch.
+ * As `parseResources`, for a launch.
  * @throws LaunchError for a configuration that cannot be read
  */
-export function readResources(...given: Parameters<typeof resourcesOf>): Resources {
+export function readResources(...given: Parameters<typeof parseResources>): Resources {
   try {
-    return resourcesOf(...given)
+    return parseResources(...given)
   } catch (error) {
     throw new LaunchError(
       `configuration: ${(error as Error).message}`,
@@ -191,18 +191,18 @@ export function readResources(...given: Parameters<typeof resourcesOf>): Resourc
 }
 
 /**
- * How many GPUs a configuration holds, a share counted as that share; 0 without one. A slice is one
- * of a GPU of the catalogue. Throws DeviceModelError for what is none.
+ * Number of GPUs that a configuration reserves, shares as fractions; 0 without a GPU. Throws
+ * DeviceModelError for an unknown slice.
  */
-export function heldGpus(configuration: Configuration): number {
+export function countGpus(configuration: Configuration): number {
   const all: Configuration = { ...resourceDefaults, ...configuration }
   const { gpu, gpus, gpuMemoryPercent, migProfile } = all
   if (isNone(gpu)) return 0
   const share = isNone(migProfile)
     ? Number(gpuMemoryPercent) / 100
-    : paidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
-  const pools = poolsOf(all)
-  return (pools === undefined ? Number(gpus) : pooledGpus(pools)) * share
+    : computePaidFraction(findMigProfile(findGpu(String(gpu)), String(migProfile)))
+  const pools = readPools(all)
+  return (pools === undefined ? Number(gpus) : countPoolGpus(pools)) * share
 }
 
 /**
@@ -210,7 +210,7 @@ export function heldGpus(configuration: Configuration): number {
  * `sharing` and `queueLimit`.
  * @throws DeviceModelError for a value out of range or an unknown precision.
  */
-export function servingParametersOf(
+export function readServingParameters(
   configuration: Configuration,
   defaults: Configuration = {},
 ): ServingParameters {
@@ -222,40 +222,46 @@ export function servingParametersOf(
       'use a number of milliseconds, 0 or more',
     )
   return {
-    batchSize: positive(all, 'batchSize'),
+    batchSize: readPositive(all, 'batchSize'),
     maxDelayMs,
-    instances: positive(all, 'instances'),
-    precision: oneOf(all, 'precision', precisions),
-    sequenceLength: all.sequenceLength === undefined ? undefined : positive(all, 'sequenceLength'),
-    imageSize: all.imageSize === undefined ? undefined : positive(all, 'imageSize'),
-    sharing: oneOf(all, 'sharing', sharings),
-    queueLimit: positive(all, 'queueLimit'),
+    instances: readPositive(all, 'instances'),
+    precision: readChoice(all, 'precision', precisions),
+    sequenceLength:
+      all.sequenceLength === undefined ? undefined : readPositive(all, 'sequenceLength'),
+    imageSize: all.imageSize === undefined ? undefined : readPositive(all, 'imageSize'),
+    sharing: readChoice(all, 'sharing', sharings),
+    queueLimit: readPositive(all, 'queueLimit'),
   }
 }
 
 const isNone = (value: unknown) =>
   value === undefined || value === 'none' || value === 'cpu' || value === ''
 
-function positive(values: Configuration, name: string): number {
+function readPositive(values: Configuration, name: string): number {
   const value = Number(values[name])
   if (!(value > 0 && Number.isFinite(value)))
     throw new DeviceModelError(`${name} is ${values[name]}`, 'use a number above 0')
   return value
 }
 
-function wholeServers(values: Configuration, name: (typeof poolParameters)[number]): number {
+function readServerCount(values: Configuration, name: (typeof poolParameters)[number]): number {
   const value = Number(values[name] ?? 0)
   if (!(value >= 0 && Number.isInteger(value)))
     throw new DeviceModelError(`${name} is ${values[name]}`, 'use a whole number, or 0 for none')
   return value
 }
 
-function oneOf<T extends string>(values: Configuration, name: string, allowed: readonly T[]): T {
+/** One of the allowed values of a parameter. @throws DeviceModelError for any other */
+export function readChoice<T extends string>(
+  values: Configuration,
+  name: string,
+  allowed: readonly T[],
+): T {
   const value = allowed.find((candidate) => candidate === values[name])
   if (value === undefined)
     throw new DeviceModelError(
       `${name} is '${values[name]}'`,
-      namesNear(String(values[name]), allowed),
+      suggestNames(String(values[name]), allowed),
     )
   return value
 }
@@ -276,10 +282,10 @@ export function describeConfiguration(
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
 ): string {
-  const held = resourcesOf(configuration, defaults, ownGpus)
+  const held = parseResources(configuration, defaults, ownGpus)
   const parts: string[] = []
   if ('cpuCores' in configuration || 'cpuCores' in defaults)
-    parts.push(held.cpuCores === 1 ? '1 core' : `${exact(held.cpuCores)} cores`)
+    parts.push(held.cpuCores === 1 ? '1 core' : `${formatExact(held.cpuCores)} cores`)
   if ('memoryMiB' in configuration) parts.push(`${describeMemory(held.memoryMiB)} memory`)
   if (held.gpu !== undefined) parts.push(describeGpu(held, findGpu(held.gpu, ownGpus)))
   else if ('gpu' in configuration) parts.push('no GPU')
@@ -288,7 +294,7 @@ export function describeConfiguration(
   return parts.join(', ')
 }
 
-/** Every parameter that `resourcesOf` reads. */
+/** Every parameter that `parseResources` reads. */
 export const resourceParameters = [
   'cpuCores',
   'memoryMiB',
@@ -311,26 +317,26 @@ function describeGpu({ pools, ...held }: Resources, gpu: Gpu): string {
   if (held.migProfile) return `${many}${gpu.name} slice ${held.migProfile}`
   return held.gpuShare === 1
     ? `${many}${gpu.name}`
-    : `${many}${fraction(held.gpuShare)} ${gpu.name} (${number(gpu.memoryGiB * held.gpuShare)} GiB)`
+    : `${many}${formatFraction(held.gpuShare)} ${gpu.name} (${formatNumber(gpu.memoryGiB * held.gpuShare)} GiB)`
 }
 
 /** 0.25 → '1/4'; shares that are no simple fraction in percent. */
-function fraction(share: number): string {
+function formatFraction(share: number): string {
   for (const whole of [2, 3, 4, 5, 8, 10, 20])
     for (let part = 1; part < whole; part++)
       if (Math.abs(share - part / whole) < 1e-3 && (part === 1 || whole <= 4))
         return `${part}/${whole}`
-  return `${number(share * 100)} % of a`
+  return `${formatNumber(share * 100)} % of a`
 }
 
 /** '16 MiB', '1.5 GiB'. */
 const describeMemory = (mebibytes: number): string =>
-  mebibytes < 1024 ? `${exact(mebibytes)} MiB` : `${exact(mebibytes / 1024)} GiB`
+  mebibytes < 1024 ? `${formatExact(mebibytes)} MiB` : `${formatExact(mebibytes / 1024)} GiB`
 
 /** As it was chosen, to three decimals: configurations that differ read differently. */
-const exact = (value: number) => String(Number(value.toFixed(3)))
+const formatExact = (value: number) => String(Number(value.toFixed(3)))
 
-const number = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))
+const formatNumber = (value: number) => String(Number(value.toFixed(value < 10 ? 1 : 0)))
 
 function describeParameter(name: string, value: number | string): string {
   switch (name) {

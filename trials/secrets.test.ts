@@ -1,14 +1,14 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import {
+  findSecrets,
   isSecretChoice,
   isSecretHeader,
   isSecretName,
   isSecretValue,
-  rememberSecret,
+  redactSecrets,
+  registerSecret,
   SecretFilter,
-  secretSpans,
-  withoutSecrets,
 } from './secrets.ts'
 
 test.each([
@@ -60,7 +60,7 @@ test('every header but the harmless tells who asks', () => {
   ])
 })
 
-const secretsIn = (text: string) => secretSpans(text).map(([from, to]) => text.slice(from, to))
+const secretsIn = (text: string) => findSecrets(text).map(([from, to]) => text.slice(from, to))
 
 test.each<[string, string[]]>([
   ['http://user:p@ss@host:8000/v1', ['user:p@ss']],
@@ -100,8 +100,8 @@ test.each<[string, string[]]>([
   [`/blobs/sha256:${hex}${hex}`, []],
 ])('in the path %s of a URL', (path, secrets) => {
   expect(secretsIn(`curl http://h:1${path}`)).toEqual(secrets)
-  expect(secretSpans(path, true).map(([from, to]) => path.slice(from, to))).toEqual(secrets)
-  const shown = withoutSecrets(`GET http://h:1${path} failed`)
+  expect(findSecrets(path, true).map(([from, to]) => path.slice(from, to))).toEqual(secrets)
+  const shown = redactSecrets(`GET http://h:1${path} failed`)
   expect(shown.match(/\[secret\]/g) ?? []).toHaveLength(secrets.length)
 })
 
@@ -111,18 +111,18 @@ test('the path of a file is no path of a URL', () => {
 })
 
 test('a text is shown without what is known and what shows itself', () => {
-  rememberSecret('hunter2-planted')
+  registerSecret('hunter2-planted')
   const base64 = Buffer.from('hunter2-planted').toString('base64')
-  const shown = withoutSecrets(
+  const shown = redactSecrets(
     `cannot reach http://u:pw@host/?token=abcd: sent hunter2-planted, ${base64}`,
   )
   expect(shown).toBe('cannot reach http://[secret]@host/?token=[secret]: sent [secret], [secret]')
-  expect(withoutSecrets('p99 12 ms at 80 req/s')).toBe('p99 12 ms at 80 req/s')
+  expect(redactSecrets('p99 12 ms at 80 req/s')).toBe('p99 12 ms at 80 req/s')
 })
 
 test('bytes that come in any pieces lose known secrets and nothing else', () => {
   const secret = 'aab-aab-aabc-ü'
-  rememberSecret(secret)
+  registerSecret(secret)
   const piece = fc.oneof(
     fc.constant(secret),
     fc.string({ unit: fc.constantFrom('a', 'b', '-', '\n', 'é') }),
@@ -156,7 +156,7 @@ test.each<[string, string, boolean]>([
 ])('a tuned %s of %s', (name, value, secret) => expect(isSecretChoice(name, value)).toBe(secret))
 
 test('a URL that was taken for a path keeps no user info', () => {
-  expect(withoutSecrets("ENOENT: open '/home/a/https:/u:planted@host/prices.yaml'")).toBe(
+  expect(redactSecrets("ENOENT: open '/home/a/https:/u:planted@host/prices.yaml'")).toBe(
     "ENOENT: open '/home/a/https:/[secret]@host/prices.yaml'",
   )
 })

@@ -1,38 +1,37 @@
 /**
- * What is secret, said once: which names and texts hold secrets, how they are referred to, and how
- * they are kept out of what is shown and stored. A secret is known by its name (a header, an
- * environment variable, a query parameter, a flag), by its place (the user info of a URL, a segment of its path)
- * or by its look.
+ * The only definition of secrets: which names and texts contain them, how they are referenced, and
+ * how they are redacted from output and storage. A secret is recognised by its name (a header, an
+ * environment variable, a query parameter, a flag), by its position (user info or path segment of a
+ * URL) or by its pattern.
  */
 
-/** Words that make a name secret wherever they stand in it: API_KEY, hfToken, x-amz-signature. */
+/** Words that mark a name as secret anywhere in it: API_KEY, hfToken, x-amz-signature. */
 const secretWord =
   /^(keys?|auth|authorization|pass|pwd|creds?|bearer|cookies?|jwt|pat|sig|signature|session|otp|dsn)$|(token|secret|password|passwd|passphrase|credential|apikey|accesskey|privatekey)s?$/
 /** A short number, or yes and no, may be one of these all the same. */
 const lowEntropyWord = /pass|pwd|secret|otp|pin/
 
-const wordsOf = (name: string): string[] =>
+const splitName = (name: string): string[] =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .toLowerCase()
     .split(/[^a-z0-9]+/)
 
-/** Whether what goes by this name is secret: AUTH_TOKEN, apiKey, db-password. */
+/** Whether values of this name are secret: AUTH_TOKEN, apiKey, db-password. */
 export const isSecretName = (name: string): boolean =>
-  wordsOf(name).some((word) => secretWord.test(word))
+  splitName(name).some((word) => secretWord.test(word))
 
 /**
- * Names of which hardly any value is none; `key`, `auth` and `pass` also name settings that are
- * tuned.
+ * Names whose values are almost always secret; `key`, `auth` and `pass` also name tunable settings.
  */
-const certainName =
+const secretNamePattern =
   /(token|secret|password|passwd|passphrase|credentials?|api_?key|access_?key|private_?key)$/i
 
 /** Whether a value of a tuned parameter is a secret. */
 export const isSecretChoice = (name: string, value: string): boolean =>
-  secretSpans(value).length > 0 || (certainName.test(name) && isSecretValue(name, value))
+  findSecrets(value).length > 0 || (secretNamePattern.test(name) && isSecretValue(name, value))
 
-/** Headers that tell nothing about who asks. */
+/** Headers without credentials. */
 const harmlessHeaders: ReadonlySet<string> = new Set(
   'accept accept-charset accept-encoding accept-language cache-control connection content-encoding content-language content-length content-type expect host inference-header-content-length keep-alive origin pragma te traceparent transfer-encoding upgrade user-agent x-request-id'.split(
     ' ',
@@ -42,13 +41,13 @@ const harmlessHeaders: ReadonlySet<string> = new Set(
 export const isSecretHeader = (name: string): boolean => !harmlessHeaders.has(name.toLowerCase())
 
 /**
- * Whether the value of a secret name is one: MAX_TOKEN=512, USE_AUTH=true and KEY_FILE=/etc/key
- * hold none.
+ * Whether the value of a secret name is a secret: those of MAX_TOKEN=512, USE_AUTH=true and
+ * KEY_FILE=/etc/key are not.
  */
 export function isSecretValue(name: string, value: string): boolean {
   const text = value.trim()
   if (text === '' || /^\$\{[^}]*\}$/.test(text) || /^\{\{.*\}\}$/.test(text)) return false
-  const words = wordsOf(name)
+  const words = splitName(name)
   if (/^(true|false|yes|no|on|off|none|null)$/i.test(text)) return false
   if (/^[-+]?[\d.]{1,7}$/.test(text)) return words.some((word) => lowEntropyWord.test(word))
   return !(/^(file|path|dir|folder)$/.test(words.at(-1)!) && text.startsWith('/'))
@@ -57,10 +56,10 @@ export function isSecretValue(name: string, value: string): boolean {
 /** Beginning and end of a secret in a text. */
 type Span = readonly [from: number, to: number]
 
-/** User info may hold an @ of its own; of a URL that was taken for a path one slash is left. */
+/** User info may contain an @; a URL normalised as a path has one slash. */
 const userInfo = /\b[a-z][a-z0-9+.-]*:\/{1,2}([^\s/?#"'<>]+)@/dgi
 const queryParameter = /[?&;#]([\w.~%-]+)=([^\s&#"'<>]+?)(?=[.,:;)]*(?:[\s&#"'<>]|$))/dg
-const knownLook =
+const tokenPattern =
   /\b((?:sk|pk|rk)[-_][\w-]{16,}|hf_\w{16,}|bot\d{6,}:[\w-]{30,}|gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abeprs]-[\w-]{10,}|A[KS]IA[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)/dg
 const privateKey =
   /(-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|$))/dg
@@ -76,7 +75,7 @@ const namesNextSegment =
   /(^key|token|secret|password|passwd|passphrase|credential|apikey|accesskey|privatekey)s?$/
 /** After those these are calls and versions all the same: /token/refresh, /keys/v1beta1. */
 const plainSegment = /^([a-z]{1,15}(\.[a-z]{2,5})?|v\d+\w{0,6})$/i
-/** After those a digest or a commit names what is there: /resolve/3f2a.../model.onnx. */
+/** Segments followed by a digest or commit, not a secret: /resolve/3f2a.../model.onnx. */
 const namesDigest = /^(resolve|commits?|blobs?|tree|raw|revisions?|digests?)$/
 const minNamedSecretChars = 5
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
@@ -90,7 +89,7 @@ const minRandomRunChars = 20
 const maxRandomChunkChars = 2.8
 
 /** Whether a segment of a path reads as random: a token, a key, an id that nobody can guess. */
-function looksRandom(segment: string): boolean {
+function isRandomLooking(segment: string): boolean {
   if (uuid.test(segment)) return true
   if (/^sha\d+[:-]/.test(segment)) return false
   return (segment.match(/[A-Za-z0-9]+/g) ?? []).some((run) => {
@@ -106,32 +105,35 @@ function looksRandom(segment: string): boolean {
  * Secrets in the path of a URL: segments that read as random, and those after one that names a
  * secret (/token/abc-123, /api-key/abc-123).
  */
-function pathSecretSpans(path: string): Span[] {
+function findPathSecrets(path: string): Span[] {
   const spans: Span[] = []
   let before = ''
   for (const { 0: segment, index } of path.split(/[?#]/)[0]!.matchAll(/[^/\s]+/g)) {
-    const text = decoded(segment)
+    const text = decodeUri(segment)
     const isNamed =
       namesNextSegment.test(before) &&
       text.length >= minNamedSecretChars &&
       !plainSegment.test(text)
-    // A placeholder or a reference is none.
-    if (!segment.includes('${') && (isNamed || (!namesDigest.test(before) && looksRandom(text))))
+    // Placeholders and references are no secrets.
+    if (
+      !segment.includes('${') &&
+      (isNamed || (!namesDigest.test(before) && isRandomLooking(text)))
+    )
       spans.push([index, index + segment.length])
     before = text.toLowerCase().replace(/[^a-z0-9]/g, '')
   }
   return spans
 }
 
-/** Secrets that show themselves in any text: in URLs, by their look, after `Bearer`. */
-function spansInText(given: string): Span[] {
+/** Secrets recognisable in any text: in URLs, by their pattern, after `Bearer`. */
+function findVisibleSecrets(given: string): Span[] {
   const text = blankReferences(given)
   const spans: Span[] = []
   for (const match of text.matchAll(pathOfUrl)) {
     const [offset] = match.indices![1]!
-    for (const [from, to] of pathSecretSpans(match[1]!)) spans.push([offset + from, offset + to])
+    for (const [from, to] of findPathSecrets(match[1]!)) spans.push([offset + from, offset + to])
   }
-  for (const pattern of [userInfo, knownLook, privateKey, bearer])
+  for (const pattern of [userInfo, tokenPattern, privateKey, bearer])
     for (const match of text.matchAll(pattern)) spans.push(match.indices![1]! as Span)
   for (const match of text.matchAll(queryParameter))
     if (isSecretName(match[1]!) && isSecretValue(match[1]!, match[2]!))
@@ -140,13 +142,13 @@ function spansInText(given: string): Span[] {
 }
 
 /**
- * Those and what is assigned to a secret name, in texts that a user wrote: commands, bodies,
- * configuration files. In order, none overlapping; never a reference.
- * @param isUrlPath the text is the path of a URL, which by its look could be one of a file
+ * Recognisable secrets, and values of secret names, in users' texts: commands, bodies,
+ * configuration files. Ordered, without overlaps and references.
+ * @param isUrlPath the text is the path of a URL, not of a file
  */
-export function secretSpans(given: string, isUrlPath = false): Span[] {
+export function findSecrets(given: string, isUrlPath = false): Span[] {
   const text = blankReferences(given)
-  const spans = [...spansInText(text), ...(isUrlPath ? pathSecretSpans(text) : [])]
+  const spans = [...findVisibleSecrets(text), ...(isUrlPath ? findPathSecrets(text) : [])]
   for (const match of text.matchAll(assignment)) {
     const name = (match[1] ?? match[2])!
     const group = [3, 4, 5].find((index) => match[index] !== undefined)!
@@ -154,28 +156,30 @@ export function secretSpans(given: string, isUrlPath = false): Span[] {
     if (isSecretName(name) && isSecretValue(name, value) && !/^[{$]/.test(value))
       spans.push(match.indices![group]! as Span)
   }
-  return inOrder(spans).filter(([from, to]) => referencesIn(given.slice(from, to)).length === 0)
+  return orderSpans(spans).filter(
+    ([from, to]) => findReferences(given.slice(from, to)).length === 0,
+  )
 }
 
-function inOrder(spans: readonly Span[]): Span[] {
+function orderSpans(spans: readonly Span[]): Span[] {
   const sorted = spans.filter(([from, to]) => to > from).sort((a, b) => a[0] - b[0] || b[1] - a[1])
   return sorted.filter(([from], i) => sorted.slice(0, i).every(([, end]) => from >= end))
 }
 
 /**
- * `${env:NAME}`: the value of an environment variable. `${file:token.txt}`: what stands in a file;
- * `#/predictor/url` after it, a secret of that experiment file.
+ * `${env:NAME}`: the value of an environment variable. `${file:token.txt}`: the content of a file;
+ * with `#/predictor/url`, a secret in that experiment file.
  */
 const reference = /(?<!\$)\$\{((?:env:[A-Za-z_]\w*)|(?:file:[^}]+))\}/g
 
-/** As long as before. What stands in a reference is no text of its own. */
+/** Blanks the content of references, at equal length, so that it is not searched. */
 const blankReferences = (text: string): string =>
   text.replace(reference, (whole) => `\${${'x'.repeat(whole.length - 3)}}`)
 
-export const referencesIn = (text: string): string[] =>
+export const findReferences = (text: string): string[] =>
   [...text.matchAll(reference)].map(([, name]) => name!)
 
-/** The name inside `${...}` of a placeholder: whether a secret is meant by it. */
+/** Whether the name inside `${...}` refers to a secret. */
 export const isReference = (name: string): boolean => /^(env:[A-Za-z_]\w*|file:.+)$/.test(name)
 
 export const replaceReferences = (text: string, replace: (name: string) => string): string =>
@@ -193,14 +197,14 @@ export function mapTexts<T>(value: T, change: (text: string) => string): T {
 
 const hidden = '[secret]'
 /** Shorter ones would hide half of every text. */
-const leastHidden = 5
-/** Secrets that this process has seen, in every form in which they come back, the longest first. */
-let known: string[] = []
+const minHiddenLength = 5
+/** Registered secrets of this process, in every encoding, longest first. */
+let registeredSecrets: string[] = []
 /** Those, byte by byte. */
 let knownBytes: string[] = []
 
-/** From now on `withoutSecrets` and `SecretFilter` hide this value. */
-export function rememberSecret(value: string): void {
+/** Registers a value that `redactSecrets` and `SecretFilter` hide from now on. */
+export function registerSecret(value: string): void {
   const forms = [
     value,
     ...(/^[^:\s]+:.+$/.test(value) ? [value.slice(value.indexOf(':') + 1)] : []),
@@ -211,25 +215,25 @@ export function rememberSecret(value: string): void {
     encodeURIComponent(form),
     JSON.stringify(form).slice(1, -1),
     Buffer.from(form).toString('base64'),
-    decoded(form),
+    decodeUri(form),
   ])
-  known = [
+  registeredSecrets = [
     ...new Set([
-      ...known,
-      ...encoded.map((form) => form.trim()).filter((form) => form.length >= leastHidden),
+      ...registeredSecrets,
+      ...encoded.map((form) => form.trim()).filter((form) => form.length >= minHiddenLength),
     ]),
   ].sort((a, b) => b.length - a.length)
-  knownBytes = known
+  knownBytes = registeredSecrets
     .map((form) => Buffer.from(form).toString('latin1'))
     .sort((a, b) => b.length - a.length)
 }
 
-/** Those that show themselves in a text, such as a URL or its path alone, are remembered. */
-export function rememberSecretsIn(text: string, isUrlPath = false): void {
-  for (const [from, to] of secretSpans(text, isUrlPath)) rememberSecret(text.slice(from, to))
+/** Registers the recognisable secrets of a text, such as a URL or its path. */
+export function registerSecretsIn(text: string, isUrlPath = false): void {
+  for (const [from, to] of findSecrets(text, isUrlPath)) registerSecret(text.slice(from, to))
 }
 
-function decoded(text: string): string {
+function decodeUri(text: string): string {
   try {
     return decodeURIComponent(text)
   } catch {
@@ -243,12 +247,10 @@ const replaceKnown = (text: string, values: readonly string[]): string =>
     text,
   )
 
-/**
- * A text as it may be shown: secrets that are known, and those that show themselves, are hidden.
- */
-export function withoutSecrets(text: string): string {
-  const cleared = replaceKnown(text, known)
-  return inOrder(spansInText(cleared))
+/** Hides registered and recognisable secrets in a text. */
+export function redactSecrets(text: string): string {
+  const cleared = replaceKnown(text, registeredSecrets)
+  return orderSpans(findVisibleSecrets(cleared))
     .reverse()
     .reduce(
       (rest, [from, to]) =>
@@ -262,11 +264,11 @@ export class SecretFilter {
   #held = ''
 
   /**
-   * What may be written of all bytes so far; the beginning of a secret is kept back until it is
-   * known whether it is one.
+   * Returns the bytes that can be written. A possible start of a secret is withheld until it is
+   * decided.
    */
   write(chunk: Buffer): Buffer {
-    if (known.length === 0 && this.#held === '') return chunk
+    if (registeredSecrets.length === 0 && this.#held === '') return chunk
     const text = replaceKnown(this.#held + chunk.toString('latin1'), knownBytes)
     const most = Math.min(text.length, (knownBytes[0]?.length ?? 1) - 1)
     let keep = 0
@@ -278,7 +280,7 @@ export class SecretFilter {
     return Buffer.from(text.slice(0, text.length - keep), 'latin1')
   }
 
-  /** What was kept back. */
+  /** The withheld bytes. */
   end(): Buffer {
     const rest = Buffer.from(this.#held, 'latin1')
     this.#held = ''

@@ -1,9 +1,9 @@
 /**
- * Commands as people type them into a shell, split into words without one, and words written back.
- * What only a shell can do (pipes, substitutions) is named, so that whoever asks may leave it to one.
+ * Splits shell commands into words without a shell, and quotes words. Features that need a shell
+ * (pipes, substitutions) are reported, so that callers can use one.
  */
 
-/** A command that cannot be split: what is wrong, and what to write. */
+/** A command that cannot be split, with a hint. */
 export class ShellError extends Error {
   constructor(
     message: string,
@@ -17,11 +17,11 @@ export class ShellError extends Error {
 interface ShellReference {
   readonly name: string
   readonly fallback?: string
-  /** As it is written. */
+  /** The text of the reference. */
   readonly text: string
 }
 
-/** What stands in place of a reference. */
+/** Expands a reference. */
 export type Expand = (reference: ShellReference) => string
 
 interface ShellLine {
@@ -31,7 +31,7 @@ interface ShellLine {
   readonly operators: readonly string[]
   /** Of the text: where the last command begins. */
   readonly lastAt: number
-  /** What only a shell does: a redirection, a substitution, a group. */
+  /** A feature that needs a shell: a redirection, a substitution, a group. */
   readonly needsShell?: string
 }
 
@@ -64,7 +64,7 @@ export function parseShell(text: string, expand: Expand): ShellLine {
       else if (text[i] !== '\n') word = (word ?? '') + (text[i] ?? '\\')
     } else if (letter === "'") {
       const end = text.indexOf("'", i + 1)
-      if (end < 0) throw unclosed(letter)
+      if (end < 0) throw createUnclosedError(letter)
       word = (word ?? '') + text.slice(i + 1, end)
       i = end
     } else if (letter === '"') {
@@ -104,20 +104,20 @@ export function parseShell(text: string, expand: Expand): ShellLine {
   return { commands, operators, lastAt, ...(needsShell !== undefined && { needsShell }) }
 }
 
-const unclosed = (quote: string) =>
+const createUnclosedError = (quote: string) =>
   new ShellError(
     `the command has an unclosed ${quote}`,
     'close the quote, or write the command as a list',
   )
 
-interface Read {
+interface ParsedWord {
   readonly text: string
-  /** Of its last letter. */
+  /** Index of its end. */
   readonly end: number
   readonly needsShell?: string | undefined
 }
 
-function readQuoted(text: string, start: number, expand: Expand): Read {
+function readQuoted(text: string, start: number, expand: Expand): ParsedWord {
   let read = ''
   let needsShell: string | undefined
   for (let i = start; i < text.length; i++) {
@@ -136,11 +136,11 @@ function readQuoted(text: string, start: number, expand: Expand): Read {
       read += letter
     }
   }
-  throw unclosed('"')
+  throw createUnclosedError('"')
 }
 
 /** `$${` stays, as an experiment file writes a plain `${`. */
-function readReference(text: string, at: number, expand: Expand): Read {
+function readReference(text: string, at: number, expand: Expand): ParsedWord {
   const rest = text.slice(at)
   if (rest.startsWith('$$')) return { text: '$$', end: at + 1 }
   if (rest.startsWith('$(')) return { text: '$', end: at, needsShell: 'a substitution' }
@@ -156,18 +156,18 @@ function readReference(text: string, at: number, expand: Expand): Read {
   }
 }
 
-/** As it stands where a shell takes it for one plain word, else in single quotes. */
+/** Quotes a word with single quotes unless a shell reads it as one plain word. */
 export const quoteWord = (word: string): string =>
-  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${oneLine(word).replaceAll("'", `'\\''`)}'`
+  /^[\w./:=@%+,-]+$/.test(word) ? word : `'${joinLines(word).replaceAll("'", `'\\''`)}'`
 
 /** Control characters and line separators as blanks. */
-export const oneLine = (text: string): string =>
+export const joinLines = (text: string): string =>
   text.replace(/[\p{Cc}\u2028\u2029]+/gu, ' ').trimEnd()
 
 /** NAME=value. */
 export const isAssignment = (word: string): boolean => /^[A-Za-z_]\w*=/.test(word)
 
-/** A simple command without a shell: no `exec`, and its variables given by `env`. */
+/** Removes `exec`, and passes variables by `env`, so that the command needs no shell. */
 export function dropExec(words: readonly string[]): readonly string[] {
   const start = words.findIndex((word) => !isAssignment(word))
   if (start < 0) return words
@@ -177,8 +177,8 @@ export function dropExec(words: readonly string[]): readonly string[] {
 }
 
 /**
- * One simple command as its words.
- * @throws ShellError for what only a shell can do, and for nothing at all
+ * Splits one simple command.
+ * @throws ShellError for features that need a shell, and for an empty command
  */
 export function splitWords(text: string, expand: Expand): readonly string[] {
   const { commands, operators, needsShell } = parseShell(text, expand)

@@ -8,7 +8,7 @@ export interface Source {
   readonly text: string
 }
 
-/** What is wrong with a file that holds a table, with its place. */
+/** A fault of a table file, with its position. */
 export interface Problem {
   /** 'runs.csv:12'. */
   readonly where: string
@@ -81,9 +81,9 @@ export function readHeaderLine({ text }: Source): string {
 
 /**
  * Rows of a text whose columns are separated by commas, semicolons, tabs or bars: RFC 4180 with any
- * line end, with or without a byte order mark. Blank rows are skipped. Where no comma separates
- * columns, decimal commas are read as points.
- * @throws TableError for a quote that is not closed
+ * line end, with or without a byte order mark. Blank rows are skipped. If commas do not separate
+ * columns, decimal commas are accepted.
+ * @throws TableError for an unclosed quote
  */
 export function readRows({ file, text: given }: Source): TextRows {
   const marked = given.startsWith('\uFEFF') ? given.slice(1) : given
@@ -134,7 +134,7 @@ function parseText({ file, text }: Source, delimiter: string, firstLine: number)
 }
 
 const lineEnd = /\r\n|\n|\r/g
-/** Lines of the text that a row stands on. */
+/** Number of text lines of a row. */
 const countLines = (cells: readonly string[]): number =>
   cells.reduce((lines, cell) => lines + (cell.match(lineEnd)?.length ?? 0), 1)
 
@@ -152,8 +152,8 @@ const pointNumber = /^[+-]?\d*\.\d+(e[+-]?\d+)?$/i
 const thousands = /^[+-]?[1-9]\d{0,2}[.,]\d{3}$/
 
 /**
- * Decimal commas as points, with a note. Left as they are where a number has a decimal point, and
- * where every comma may separate thousands: readers then refuse them.
+ * Converts decimal commas, with a note; not if a number has a decimal point, or if every comma may
+ * separate thousands, which readers then reject.
  */
 function withDecimalPoints(rows: readonly TextRow[], file: string): TextRows {
   let decimal: string | undefined
@@ -184,9 +184,9 @@ function withDecimalPoints(rows: readonly TextRow[], file: string): TextRows {
 }
 
 /**
- * A table whose first row names the columns.
- * @throws TableError for an empty file, names that are missing or stand twice, and rows that are
- * shorter or longer than the first
+ * Reads a table whose first row names the columns.
+ * @throws TableError for an empty file, missing or duplicate names, and rows of another length than
+ * the first
  */
 export function readTable(source: Source): TextTable {
   const { table, ragged } = readEvenRows(source)
@@ -195,8 +195,8 @@ export function readTable(source: Source): TextTable {
 }
 
 /**
- * The same without the rows that are shorter or longer than the first, and what is wrong with
- * those. Throws TableError for a file that has no others.
+ * The same, without rows of another length, which are returned as faults. Throws TableError if no
+ * row remains.
  */
 export function readEvenRows(source: Source): { table: TextTable; ragged: readonly Problem[] } {
   const { file } = source
@@ -211,7 +211,7 @@ export function readEvenRows(source: Source): { table: TextTable; ragged: readon
     ])
   const width = header.cells.findLastIndex((name) => name !== '') + 1
   const columns = header.cells.slice(0, width)
-  // What spreadsheets leave of emptied cells.
+  // Spreadsheets write empty trailing cells.
   const rows = below.map((row) =>
     row.cells.slice(width).every((cell) => cell === '')
       ? { ...row, cells: row.cells.slice(0, width) }
@@ -248,7 +248,7 @@ export function readEvenRows(source: Source): { table: TextTable; ragged: readon
   }
 }
 
-/** Names that stand twice, and columns that hold something under no name. */
+/** Duplicate names, and unnamed columns with values. */
 function nameProblems(
   where: string,
   columns: readonly string[],
@@ -269,7 +269,7 @@ function nameProblems(
 }
 
 const unknownFigure = /^(|-|n\/?a|null|[+-]?(nan|inf|infinity))$/i
-/** Whether a cell says that its figure is not known, as programs write it. */
+/** Whether a cell marks an unknown figure. */
 export const isUnknown = (cell: string | undefined): boolean =>
   unknownFigure.test(cell?.trim() ?? '')
 

@@ -1,7 +1,4 @@
-/**
- * The vocabulary of trials: what a trial is, how a predictor is launched, and where trials are
- * kept.
- */
+/** Types of trials: trial records, launchers and predictors, and the trial store. */
 
 import type { LoadRun } from '../profiler/model/load-run.ts'
 import type { Measurement } from '../profiler/model/measurement.ts'
@@ -9,7 +6,7 @@ import type { Target } from '../profiler/model/target.ts'
 import type { AnswerSpec } from '../profiler/protocols/answer-check.ts'
 import type { Configuration, Suggestion } from '../search/types.ts'
 
-/** How the figures came about, `imported`: another tool says so. Shown wherever they are shown. */
+/** Origin of the figures, shown with them; `imported`: by another tool. */
 export type Provenance = 'measured' | 'emulated' | 'simulated' | 'imported'
 
 export type TrialPurpose = 'search' | 'default' | 'confirmation'
@@ -26,8 +23,8 @@ interface TrialBase {
    */
   readonly purpose?: TrialPurpose
   /**
-   * What the sampler's model expected of it, where it has one: rate per second with its 90 %
-   * interval, P(feasible).
+   * Prediction of the sampler's model, if it has one: rate per second with its 90 % interval,
+   * P(feasible).
    */
   readonly predicted?: Prediction
   /** ISO 8601. */
@@ -59,7 +56,7 @@ interface Finished {
   /** Launch, load and stop, seconds. */
   readonly seconds: number
   readonly usage?: Usage
-  /** Where the predictor's log was kept. */
+  /** Path of the predictor's log. */
   readonly logPath?: string
   /** For a trial that did not complete: the predictor was ready and answered well before that. */
   readonly served?: true
@@ -76,11 +73,13 @@ export type InfeasibleReason =
   | 'over-bound'
   | 'slo-unattainable'
 
-/** What a predictor used while it ran. */
+/** Resource usage of a predictor. */
 export interface Usage {
   /** Mean cores busy, 1.5 = one and a half. */
   readonly cpuCores?: number
-  /** The same in its busiest seconds: what was short when it was saturated, its pauses left out. */
+  /**
+   * The same in its busiest seconds, which shows the bottleneck at saturation, without idle time.
+   */
   readonly busiestCpuCores?: number
   readonly peakRssMiB?: number
   readonly gpuMemoryMiB?: number
@@ -88,16 +87,13 @@ export interface Usage {
   readonly gpuUtilization?: number
   /** The same in its busiest seconds. */
   readonly busiestGpuUtilization?: number
-  /** Power of its GPU in its busiest seconds, W; a slice's GPU does not tell whose power it is. */
+  /** Power of its GPU in its busiest seconds, W; unknown for a slice. */
   readonly gpuWatts?: number
-  /**
-   * The same of the machine's processors, by their own counters: all that runs there, and not the
-   * predictor alone.
-   */
+  /** The same of the machine's processors, by their counters, including other processes. */
   readonly cpuWatts?: number
-  /** Mean realised batch of the server, where it tells. */
+  /** Mean realised batch of the server, if reported. */
   readonly realisedBatch?: number
-  /** Of a server of language models, by its own metrics: most sequences at once, */
+  /** Language-model servers, by their metrics: maximum of concurrent sequences, */
   readonly sequences?: number
   /** most that waited, */
   readonly waiting?: number
@@ -105,7 +101,7 @@ export interface Usage {
   readonly cacheUse?: number
   /** sequences that gave their place in it up since the start, */
   readonly preemptions?: number
-  /** draft tokens that a step kept of each answer, on average (speculative decoding), */
+  /** mean accepted draft tokens of a step (speculative decoding), */
   readonly acceptedTokens?: number
   /**
    * mean share of time, 0-1, that the GPUs of prefill servers were busy, where prompts and answers
@@ -119,58 +115,49 @@ export interface Usage {
    * an earlier trial, until it served with other values.
    */
   readonly launchSeconds?: number
-  /** Of such a server: seconds that its own start took. */
+  /** Language-model servers: seconds of the server's own start. */
   readonly startSeconds?: number
-  /**
-   * Seconds that a pod had no place on a node before that, which cost nothing; absent: it had one at
-   * once.
-   */
+  /** Seconds that the pod was unscheduled before, without cost; absent: none. */
   readonly nodeWaitSeconds?: number
-  /** Seconds of the `prepare` step before that; absent where what it makes was there. */
+  /** Seconds of the `prepare` step before; absent if its result was reused. */
   readonly prepareSeconds?: number
 }
 
-/** A predictor that is up and has given one good answer. */
+/** A predictor that runs and has answered correctly once. */
 export interface Predictor {
   readonly target: Target
   readonly protocol: string
   readonly provenance: Provenance
-  /** One line on how resources were held, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
+  /** One line on the reserved resources, e.g. 'cores 0-1 by affinity; GPU T4 emulated, 25 %'. */
   readonly isolation: string
-  /** What its `prepare` step took; `kept`: what it makes was there already. Absent without one. */
+  /** Duration of its `prepare` step; `reused`: a saved result was used. Absent without a step. */
   readonly prepared?: { readonly seconds: number; readonly reused: boolean }
   readonly logPath?: string
   /** Last lines of its output. */
   logTail(): string
-  /**
-   * Its answers under load, a few of them held against what they should be. Absent: nobody reads
-   * them.
-   */
+  /** Verification of some answers under load. Absent: answers are not verified. */
   readonly answers?: {
     readonly spec: AnswerSpec
-    /** Requests whose answers can be held against something, by number. */
+    /** Numbers of the requests whose answers can be verified. */
     readonly bodies: readonly number[]
-    /** What is wrong with those seen so far. */
+    /** The first fault of the answers so far. */
     fault(): Promise<string | undefined>
   }
   usage(): Promise<Usage>
-  /**
-   * From now on `usage` tells of the time from now on: for a predictor that is kept from one trial
-   * to the next.
-   */
+  /** Restarts `usage` from now, for a predictor that is reused by the next trial. */
   restartUsage?(): void
   /**
-   * Resolves when the predictor ends on its own, with what happened; never rejects. Undefined for
+   * Resolves with a description when the predictor ends by itself; never rejects. Undefined for
    * virtual ones.
    */
   readonly died?: Promise<PredictorDeath>
   /**
-   * Moves it, while it runs, to the cores that another configuration asks for, once no other trial
-   * holds them: the new `isolation`. Absent: it stays where it started.
-   * @param signal gives up waiting
+   * Moves the running predictor to the cores of another configuration, once they are free. Resolves
+   * with the new `isolation`. Absent: it cannot move.
+   * @param signal aborts the wait
    */
   move?(configuration: Configuration, signal: AbortSignal): Promise<string>
-  /** While no trial uses it, others may hold its cores: until `move`. */
+  /** Releases its cores to others until `move`, while no trial uses it. */
   rest?(): void
   /** Ends the whole process group (or every object) and waits for it. Idempotent. */
   stop(): Promise<void>
@@ -179,25 +166,25 @@ export interface PredictorDeath {
   /** exit code, signal, or OOM, in words */
   readonly what: string
   readonly outOfMemory: boolean
-  /** Something else ended it, such as a node that is drained: no word on its configuration. */
+  /** Ended by an external cause, such as a drained node: no result about the configuration. */
   readonly external?: true
 }
 
 /**
- * @param what it waits for, in words
- * @param how 'loading': for its own server, whose words these are; 'room': for what other pods
- * hold. Nobody else may run meanwhile; absent: others may
+ * @param what what it waits for
+ * @param how 'loading': its own server, with its message; 'room': resources of other pods. In both
+ * cases no other trial may start meanwhile; absent: others may
  */
 export type OnWaiting = (what: string, how?: 'loading' | 'room') => void
 
 export interface Launcher {
   readonly name: string
   /**
-   * Starts a predictor with a configuration and waits until it serves.
-   * Rejects with InfeasibleError (the configuration cannot serve), LaunchError (our fault or the
-   * machine's: retry), or the signal's reason. Leaves nothing behind when it rejects.
-   * @param onWaiting receives what it waits for: something that no trial holds, such as a node that
-   * a cluster is adding, so that others may run meanwhile, or its own server that is loading
+   * Starts a predictor with a configuration and waits until it serves. Rejects with InfeasibleError
+   * (the configuration cannot serve), LaunchError (our fault or the machine's: retry), or the
+   * signal's reason. Leaves nothing behind when it rejects.
+   * @param onWaiting receives what it waits for, such as a new node of the cluster, or its loading
+   * server
    */
   launch(
     configuration: Configuration,
@@ -206,14 +193,12 @@ export interface Launcher {
     onWaiting?: OnWaiting,
   ): Promise<Predictor>
   /**
-   * Ends whatever an earlier, crashed run left behind.
-   * @param onLeft told, in words, of what may be of it and is not ended, as nothing says so for
-   * certain
+   * Ends predictors of an earlier, crashed run.
+   * @param onLeft called with a description of processes that may belong to it, but are not ended
+   * because that is uncertain
    */
   sweep(signal?: AbortSignal, onLeft?: (what: string) => void): Promise<void>
-  /**
-   * Ends what it keeps between trials; call it after the last one. Absent where nothing is kept.
-   */
+  /** Ends state that is shared between trials; call it after the last one. */
   close?(): Promise<void>
   /**
    * Names of parameters that are changed on a server that runs: configurations that differ in these
@@ -239,7 +224,7 @@ export class LaunchError extends Error {
     readonly logPath?: string,
     /** Absent: it is tried again. */
     readonly final?: Finality,
-    /** Its pod never had a place on a node, so that nothing of it has to be paid. */
+    /** Its pod was never scheduled, so it cost nothing. */
     readonly unplaced?: true,
   ) {
     super(message)
@@ -247,7 +232,7 @@ export class LaunchError extends Error {
   }
 }
 
-/** An experiment as the store keeps it: its effective specification, whole, and how it ended. */
+/** A stored experiment: its effective specification, and its outcome. */
 export interface ExperimentRecord {
   /** Short, unique, typable: 'bert-7f3a'. */
   readonly id: string
@@ -258,15 +243,14 @@ export interface ExperimentRecord {
   readonly provenance: Provenance
   readonly seed: number
   readonly state: 'running' | 'interrupted' | 'done' | 'failed'
-  /** Final recommendation document as JSON, once there is one. */
+  /** Final recommendation as JSON, once it exists. */
   readonly result?: unknown
 }
 
-/** What an experiment is resumed from, beside its finished trials. */
+/** State from which an experiment resumes, in addition to its finished trials. */
 export interface RunProgress {
   /**
-   * The highest number of a finished trial, 0 without any: also of one whose row is damaged, and
-   * which `load` leaves out.
+   * Highest number of a finished trial, 0 without any; includes damaged rows, which `load` skips.
    */
   readonly lastNumber: number
   /**
@@ -282,8 +266,8 @@ export type InterruptedTrial = RunningTrial & { readonly windows: readonly LoadR
 
 export interface ClaimOptions {
   /**
-   * Something else says that a tuner of another machine runs it no more: such a process cannot be
-   * asked.
+   * Other evidence shows that a tuner on another machine has ended: such a process cannot be
+   * checked.
    */
   readonly fromOtherHosts?: boolean
 }
@@ -305,7 +289,7 @@ export interface TrialStore {
   ): Promise<{ experiment: ExperimentRecord; trials: readonly FinishedTrial[] } | undefined>
   list(): Promise<readonly (ExperimentRecord & { readonly trials: number })[]>
   progress(id: string): Promise<RunProgress>
-  /** Records that a trial is under way; one that was under way before keeps its windows. */
+  /** Records a running trial; one that was running before retains its windows. */
   start(experimentId: string, trial: RunningTrial): Promise<void>
   /** Records the window at a position, from 0, of a confirmation under way; later ones go. */
   addWindow(
@@ -315,11 +299,11 @@ export interface TrialStore {
     window: LoadRun,
   ): Promise<void>
   /**
-   * Takes the place of what was recorded of it while it was under way. Throws StoreError when the
-   * experiment is unknown or that trial number is already there.
+   * Replaces the record of the running trial. Throws StoreError if the experiment is unknown, or
+   * the trial number exists.
    */
   append(experimentId: string, trial: FinishedTrial): Promise<void>
-  /** Once the experiment is done or failed, nothing of it is under way any more. */
+  /** Ends the experiment, and removes its running trials. */
   finish(
     experimentId: string,
     state: Exclude<ExperimentRecord['state'], 'running'>,

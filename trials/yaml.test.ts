@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
-import { parseYaml, yamlExcess } from './yaml.ts'
+import { findYamlExcess, parseYaml } from './yaml.ts'
 
 const schema = z.strictObject({ a: z.number().optional() })
 const problemsOf = (text: string): readonly string[] => {
@@ -23,14 +23,14 @@ describe('what is nested too deep is refused before a document is made of it', (
     ['brackets beside others that are only text', `${'[ "]]]", '.repeat(5_000)}`],
     ['indentation', Array.from({ length: 1_300 }, (_, i) => `${' '.repeat(i)}a:`).join('\n')],
   ])('%s', (_, text) => {
-    expect(yamlExcess(text)).toMatch(/nested deeper than 200 levels/)
+    expect(findYamlExcess(text)).toMatch(/nested deeper than 200 levels/)
     expect(problemsOf(text)).toEqual(['file.yaml: nested deeper than 200 levels'])
   })
 
   test('and what is wide, or has its brackets in words, is not', () => {
-    expect(yamlExcess(`a: "${'['.repeat(500)}"`)).toBeUndefined()
-    expect(yamlExcess('[1, 2],'.repeat(2_000))).toBeUndefined()
-    expect(yamlExcess(`a: |\n${'  - - - x: y\n'.repeat(300)}`)).toBeUndefined()
+    expect(findYamlExcess(`a: "${'['.repeat(500)}"`)).toBeUndefined()
+    expect(findYamlExcess('[1, 2],'.repeat(2_000))).toBeUndefined()
+    expect(findYamlExcess(`a: |\n${'  - - - x: y\n'.repeat(300)}`)).toBeUndefined()
   })
 })
 

@@ -1,4 +1,4 @@
-/** YAML files of users, checked whole: every problem at once, each with its file and line. */
+/** Validates users' YAML files: all problems at once, each with file and line. */
 import {
   type Document,
   isMap,
@@ -11,19 +11,19 @@ import {
   parseDocument,
 } from 'yaml'
 import type { z } from 'zod'
-import { namesNear } from './near-names.ts'
+import { suggestNames } from './near-names.ts'
 
 /** Those that help: who has more of them has another file. */
-const mostProblems = 20
-const mostLetters = 300
+const maxProblems = 20
+const maxCharacters = 300
 
 export class YamlFileError extends Error {
-  /** The first of them, each cut, and how many more there are. */
+  /** The first problems, truncated, and the number of others. */
   readonly problems: readonly string[]
 
   constructor(problems: readonly string[]) {
-    const told = firstOf(problems).map((problem) =>
-      problem.length > mostLetters ? `${problem.slice(0, mostLetters)}…` : problem,
+    const told = limitProblems(problems).map((problem) =>
+      problem.length > maxCharacters ? `${problem.slice(0, maxCharacters)}…` : problem,
     )
     super(told.join('\n'))
     this.name = 'YamlFileError'
@@ -34,51 +34,51 @@ export class YamlFileError extends Error {
   }
 }
 
-const firstOf = <T>(all: readonly T[]): readonly T[] => all.slice(0, mostProblems)
+const limitProblems = <T>(all: readonly T[]): readonly T[] => all.slice(0, maxProblems)
 
-const mostEntries = 20_000
+const maxEntries = 20_000
 /**
  * Each is a token of the parser's, if not an error: a file of as many lines as may be has three in
  * each.
  */
-const mostMarks = 60_000
-const mostNested = 200
-/** How often aliases may be resolved: they can stand for each other. */
-export const mostAliases = 100
+const maxMarks = 60_000
+const maxNesting = 200
+/** Limit of alias resolutions, because aliases can nest exponentially. */
+export const maxAliases = 100
 
-const isEntry = codes('\n,')
-const isBracket = codes('[{')
-const isMark = codes('[]{}:?&*!"\'#|>%@`\r')
-const isNesting = codes('-?:')
+const isEntry = encodeLetters('\n,')
+const isBracket = encodeLetters('[{')
+const isMark = encodeLetters('[]{}:?&*!"\'#|>%@`\r')
+const isNesting = encodeLetters('-?:')
 const [lineFeed, space, dash] = ['\n', ' ', '-'].map((letter) => letter.charCodeAt(0)) as [
   number,
   number,
   number,
 ]
 
-/** ASCII letters by their code. */
-function codes(letters: string): Uint8Array {
+/** Codes of ASCII letters. */
+function encodeLetters(letters: string): Uint8Array {
   const table = new Uint8Array(128)
   for (const letter of letters) table[letter.charCodeAt(0)] = 1
   return table
 }
 
 /**
- * Why a text is too much to be a file that people write, before a document is made of it; undefined
- * for one that is not.
+ * Why a text exceeds the limits of a hand-written file, checked before parsing; undefined within
+ * the limits.
  */
-export function yamlExcess(text: string): string | undefined {
+export function findYamlExcess(text: string): string | undefined {
   let [entries, marks, brackets, deepest] = [0, 0, 0, 0]
-  // Of the line: its indentation and what may nest in it.
+  // State of the line: its indentation, and possible nesting.
   let [indented, nests, isIndent] = [0, 0, true]
   for (let i = 0; i < text.length; i++) {
     const letter = text.charCodeAt(i)
     if (isEntry[letter]) entries++
     else if (isMark[letter] || (letter === dash && text.charCodeAt(i + 1) === space)) marks++
-    if (entries > mostEntries)
-      return `more than ${mostEntries.toLocaleString('en-US')} lines and list entries`
-    if (marks > mostMarks)
-      return `more than ${mostMarks.toLocaleString('en-US')} brackets, quotes and other marks`
+    if (entries > maxEntries)
+      return `more than ${maxEntries.toLocaleString('en-US')} lines and list entries`
+    if (marks > maxMarks)
+      return `more than ${maxMarks.toLocaleString('en-US')} brackets, quotes and other marks`
     if (isBracket[letter]) brackets++
     isIndent &&= letter === space
     if (isIndent) indented++
@@ -86,18 +86,15 @@ export function yamlExcess(text: string): string | undefined {
     deepest = Math.max(deepest, indented + nests)
     if (letter === lineFeed) [indented, nests, isIndent] = [0, 0, true]
   }
-  const mayNest = Math.max(brackets, deepest) > mostNested / 2
-  return mayNest && isDeep(text) ? `nested deeper than ${mostNested} levels` : undefined
+  const mayNest = Math.max(brackets, deepest) > maxNesting / 2
+  return mayNest && isDeep(text) ? `nested deeper than ${maxNesting} levels` : undefined
 }
 
-/**
- * By the parser's own tokens: making a document of what is nested too deep ends the whole process,
- * not with an error.
- */
+/** Uses the parser's tokens, because parsing too deep nesting crashes the process. */
 function isDeep(text: string): boolean {
   const parser = new Parser()
-  // A document, and the value that is being read, beside what they are in.
-  const most = mostNested + 2
+  // The document and the current value count in addition to the nesting.
+  const most = maxNesting + 2
   for (const lexeme of new Lexer().lex(text)) {
     for (const _ of parser.next(lexeme));
     if (parser.stack.length > most) return true
@@ -117,10 +114,10 @@ export const plainYaml = {
 } as const
 
 /**
- * Runs the parser. It makes an error of each wrong mark, and where in the program it did so is of
- * no use: that would take longer than all the rest.
+ * Runs the parser without stack traces: it creates an error for each fault, and traces would take
+ * most of the time.
  */
-export function withoutTraces<T>(parse: () => T): T {
+export function runWithoutStackTraces<T>(parse: () => T): T {
   const before = Error.stackTraceLimit
   Error.stackTraceLimit = 0
   try {
@@ -137,48 +134,52 @@ export function withoutTraces<T>(parse: () => T): T {
  */
 export function parseYaml<T>(text: string, fileName: string, schema: z.ZodType<T>): T {
   const lines = new LineCounter()
-  const excess = yamlExcess(text)
+  const excess = findYamlExcess(text)
   if (excess !== undefined) throw new YamlFileError([`${fileName}: ${excess}`])
-  const document = withoutTraces(() => parseDocument(text, { lineCounter: lines, ...plainYaml }))
+  const document = runWithoutStackTraces(() =>
+    parseDocument(text, { lineCounter: lines, ...plainYaml }),
+  )
   if (document.errors.length > 0)
     throw new YamlFileError(
       document.errors.map((e) => `${fileName}:${lines.linePos(e.pos[0]).line}: ${e.message}`),
     )
-  const again = repeatedKey(document.contents)
+  const again = findRepeatedKey(document.contents)
   if (again)
     throw new YamlFileError([
       `${fileName}:${lines.linePos(again.range?.[0] ?? 0).line}: Map keys must be unique`,
     ])
-  const parsed = schema.safeParse(plainOf(document, fileName), { reportInput: true })
+  const parsed = schema.safeParse(convertDocument(document, fileName), { reportInput: true })
   if (parsed.success) return parsed.data
-  const lineOf = (path: readonly PropertyKey[]) => {
-    const node = nodeAt(document.contents, path)
+  const findLine = (path: readonly PropertyKey[]) => {
+    const node = findNode(document.contents, path)
     return node?.range ? lines.linePos(node.range[0]).line : 1
   }
   throw new YamlFileError(
-    firstOf(parsed.error.issues.flatMap((issue) => meantIssues(issue))).flatMap((issue) => {
-      const at = issue.path.join('.')
-      if (issue.code === 'unrecognized_keys') {
-        const known = knownKeys(schema, issue.path)
-        return firstOf(issue.keys).map(
-          (key) =>
-            `${fileName}:${lineOf([...issue.path, key])}: ${at ? `${at}: ` : ''}unknown key '${key}'${known ? `, ${namesNear(key, known)}` : ''}`,
-        )
-      }
-      return [
-        `${fileName}:${lineOf(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${got(issue.input)}`,
-      ]
-    }),
+    limitProblems(parsed.error.issues.flatMap((issue) => resolveUnionIssues(issue))).flatMap(
+      (issue) => {
+        const at = issue.path.join('.')
+        if (issue.code === 'unrecognized_keys') {
+          const known = listSchemaKeys(schema, issue.path)
+          return limitProblems(issue.keys).map(
+            (key) =>
+              `${fileName}:${findLine([...issue.path, key])}: ${at ? `${at}: ` : ''}unknown key '${key}'${known ? `, ${suggestNames(key, known)}` : ''}`,
+          )
+        }
+        return [
+          `${fileName}:${findLine(issue.path)}: ${at ? `${at}: ` : ''}${issue.message}${describeInput(issue.input)}`,
+        ]
+      },
+    ),
   )
 }
 
 type Issue = z.core.$ZodIssue
 
 /**
- * An issue with its path from the root; that of a union is replaced by those of the alternative
- * that was meant: the only one whose outer type fits.
+ * An issue with its path from the root. Issues of a union are replaced by those of the only
+ * alternative whose outer type fits.
  */
-export function meantIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
+export function resolveUnionIssues(issue: Issue, before: readonly PropertyKey[] = []): Issue[] {
   const path = [...before, ...issue.path]
   if (issue.code === 'invalid_union' && issue.errors.length > 0) {
     const meant = issue.errors.filter(
@@ -189,15 +190,15 @@ export function meantIssues(issue: Issue, before: readonly PropertyKey[] = []): 
             ['invalid_type', 'invalid_value', 'invalid_union'].includes(i.code),
         ),
     )
-    if (meant.length === 1) return meant[0]!.flatMap((inner) => meantIssues(inner, path))
+    if (meant.length === 1) return meant[0]!.flatMap((inner) => resolveUnionIssues(inner, path))
   }
   return [{ ...issue, path }]
 }
 
-/** @throws YamlFileError for aliases that multiply what they stand for */
-function plainOf(document: Document, fileName: string): unknown {
+/** @throws YamlFileError for exponential aliases */
+function convertDocument(document: Document, fileName: string): unknown {
   try {
-    return document.toJS({ maxAliasCount: mostAliases })
+    return document.toJS({ maxAliasCount: maxAliases })
   } catch (error) {
     throw new YamlFileError([
       `${fileName}: ${(error as Error).message}; write the values out instead of aliases (*name)`,
@@ -205,7 +206,7 @@ function plainOf(document: Document, fileName: string): unknown {
   }
 }
 
-function got(input: unknown): string {
+function describeInput(input: unknown): string {
   if (input === undefined) return ''
   try {
     return `, got ${JSON.stringify(input)?.slice(0, 200)}`
@@ -214,8 +215,8 @@ function got(input: unknown): string {
   }
 }
 
-/** The first key that stands twice in one map. */
-export function repeatedKey(root: unknown): Node | undefined {
+/** The first duplicate key of a map. */
+export function findRepeatedKey(root: unknown): Node | undefined {
   const children = isMap(root)
     ? root.items.map((pair) => pair.value)
     : isSeq(root)
@@ -229,14 +230,14 @@ export function repeatedKey(root: unknown): Node | undefined {
     }
   }
   for (const child of children) {
-    const found = repeatedKey(child)
+    const found = findRepeatedKey(child)
     if (found) return found
   }
   return undefined
 }
 
-/** The deepest node along a path; a map's key stands for the line of its pair. */
-function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
+/** The deepest node along a path; for a pair of a map, its key. */
+function findNode(root: unknown, path: readonly PropertyKey[]): Node | undefined {
   let node: unknown = root
   let at: Node | undefined = isNode(root) ? root : undefined
   for (const step of path) {
@@ -255,7 +256,7 @@ function nodeAt(root: unknown, path: readonly PropertyKey[]): Node | undefined {
 }
 
 /** The keys of the (possibly nested) object schema that rejected a key. */
-function knownKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
+function listSchemaKeys(schema: z.ZodType, path: readonly PropertyKey[]): string[] | undefined {
   let here: unknown = schema
   for (const step of path) {
     const { shape, element } = (here ?? {}) as {

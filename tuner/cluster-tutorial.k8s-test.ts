@@ -19,7 +19,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { createServing } from '../reports/specs/create-serving.ts'
 import { renderSpec } from '../reports/specs/index.ts'
 import { found } from '../reports/specs/spec-samples.contract.ts'
-import { servingEnvironment } from '../trials/launchers/builtin.ts'
+import { createServingEnvironment } from '../trials/launchers/builtin.ts'
 import {
   createNamespace,
   type TestNamespace,
@@ -64,7 +64,11 @@ const readKubectlLines = (): string[] =>
 async function writeManifest(): Promise<void> {
   const model = 'bert-tiny'
   const env = {
-    ...servingEnvironment({ kind: 'builtin', model, engine: 'tfjs' }, { batchSize: 2 }, 'tfjs'),
+    ...createServingEnvironment(
+      { kind: 'builtin', model, engine: 'tfjs' },
+      { batchSize: 2 },
+      'tfjs',
+    ),
     MODEL: model,
     ENGINE: 'tfjs',
     CPU_CORES: '1',

@@ -1,6 +1,6 @@
 /** The one place where an error becomes words and an exit code. */
 import { plainText } from '../profiler/plain-text.ts'
-import { withoutSecrets } from '../trials/secrets.ts'
+import { redactSecrets } from '../trials/secrets.ts'
 import { exitCodes } from './exit-codes.ts'
 
 /**
@@ -21,7 +21,7 @@ const mostLetters = 4_000
 
 /** What users gave may be secret, and of any length: a long word is cut, and so is the whole. */
 export const cut = (text: string): string => {
-  const words = plainText(withoutSecrets(text)).replace(
+  const words = plainText(redactSecrets(text)).replace(
     new RegExp(`\\S{${mostWord},}`, 'g'),
     (word) => `${word.slice(0, mostWord / 2)}… (${word.length} characters)`,
   )
@@ -52,6 +52,6 @@ export function reportError(error: unknown, stderr: NodeJS.WritableStream): numb
   stderr.write(`tune: ${cut(told.message)}\n`)
   if (typeof told.hint === 'string' && !told.message.includes(told.hint))
     stderr.write(`  hint: ${cut(told.hint)}\n`)
-  if (process.env.TUNE_DEBUG) stderr.write(`${withoutSecrets(String(told.stack))}\n`)
+  if (process.env.TUNE_DEBUG) stderr.write(`${redactSecrets(String(told.stack))}\n`)
   return typeof told.exitCode === 'number' ? told.exitCode : exitCodes.failure
 }

@@ -3,7 +3,7 @@
  * run, and so do their flags, so that help is instant.
  */
 import { Command, CommanderError } from 'commander'
-import { namesNear } from '../trials/near-names.ts'
+import { suggestNames } from '../trials/near-names.ts'
 import { exitCodes, UserError } from './exit-codes.ts'
 import { programVersion } from './program-version.ts'
 import { allOptionsHelp, description, shortHelp } from './render/short-help.ts'
@@ -84,9 +84,9 @@ export function commandLine(registers: readonly Register[]): Command {
 /** Whether a word is a built-in model, or looks like the path of one. */
 async function isModel(word: string): Promise<boolean> {
   if (/[/\\]|\.(onnx|json|gguf|savedmodel)$/.test(word)) return true
-  const { architectureOf } = await import('../trials/devices/architecture.ts')
+  const { findArchitecture } = await import('../trials/devices/architecture.ts')
   try {
-    return architectureOf(word) !== undefined
+    return findArchitecture(word) !== undefined
   } catch {
     return false
   }
@@ -105,7 +105,7 @@ async function checkCommand(words: readonly string[]): Promise<void> {
     )
   throw new UserError(
     `there is no command '${word}'`,
-    `${namesNear(word, known)} (tune --help lists all commands)`,
+    `${suggestNames(word, known)} (tune --help lists all commands)`,
     exitCodes.usage,
   )
 }

@@ -1,12 +1,12 @@
 /**
- * Puts what trials/launchers/kubernetes/client.ts takes of the Kubernetes client in its place in
+ * Puts what trials/launchers/kubernetes/api/client.ts takes of the Kubernetes client in its place in
  * dist/, with what that needs and without the API's 800 modules of types. The client stays a
  * dependency, for the licences of what is bundled to come with it. Run by `npm run build`.
  */
 import { fileURLToPath } from 'node:url'
 import { build } from 'esbuild'
 
-const module = fileURLToPath(new URL('../../dist/trials/launchers/kubernetes/client.js', import.meta.url))
+const module = fileURLToPath(new URL('../../dist/trials/launchers/kubernetes/api/client.js', import.meta.url))
 
 /**
  * Its package.json does not say that importing its modules does nothing; without that all of them

@@ -7,7 +7,7 @@ import { cpSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { templateProblems } from '../../trials/launchers/fill.ts'
+import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
 import { CliBox, recommends } from '../../tuner/testing/run-cli.ts'
 
@@ -27,7 +27,7 @@ test('the experiment file is sound: every tuned value reaches the server', () =>
     machine,
   })
   if (predictor.kind !== 'command') throw new Error('the experiment has a predictor of its own')
-  expect(templateProblems(predictor, space.parameters)).toEqual([])
+  expect(findTemplateProblems(predictor, space.parameters)).toEqual([])
 })
 
 describe.skipIf(absent.length > 0)(

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../../profiler/load/http-generator.ts'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { templateProblems } from '../../trials/launchers/fill.ts'
+import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import type { Predictor } from '../../trials/types.ts'
@@ -45,7 +45,7 @@ if (template.kind !== 'command') throw new Error('the experiment has a predictor
 
 test('the experiment file is sound: every tuned value reaches gunicorn', () => {
   expect(template).toMatchObject({ kind: 'command', cwd: here, protocol: 'json', path: '/predict' })
-  expect(templateProblems(template, space.parameters)).toEqual([])
+  expect(findTemplateProblems(template, space.parameters)).toEqual([])
 })
 
 describe.skipIf(absent !== undefined)(

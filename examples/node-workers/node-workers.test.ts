@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { templateProblems } from '../../trials/launchers/fill.ts'
+import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
@@ -29,7 +29,7 @@ const launcher = createLocalLauncher({
 })
 
 test('the experiment file is sound: every tuned value reaches the server', () =>
-  expect(templateProblems(template, space.parameters)).toEqual([]))
+  expect(findTemplateProblems(template, space.parameters)).toEqual([]))
 
 test.each([
   { threads: 1, maxBatch: 4, queueLimit: 16 },

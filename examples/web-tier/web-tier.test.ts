@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { templateProblems } from '../../trials/launchers/fill.ts'
+import { findTemplateProblems } from '../../trials/launchers/fill.ts'
 import { createLocalLauncher } from '../../trials/launchers/local/local-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { loadExperiment } from '../../tuner/config/load-experiment.ts'
@@ -36,7 +36,7 @@ const absent = [
 })
 
 test('the experiment file is sound: every tuned value reaches the web tier', () => {
-  expect(templateProblems(template, space.parameters)).toEqual([])
+  expect(findTemplateProblems(template, space.parameters)).toEqual([])
 })
 
 describe.skipIf(absent.length > 0)(

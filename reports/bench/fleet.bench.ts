@@ -9,8 +9,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { seeded } from '../../profiler/seeded-random.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
-import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
+import { listMigProfiles } from '../../trials/devices/mig.ts'
+import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
 import { parseCsv } from '../../trials/testing/parsed-csv.ts'
 import { planFleet } from '../fleet/fleet-plan.ts'
 import {
@@ -28,7 +28,7 @@ import { createSteadyDemand } from '../plan/demand.ts'
 const kindOf = (name: string, pricePerHour: number): GpuKind => ({
   name,
   pricePerHour,
-  partitions: [[whole], ...partitionsOf(findGpu(name))],
+  partitions: [[whole], ...enumeratePartitions(findGpu(name))],
 })
 /**
  * As ParvaGPU packs (Lee et al., SC '24, section III), with its slices of whole GPUs as 7g: of each
@@ -44,7 +44,7 @@ function asParvaPacks(
 ): number {
   const sizeOf = ({ slice }: Segment) => Number.parseInt(slice, 10)
   const fits = (gpu: readonly Placed[], { slice }: Segment) =>
-    fitTogether(kind.partitions, [...gpu.map((on) => on.segment.slice), slice])
+    canPlaceTogether(kind.partitions, [...gpu.map((on) => on.segment.slice), slice])
   interface Placed {
     readonly segment: Segment
     readonly slices: readonly Segment[]
@@ -135,7 +135,7 @@ const speeds = [1, 1.15, 2.2, 0.5, 0.3, 0.15]
  */
 function segmentsOf(fastest: number, isLarge: boolean, uniform: () => number): Segment[] {
   return kinds.flatMap(({ name }, k) =>
-    [{ name: whole, computeFraction: 1 }, ...migProfilesOf(findGpu(name))].flatMap(
+    [{ name: whole, computeFraction: 1 }, ...listMigProfiles(findGpu(name))].flatMap(
       ({ name: slice, computeFraction }) =>
         isLarge && computeFraction < 0.4
           ? []

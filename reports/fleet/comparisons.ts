@@ -1,5 +1,5 @@
 /** Prices of simpler plans for the same models. */
-import { fitTogether } from '../../trials/devices/mig-placements.ts'
+import { canPlaceTogether } from '../../trials/devices/mig-placements.ts'
 import { pack } from './pack.ts'
 import {
   type FleetModel,
@@ -86,7 +86,8 @@ export function compareFirstFitDecreasing(
   for (const segment of slices.sort((a, b) => findFraction(b, kinds) - findFraction(a, kinds))) {
     const kind = findKind(segment, kinds)
     const fits = open.find(
-      (gpu) => gpu.kind === kind && fitTogether(kind.partitions, [...gpu.slices, segment.slice]),
+      (gpu) =>
+        gpu.kind === kind && canPlaceTogether(kind.partitions, [...gpu.slices, segment.slice]),
     )
     if (fits) fits.slices.push(segment.slice)
     else open.push({ kind, slices: [segment.slice] })

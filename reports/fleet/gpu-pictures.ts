@@ -1,7 +1,7 @@
 /** A GPU of a fleet as a chart: its slices, the models on them, and how busy they are by hour. */
 import type { EChartsOption } from 'echarts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { listMigProfiles } from '../../trials/devices/mig.ts'
 import { percent } from '../format.ts'
 import { palette } from '../report/charts/chart-options.ts'
 import { type PackedGpu, type Slot, whole } from './packing.ts'
@@ -98,4 +98,4 @@ const findFraction = (kind: string, { slice, segment }: Slot): number =>
   segment?.share ??
   (slice === whole
     ? 1
-    : (migProfilesOf(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))
+    : (listMigProfiles(findGpu(kind)).find(({ name }) => name === slice)?.memoryFraction ?? 1))

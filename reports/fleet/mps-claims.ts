@@ -3,7 +3,7 @@
  * The driver runs an MPS daemon for it. CUDA's own variables limit each container to its part
  * (NVIDIA MPS guide, "Environment Variables").
  */
-import { mpsClaim } from '../../trials/launchers/kubernetes/dra.ts'
+import { createMpsClaim } from '../../trials/launchers/kubernetes/gpus/dra.ts'
 import { toDnsLabel } from '../specs/create-serving.ts'
 import { formatYaml } from '../specs/manifest.ts'
 import { selectGpus } from '../specs/scheduling.ts'
@@ -68,5 +68,5 @@ export function renderSharedGpu(name: string, servings: readonly Serving[]): str
     ),
     'Validated against the official schemas; never run on a GPU.',
   ]
-  return `${notes.map((note) => `# ${note}\n`).join('')}${formatYaml(mpsClaim(claim!, { name }))}`
+  return `${notes.map((note) => `# ${note}\n`).join('')}${formatYaml(createMpsClaim(claim!, { name }))}`
 }

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { findGpu } from '../../trials/devices/catalogue.ts'
-import { fitTogether, partitionsOf } from '../../trials/devices/mig-placements.ts'
+import { canPlaceTogether, enumeratePartitions } from '../../trials/devices/mig-placements.ts'
 import { compareFirstFitDecreasing, compareWholeGpus, packEachAlone } from './comparisons.ts'
 import { pack } from './pack.ts'
 import { FleetError, type FleetModel, type GpuKind, type Packing, whole } from './packing.ts'
@@ -195,8 +195,8 @@ test('compared: whole GPUs for each, each alone, and first fit decreasing', asyn
 
 describe('slices of one GPU', () => {
   test('fit together as the MIG user guide lists them', () => {
-    const a100 = partitionsOf(findGpu('A100-40GB'))
-    const fits = (...slices: string[]) => fitTogether(a100, slices)
+    const a100 = enumeratePartitions(findGpu('A100-40GB'))
+    const fits = (...slices: string[]) => canPlaceTogether(a100, slices)
     expect(fits('4g.20gb', '3g.20gb')).toBe(true)
     expect(fits('4g.20gb', '2g.10gb', '1g.5gb')).toBe(true)
     expect(fits('3g.20gb', '2g.10gb', '2g.10gb')).toBe(true)
@@ -207,8 +207,8 @@ describe('slices of one GPU', () => {
     expect(fits('4g.20gb', '4g.20gb')).toBe(false)
     expect(fits(...Array<string>(8).fill('1g.5gb'))).toBe(false)
     expect(fits('7g.40gb', '1g.5gb')).toBe(false)
-    expect(partitionsOf(findGpu('T4'))).toEqual([])
-    expect(partitionsOf(findGpu('A30')).map((partition) => partition.join(' '))).toEqual([
+    expect(enumeratePartitions(findGpu('T4'))).toEqual([])
+    expect(enumeratePartitions(findGpu('A30')).map((partition) => partition.join(' '))).toEqual([
       '1g.6gb 1g.6gb 1g.6gb 1g.6gb',
       '2g.12gb 1g.6gb 1g.6gb',
       '2g.12gb 2g.12gb',

@@ -1,6 +1,6 @@
 /** A table of a model's replicas: a row each, with where it ran and what it carried. */
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf } from '../../trials/devices/mig.ts'
+import { listMigProfiles } from '../../trials/devices/mig.ts'
 import { isUnknown, readNumber, readTable } from '../../trials/table-text.ts'
 import { FleetError, type Segment, whole } from './packing.ts'
 
@@ -103,7 +103,7 @@ function resolveGpu(name: string | undefined, where: string): Gpu {
 function resolveSlice(cell: string | undefined, gpu: Gpu, where: string): string {
   const name = (cell ?? '').trim().toLowerCase()
   if (name === '' || name === whole) return whole
-  const profiles = migProfilesOf(gpu)
+  const profiles = listMigProfiles(gpu)
   const found = profiles.find((profile) =>
     /^\d$/.test(name) ? profile.name.startsWith(`${name}g.`) : profile.name === name,
   )

@@ -2,10 +2,10 @@
  * The deployment of a replica from a table: the image that the user names, with the other columns
  * of the row as its variables.
  */
-import { environmentName } from '../../trials/launchers/fill.ts'
+import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
 import { mpsVariables } from '../../trials/launchers/mps-variables.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { parseResources } from '../../trials/resources.ts'
 import { percent, rate } from '../format.ts'
 import { toDnsLabel } from '../specs/create-serving.ts'
 import { computeRequirements } from '../specs/requirements.ts'
@@ -44,7 +44,7 @@ export function describeTableServing(
     gpus: segment.gpus,
     ...(cut && { migProfile: segment.slice }),
   }
-  const resources = resourcesOf(configuration)
+  const resources = parseResources(configuration)
   // Neither the cores nor the memory of the table's server are known.
   const measured: MeasuredWith = {
     how: 'imported',
@@ -59,7 +59,7 @@ export function describeTableServing(
   const deployed = { server: 'command', weights: 'own' } as const
   const line = `${table}, line ${row?.line}`
   const tuned = Object.entries(row?.values ?? {}).map(
-    ([column, value]) => [environmentName(column), value] as const,
+    ([column, value]) => [formatEnvironmentName(column), value] as const,
   )
   const bounds = replicaPlan.mps ? mpsVariables(segment.share!, replicaPlan.mps.memoryMiB) : {}
   return {

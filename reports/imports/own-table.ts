@@ -9,7 +9,7 @@ import {
   resolveRateColumn,
 } from '../../search/replay/rows.ts'
 import type { ReplayParameter, ReplayRow, ReplayTask } from '../../search/replay/task.ts'
-import { gpuFeatures } from '../../trials/devices/features.ts'
+import { computeGpuFeatures } from '../../trials/devices/gpu-features.ts'
 import {
   isUnknown,
   type Problem,
@@ -146,7 +146,7 @@ function completeParameter(
     }
   }
   const names = shown.map(String)
-  const known = features ?? gpuFeatures(names)
+  const known = features ?? computeGpuFeatures(names)
   return { name, kind: 'categorical', values: names, ...(known ? { features: known } : {}) }
 }
 

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { countReplicas } from '../../search/objective.ts'
 import { instances } from '../../trials/prices/instances.ts'
-import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
+import { countReplicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import {
   computeMeanRps,
   createPatternDemand,
@@ -306,9 +306,9 @@ describe('costs', () => {
     const g4dn = instances.find((i) => i.name === 'g4dn.xlarge')!
     expect(g4dn).toMatchObject({ gpu: 'T4', onDemandPerHour: 0.526, reservedPerHour: 0.331 })
     const quarter = { cpuCores: 1, memoryMiB: 4096, gpu: 'T4', gpus: 1, gpuShare: 0.25 }
-    expect(replicasPerInstance(quarter, g4dn)).toBe(4)
-    expect(replicasPerInstance({ ...quarter, cpuCores: 2 }, g4dn)).toBe(2)
-    expect(replicasPerInstance({ ...quarter, memoryMiB: 9000 }, g4dn)).toBe(1)
+    expect(countReplicasPerInstance(quarter, g4dn)).toBe(4)
+    expect(countReplicasPerInstance({ ...quarter, cpuCores: 2 }, g4dn)).toBe(2)
+    expect(countReplicasPerInstance({ ...quarter, memoryMiB: 9000 }, g4dn)).toBe(1)
     const [cheapest] = listCloudCosts(quarter, 5).filter(
       (c) => c.cloud === 'aws' && c.purchase === 'on-demand',
     )
@@ -328,14 +328,14 @@ describe('costs', () => {
       source: 'a test',
     } as const
     const two = { cpuCores: 1, memoryMiB: 1024, gpu: 'T4', gpus: 2, gpuShare: 1 }
-    expect(replicasPerInstance(two, eight)).toBe(4)
-    expect(replicasPerInstance({ ...two, gpus: 3 }, eight)).toBe(2)
-    expect(replicasPerInstance({ ...two, gpuShare: 0.5 }, eight)).toBe(0)
-    expect(replicasPerInstance({ ...two, gpu: 'L4' }, eight)).toBe(0)
+    expect(countReplicasPerInstance(two, eight)).toBe(4)
+    expect(countReplicasPerInstance({ ...two, gpus: 3 }, eight)).toBe(2)
+    expect(countReplicasPerInstance({ ...two, gpuShare: 0.5 }, eight)).toBe(0)
+    expect(countReplicasPerInstance({ ...two, gpu: 'L4' }, eight)).toBe(0)
     // Thirds of eight GPUs: 24, however 1/3 is rounded.
-    expect(replicasPerInstance({ ...two, gpus: 1, gpuShare: 1 / 3 }, eight)).toBe(24)
-    expect(replicasPerInstance({ ...two, gpus: 1, cpuCores: 9 }, eight)).toBe(7)
-    expect(replicasPerInstance({ ...two, gpus: 1, memoryMiB: 100 * 1024 }, eight)).toBe(2)
+    expect(countReplicasPerInstance({ ...two, gpus: 1, gpuShare: 1 / 3 }, eight)).toBe(24)
+    expect(countReplicasPerInstance({ ...two, gpus: 1, cpuCores: 9 }, eight)).toBe(7)
+    expect(countReplicasPerInstance({ ...two, gpus: 1, memoryMiB: 100 * 1024 }, eight)).toBe(2)
   })
 
   test('the cheapest of each cloud and way to buy, cheapest first, whole instances for a month of 720 hours', () => {

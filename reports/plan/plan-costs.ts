@@ -6,7 +6,7 @@
 import { countReplicas } from '../../search/objective.ts'
 import { computeFleetPricePerHour, type ReplicaPrice } from '../../search/replica-price.ts'
 import { type Instance, instances } from '../../trials/prices/instances.ts'
-import { replicasPerInstance } from '../../trials/prices/whole-instances.ts'
+import { countReplicasPerInstance } from '../../trials/prices/whole-instances.ts'
 import type { Resources } from '../../trials/resources.ts'
 
 /** A month of 30 days, as the published examples count. */
@@ -31,7 +31,7 @@ export function listCloudCosts(
   list: readonly Instance[] = instances,
 ): CloudCost[] {
   const offers = list.flatMap((instance): CloudCost[] => {
-    const replicasEach = replicasPerInstance(resources, instance)
+    const replicasEach = countReplicasPerInstance(resources, instance)
     if (replicasEach === 0) return []
     const count = Math.ceil(replicas / replicasEach)
     const offer = (purchase: CloudCost['purchase'], perHour: number | undefined): CloudCost[] =>

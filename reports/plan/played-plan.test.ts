@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { buildLoadCurve } from '../../profiler/capacity/rederive/load-curve.ts'
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { seeded } from '../../profiler/seeded-random.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { type Demand, periodSeconds } from './demand.ts'
 import {
@@ -21,7 +21,7 @@ import { type FleetUnit, getMaxRps } from './replica.ts'
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const signal = new AbortController().signal
 const queueLimit = 1000
-const launcher = createSimulatedLauncher({ architecture: architectureOf('bert'), seed: 7 })
+const launcher = createSimulatedLauncher({ architecture: findArchitecture('bert'), seed: 7 })
 const configuration = { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 25, batchSize: 8, queueLimit }
 
 async function server(number: number) {

@@ -2,8 +2,8 @@
 import type { Configuration } from '../../search/types.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { acceptanceOf } from '../../trials/predictor/llm/speculation.ts'
-import { arithmeticOf } from '../../trials/predictor/llm/step-model.ts'
+import { getAcceptance } from '../../trials/predictor/llm/speculation.ts'
+import { resolveArithmetic } from '../../trials/predictor/llm/step-model.ts'
 import { Knobs } from '../../trials/servers/knobs.ts'
 import type { Usage } from '../../trials/types.ts'
 import { percent } from '../format.ts'
@@ -74,7 +74,7 @@ function describeDrafts({ acceptedTokens }: Usage, configuration: Configuration)
   const drafted = readDraftTokens(configuration)
   if (acceptedTokens === undefined || !(drafted > 0)) return []
   return [
-    `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${acceptanceOf(acceptedTokens, drafted).toFixed(2)})`,
+    `${acceptedTokens.toFixed(1)} of ${drafted} draft tokens accepted (acceptance ${getAcceptance(acceptedTokens, drafted).toFixed(2)})`,
   ]
 }
 
@@ -109,7 +109,7 @@ function computeMinComputeBoundSequences(configuration: Configuration): number |
       quantization === 'awq' || quantization === 'gptq' || quantization === 'fp8'
         ? quantization
         : 'none'
-    const { tflops, weightBytes } = arithmeticOf({
+    const { tflops, weightBytes } = resolveArithmetic({
       gpu,
       precision: precision === 'bf16' ? 'bf16' : 'fp16',
       quantization: modelledQuantization,

@@ -9,7 +9,7 @@ import type { LatencySummary, LoadPoint, StreamSummary } from '../../profiler/mo
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { meetsSlo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
-import { heldGpus } from '../../trials/resources.ts'
+import { countGpus } from '../../trials/resources.ts'
 import { rateTolerance } from './windows.ts'
 
 /** Figures of the window nearest to the capacity. */
@@ -75,7 +75,7 @@ export function computeTokenFigures(
   if (outputTokens === undefined) return undefined
   const perMillion = (tokensEach: number) =>
     (pricePerHour / (capacityRps * 3600 * tokensEach)) * 1e6
-  const gpuCount = heldGpus(configuration)
+  const gpuCount = countGpus(configuration)
   return {
     ...(window !== undefined &&
       window.point.offeredRps <= maxWindowRateRatio * capacityRps &&

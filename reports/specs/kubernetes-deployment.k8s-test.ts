@@ -2,10 +2,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { servingEnvironment } from '../../trials/launchers/builtin.ts'
-import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
+import { createServingEnvironment } from '../../trials/launchers/builtin.ts'
+import { gpuSchemes } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
+import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import {
   createNamespace,
   type TestNamespace,
@@ -113,7 +113,7 @@ describe('plain Kubernetes', () => {
 
   test('the built-in predictor, applied as written, answers through its Service', async () => {
     const env = {
-      ...servingEnvironment(
+      ...createServingEnvironment(
         { kind: 'builtin', model: 'bert-tiny', engine: 'tfjs' },
         { batchSize: 2 },
         'tfjs',

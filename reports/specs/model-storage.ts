@@ -1,5 +1,5 @@
 /** Where weights are stored, and how a pod or a Compose project gets them. */
-import { hubName } from '../../trials/servers/language-servers.ts'
+import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { DeployedServer } from '../figures.ts'
 import type { Manifest } from './manifest.ts'
@@ -84,7 +84,7 @@ function csiVolume(rest: string): ModelStorage | undefined {
 
 /** Path or name of the weights for a running server; an address of unknown kind stays as it is. */
 export function resolveWeightsPath(uri: string, server: DeployedServer): string {
-  const hub = isLanguageServer(server) ? hubName(uri) : undefined
+  const hub = isLanguageServer(server) ? parseHubName(uri) : undefined
   if (hub !== undefined) return hub
   try {
     return modelStorage(uri).path
@@ -139,7 +139,8 @@ export const resolveStorage = ({
   modelUri,
   deployed,
 }: Pick<Serving, 'modelUri' | 'deployed'>): ModelStorage | undefined =>
-  modelUri === undefined || (isLanguageServer(deployed.server) && hubName(modelUri) !== undefined)
+  modelUri === undefined ||
+  (isLanguageServer(deployed.server) && parseHubName(modelUri) !== undefined)
     ? undefined
     : modelStorage(modelUri)
 

@@ -2,15 +2,15 @@
  * The user's pod overlay (`kubernetes.pod`) on the pods of every target: the policies of a cluster
  * require the same of all of them.
  */
-import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
+import { builtinContainer } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
-  overlaid,
-  overlaidAffinity,
+  createRestrictedSpec,
+  imageUserId,
+  mergeAffinity,
+  mergeOverlay,
   type PodOverlay,
   restrictedContainer,
-  restrictedSpec,
-  user,
-} from '../../trials/launchers/kubernetes/pod-policy.ts'
+} from '../../trials/launchers/kubernetes/manifests/pod-policy.ts'
 import { type Manifest, removeUndefined } from './manifest.ts'
 import type { Serving } from './serving.ts'
 
@@ -50,18 +50,18 @@ export function applyOverlay(
   const over = renameContainer(overlay, container, isBuiltin)
   const { affinity, ...rest } = base.spec
   const { affinity: overAffinity, ...more } = over.spec ?? {}
-  const spec = overlaid(rest, more)
+  const spec = mergeOverlay(rest, more)
   const tuned = listContainers(base.spec).find(({ name }) => name === container)?.resources
   return {
-    metadata: overlaid(overlaid({}, over.metadata), base.metadata),
+    metadata: mergeOverlay(mergeOverlay({}, over.metadata), base.metadata),
     spec: {
       ...spec,
       ...((affinity ?? overAffinity) !== undefined && {
-        affinity: overlaidAffinity(affinity as Manifest, overAffinity as Manifest),
+        affinity: mergeAffinity(affinity as Manifest, overAffinity as Manifest),
       }),
       containers: listContainers(spec).map((one) =>
         one.name === container && tuned !== undefined
-          ? { ...one, resources: overlaid(one.resources as Manifest, tuned as Manifest) }
+          ? { ...one, resources: mergeOverlay(one.resources as Manifest, tuned as Manifest) }
           : one,
       ),
     },
@@ -112,9 +112,9 @@ function restrictPod({ metadata, spec }: Pod, container: string): Pod {
     name,
     securityContext: restrictedContainer,
   }))
-  const restricted = overlaid(
-    { ...restrictedSpec(container), ...(initContainers && { initContainers }) },
+  const restricted = mergeOverlay(
+    { ...createRestrictedSpec(container), ...(initContainers && { initContainers }) },
     spec,
   )
-  return { metadata, spec: overlaid(restricted, { securityContext: { fsGroup: user } }) }
+  return { metadata, spec: mergeOverlay(restricted, { securityContext: { fsGroup: imageUserId } }) }
 }

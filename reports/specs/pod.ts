@@ -1,7 +1,7 @@
 /** Pods: the template of a server's pod, and the parts that other targets write into their own. */
 import { posix } from 'node:path'
-import type { GpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { builtinContainer } from '../../trials/launchers/kubernetes/manifests.ts'
+import type { GpuSelection } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import { builtinContainer } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
   buildScrapeAnnotations,
   buildZonalLifetime,

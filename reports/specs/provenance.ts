@@ -3,7 +3,7 @@
  * No target writes either itself.
  */
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { oneLine } from '../../trials/shell-words.ts'
+import { joinLines } from '../../trials/shell-words.ts'
 import {
   figuresWord,
   foreignFigures,
@@ -61,7 +61,7 @@ function writeHeader(
       (note) => `Note: ${note}`,
     ),
   ]
-  return lines.map((line) => `# ${oneLine(line)}\n`).join('')
+  return lines.map((line) => `# ${joinLines(line)}\n`).join('')
 }
 
 /** @param owner whose requirements they are, where they are not those of a whole replica */
@@ -100,10 +100,10 @@ export function describeRequirements(
 
 /** Annotations of the serving object: the measurement behind it, and whether its figures hold. */
 export const buildAnnotations = (serving: Serving): Readonly<Record<string, string>> => ({
-  'tune/experiment': oneLine(serving.evidence.experimentId),
+  'tune/experiment': joinLines(serving.evidence.experimentId),
   'tune/trial': String(serving.trial),
   'tune/figures': figuresWord(serving.figures),
-  ...(serving.figures.hold ? {} : { 'tune/verify': oneLine(writeVerifyCommand(serving)) }),
+  ...(serving.figures.hold ? {} : { 'tune/verify': joinLines(writeVerifyCommand(serving)) }),
 })
 
 const writeVerifyCommand = (serving: Serving): string =>

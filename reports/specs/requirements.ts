@@ -8,8 +8,8 @@ import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { Knobs } from '../../trials/servers/knobs.ts'
-import { longestSequence } from '../../trials/servers/language-knobs.ts'
-import { hubName } from '../../trials/servers/language-servers.ts'
+import { getMaxSequence } from '../../trials/servers/language-knobs.ts'
+import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { latency, significant } from '../format.ts'
@@ -91,7 +91,7 @@ export function computeRequirements(
   const cpu = computeCores(measured, deployed, holds, resources, configuration)
   const memory = computeMemory(evidence, deployed, holds, resources, configuration)
   const fetchSeconds = Math.ceil((measured.weightsMiB ?? 0) / fetchMiBPerSecond)
-  const downloads = language && modelUri !== undefined && hubName(modelUri) !== undefined
+  const downloads = language && modelUri !== undefined && parseHubName(modelUri) !== undefined
   const startup = computeStartup(
     measured,
     holds ? { launchSeconds, nodeWaitSeconds } : {},
@@ -226,7 +226,7 @@ function computeGrace(
       undefined,
     ),
   )
-  const tokens = longestSequence(new Knobs(configuration)) ?? measured.maxModelLen
+  const tokens = getMaxSequence(new Knobs(configuration)) ?? measured.maxModelLen
   const longest =
     language && tpot !== undefined && tokens !== undefined
       ? Math.ceil(((ttft ?? 0) + tokens * tpot) / 1000)

@@ -1,13 +1,17 @@
 /** Where a pod may run: nodes with its GPU, by the schemes that trials use, and of its price. */
-import { claimName, claimTemplate, type DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
 import {
-  defaultScheme,
+  claimName,
+  createClaimTemplate,
+  type DraOptions,
+} from '../../trials/launchers/kubernetes/gpus/dra.ts'
+import {
+  chooseDefaultScheme,
+  createGpuTolerations,
   type GpuScheme,
   GpuSchemeError,
   type GpuSelection,
-  gpuSelection,
-  gpuTolerations,
-} from '../../trials/launchers/kubernetes/gpu-selection.ts'
+  selectGpu,
+} from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Labels } from './availability.ts'
 import { type Manifest, omitEmpty } from './manifest.ts'
@@ -20,11 +24,11 @@ import { SpecError } from './spec-error.ts'
  */
 export function selectGpus(
   resources: Resources,
-  scheme: GpuScheme | undefined = defaultScheme(resources),
+  scheme: GpuScheme | undefined = chooseDefaultScheme(resources),
   dra?: DraOptions,
 ): GpuSelection {
   try {
-    return gpuSelection(resources, scheme, dra)
+    return selectGpu(resources, scheme, dra)
   } catch (error) {
     if (error instanceof GpuSchemeError) throw new SpecError(error.message, error.hint)
     throw error
@@ -78,7 +82,7 @@ export const buildScheduling = (
     }),
   }),
   resourceClaims: buildPodClaims(serving, gpu),
-  tolerations: serving.resources.gpu === undefined ? undefined : gpuTolerations(gpu),
+  tolerations: serving.resources.gpu === undefined ? undefined : createGpuTolerations(gpu),
 })
 
 /**
@@ -88,7 +92,7 @@ export const buildScheduling = (
 export const buildClaimTemplates = (serving: Serving, { claim }: GpuSelection): Manifest[] =>
   claim === undefined || serving.replicaPlan?.claim
     ? []
-    : [claimTemplate(claim, { name: nameClaimTemplate(serving) })]
+    : [createClaimTemplate(claim, { name: nameClaimTemplate(serving) })]
 
 /** The pod's part of a claim; the container's is `buildContainerClaims`. */
 export const buildPodClaims = (

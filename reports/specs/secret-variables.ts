@@ -2,7 +2,7 @@
  * References to secrets in a container's settings as environment variables that a Secret gives: a
  * spec never holds a value.
  */
-import { isReference, referencesIn, replaceReferences } from '../../trials/secrets.ts'
+import { findReferences, isReference, replaceReferences } from '../../trials/secrets.ts'
 
 import { describeMissing } from './placeholders.ts'
 
@@ -56,9 +56,9 @@ export function replaceSecrets<Container extends ContainerSettings>(
     ...Object.values(container.env ?? {}),
   ]
   const inFiles = (container.files ?? []).filter(
-    ({ contents }) => referencesIn(contents).length > 0,
+    ({ contents }) => findReferences(contents).length > 0,
   )
-  if (texts.every((text) => referencesIn(text).length === 0) && inFiles.length === 0)
+  if (texts.every((text) => findReferences(text).length === 0) && inFiles.length === 0)
     return container
   const variables = new Set<string>()
   const env = Object.entries(container.env ?? {}).flatMap(([name, text]) => {
@@ -125,7 +125,7 @@ export function replacePodSecrets<Pod extends { readonly spec: Fields }>(
   const container = (given: Fields): Fields => {
     const variables = new Set<string>()
     const env = ((given.env as Fields[] | undefined) ?? []).map((entry) => {
-      if (typeof entry.value !== 'string' || referencesIn(entry.value).length === 0) return entry
+      if (typeof entry.value !== 'string' || findReferences(entry.value).length === 0) return entry
       if (!isWhole(entry.value)) return { ...entry, value: completeText(entry.value, variables) }
       all.add(String(entry.name))
       return buildSecretVariable(String(entry.name), servingName)

@@ -4,9 +4,9 @@
  */
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
-import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
-import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import type { PodOverlay } from '../../trials/launchers/kubernetes/pod-policy.ts'
+import type { DraOptions } from '../../trials/launchers/kubernetes/gpus/dra.ts'
+import type { GpuScheme } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import type { PodOverlay } from '../../trials/launchers/kubernetes/manifests/pod-policy.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import type { Resources } from '../../trials/resources.ts'
 import type { Deployed, Figures } from '../figures.ts'

@@ -5,7 +5,7 @@
 
 import type { Configuration } from '../../search/types.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
-import { pooledGpus, type Resources } from '../../trials/resources.ts'
+import { countPoolGpus, type Resources } from '../../trials/resources.ts'
 import { isLanguageServer, type LanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { Deployed } from '../figures.ts'
 import { recommend } from '../recommendation/recommend.ts'
@@ -225,7 +225,7 @@ export function pooledServing(server: 'sglang' | 'vllm' = 'sglang', decodeGpus =
       resources: {
         ...whole,
         gpu: 'H100',
-        gpus: pooledGpus(pools),
+        gpus: countPoolGpus(pools),
         cpuCores: servers,
         memoryMiB: 4096 * servers,
         pools,

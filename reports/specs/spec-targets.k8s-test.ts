@@ -7,9 +7,9 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import { ApiError } from '../../trials/launchers/kubernetes/api.ts'
-import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
+import { ApiError } from '../../trials/launchers/kubernetes/api/api.ts'
+import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
+import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import {
   createNamespace,
   type TestNamespace,

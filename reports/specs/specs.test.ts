@@ -1,7 +1,10 @@
 import type { V1PodTemplateSpec } from '@kubernetes/client-node'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { defaultScheme, gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import {
+  chooseDefaultScheme,
+  gpuSchemes,
+} from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { restrictedViolations } from '../../trials/launchers/kubernetes/testing/restricted.ts'
 import type { Resources } from '../../trials/resources.ts'
 import { createServing } from './create-serving.ts'
@@ -245,11 +248,11 @@ describe('GPU schemes', () => {
     })
     expect(selectGpus(quarter, 'aliyun').limits).toEqual({ 'aliyun.com/gpu-mem': '3' })
     expect(selectGpus(whole).requirements[0]!.values).toContain('Tesla-T4')
-    expect([defaultScheme(noGpu), defaultScheme(whole), defaultScheme(quarter)]).toEqual([
-      undefined,
-      'nvidia',
-      'time-slicing',
-    ])
+    expect([
+      chooseDefaultScheme(noGpu),
+      chooseDefaultScheme(whole),
+      chooseDefaultScheme(quarter),
+    ]).toEqual([undefined, 'nvidia', 'time-slicing'])
   })
 })
 

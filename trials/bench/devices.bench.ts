@@ -5,28 +5,30 @@
  */
 import { parseArgs } from 'node:util'
 import {
-  bareErrors,
-  coefficientsFrom,
-  errorsOn,
-  fitMemory,
-  frameworkErrors,
-  kFold,
-  kindErrors,
-  leaveOutEach,
-  memoryOf,
-  shareErrors,
-  slowdownErrors,
-} from '../devices/calibration/coefficients-from.ts'
-import { isCompiled } from '../devices/calibration/fit-coefficients.ts'
+  computeErrors,
+  computeSlowdownErrors,
+  crossValidateDatasheets,
+  crossValidateFolds,
+  crossValidateFrameworks,
+  crossValidateGroups,
+  crossValidateKinds,
+  crossValidateShares,
+} from '../devices/calibration/cross-validation.ts'
 import {
-  heldOut,
-  heldOutTables,
+  fitCoefficients,
+  fitMemory,
+  predictMemoryMiB,
+} from '../devices/calibration/fit-coefficients.ts'
+import { isCompiled } from '../devices/calibration/fit-physics.ts'
+import {
   type LatencyRow,
-  publishedTables,
+  readHeldOutLatencies,
+  readHeldOutTables,
+  readPublishedTables,
   readTables,
   type Tables,
 } from '../devices/calibration/published-tables.ts'
-import { type Coefficients, calibration } from '../devices/coefficients.ts'
+import { type Coefficients, calibratedCoefficients } from '../devices/coefficients.ts'
 import {
   type Foretold,
   foretoldFrameworks,
@@ -91,11 +93,11 @@ if (options.llm) {
   skipped(tables)
   console.log('Relative errors of the committed model on tables of', options.tables)
   const compiled = tables.latency.filter(isCompiled)
-  report('latency, compiled engines', errorsOn(compiled, calibration))
+  report('latency, compiled engines', computeErrors(compiled, calibratedCoefficients))
   each(
     compiled,
     (r) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`,
-    (rows) => errorsOn(rows, calibration),
+    (rows) => computeErrors(rows, calibratedCoefficients),
   )
   for (const name of new Set(
     tables.latency.map((r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}`),
@@ -103,31 +105,40 @@ if (options.llm) {
     const own = tables.latency.filter(
       (r) => `${r.runtime} ${r.gpu.name} ${r.architecture.name}` === name,
     )
-    if (isCompiled(own[0]!) || calibration.runtimes[own[0]!.runtime] !== undefined)
-      coverage(`  ${name}`, own, calibration)
+    if (isCompiled(own[0]!) || calibratedCoefficients.runtimes[own[0]!.runtime] !== undefined)
+      coverage(`  ${name}`, own, calibratedCoefficients)
   }
-  const unseen = compiled.filter((r) => calibration.deviations[r.gpu.name] === undefined)
-  report('latency, GPUs in no table of ours', errorsOn(unseen, calibration), 'target 12 % / 30 %')
-  const frameworks = tables.latency.filter(
-    (r) => !isCompiled(r) && calibration.runtimes[r.runtime] !== undefined,
+  const unseen = compiled.filter((r) => calibratedCoefficients.deviations[r.gpu.name] === undefined)
+  report(
+    'latency, GPUs in no table of ours',
+    computeErrors(unseen, calibratedCoefficients),
+    'target 12 % / 30 %',
   )
-  report('latency, frameworks', errorsOn(frameworks, calibration))
-  report('slowdown by an MPS share, physics alone', slowdownErrors(tables.share, calibration))
+  const frameworks = tables.latency.filter(
+    (r) => !isCompiled(r) && calibratedCoefficients.runtimes[r.runtime] !== undefined,
+  )
+  report('latency, frameworks', computeErrors(frameworks, calibratedCoefficients))
+  report(
+    'slowdown by an MPS share, physics alone',
+    computeSlowdownErrors(tables.share, calibratedCoefficients),
+  )
   report(
     'memory',
-    tables.memory.map((r) => memoryOf(r, calibration.memory) / r.gpuMemoryMiB - 1),
+    tables.memory.map(
+      (r) => predictMemoryMiB(r, calibratedCoefficients.memory) / r.gpuMemoryMiB - 1,
+    ),
     'target 6 %',
   )
 } else {
-  const tables = publishedTables()
+  const tables = readPublishedTables()
   skipped(tables)
   const rows = tables.latency.filter(isCompiled)
-  const fitted = coefficientsFrom(tables, calibration.errors)
+  const fitted = fitCoefficients(tables, calibratedCoefficients.errors)
   console.log('Relative errors of latency, compiled engines')
-  report('in-sample', errorsOn(rows, fitted))
-  report('calibrated GPU: 5 folds of rows', kFold(rows, 5), 'target 4 % / 10 %')
+  report('in-sample', computeErrors(rows, fitted))
+  report('calibrated GPU: 5 folds of rows', crossValidateFolds(rows, 5), 'target 4 % / 10 %')
   const leftOut = (what: string, group: (row: (typeof rows)[number]) => string, target: string) => {
-    const each = leaveOutEach(rows, group)
+    const each = crossValidateGroups(rows, group)
     report(what, each.flat(), target)
     ;[...new Set(rows.map(group))].forEach((name, i) => {
       report(`  ${name}`, each[i]!)
@@ -135,18 +146,18 @@ if (options.llm) {
   }
   leftOut('GPU never seen: leave one GPU out', (r) => r.gpu.name, 'target 12 % / 30 %')
   leftOut('leave one model out', (r) => r.architecture.name, '')
-  report('a kind of model new to its GPU', kindErrors(rows))
-  report('a GPU left out, by memory, bandwidth and peaks', bareErrors(rows).flat())
+  report('a kind of model new to its GPU', crossValidateKinds(rows))
+  report('a GPU left out, by memory, bandwidth and peaks', crossValidateDatasheets(rows).flat())
   console.log('Frameworks that run layer by layer (in-sample)')
   const frameworks = tables.latency.filter((r) => !isCompiled(r))
   each(
     frameworks,
     (r) => r.runtime,
-    (own) => errorsOn(own, fitted),
+    (own) => computeErrors(own, fitted),
   )
   report(
     'on a GPU where it was not measured',
-    frameworkErrors(tables.latency, fitted).map(({ error }) => error),
+    crossValidateFrameworks(tables.latency, fitted).map(({ error }) => error),
   )
   console.log('Stated errors, each by bars chosen on other rows')
   for (const line of statedErrors(tables)) console.log(line)
@@ -160,26 +171,29 @@ if (options.llm) {
     anchoredReport(
       `PyTorch on an H200, ${program}`,
       foretoldFrameworks(
-        heldOut('pytorch-h200.csv').filter(({ runtime }) => runtime === program),
+        readHeldOutLatencies('pytorch-h200.csv').filter(({ runtime }) => runtime === program),
         [1, 4, 16, 64],
       ),
     )
   anchoredReport('time between tokens, llama-7b', foretoldLlmServers([1, 4, 16]))
   for (const line of languageServerLines()) console.log(line)
   console.log('MPS share')
-  report('models with a share curve: 5 folds', shareErrors(tables.share), 'target 3 %')
-  report('slowdown by physics alone', slowdownErrors(tables.share, fitted))
+  report('models with a share curve: 5 folds', crossValidateShares(tables.share), 'target 3 %')
+  report('slowdown by physics alone', computeSlowdownErrors(tables.share, fitted))
   for (const name of ['H200', 'H100']) {
-    const shares = heldOutTables()
+    const shares = readHeldOutTables()
       .share.filter(({ gpu }) => gpu.name === name)
       .map((row) => ({ ...row, sharing: 'mps' as const }))
-    report(`the same on an ${name}, of whose shares no table is`, slowdownErrors(shares, fitted))
+    report(
+      `the same on an ${name}, of whose shares no table is`,
+      computeSlowdownErrors(shares, fitted),
+    )
     coverage(`BERT-base on shares of an ${name}, latency`, shares, fitted)
   }
   console.log('GPU memory')
   report(
     'in-sample',
-    tables.memory.map((r) => memoryOf(r, fitted.memory) / r.gpuMemoryMiB - 1),
+    tables.memory.map((r) => predictMemoryMiB(r, fitted.memory) / r.gpuMemoryMiB - 1),
     'target 6 %',
   )
   const models = [...new Set(tables.memory.map((r) => r.architecture.name))]
@@ -189,7 +203,7 @@ if (options.llm) {
       const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== name))
       return tables.memory
         .filter((r) => r.architecture.name === name)
-        .map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
+        .map((r) => predictMemoryMiB(r, memory) / r.gpuMemoryMiB - 1)
     }),
   )
   for (const model of ['bert', 'resnet50', 'vgg16', 'mobilenetv2']) {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
 import type { Decoder } from './architecture.ts'
-import { architectureOf, kvBytesPerToken, parameterCount } from './architecture.ts'
-import { flopsOf, type Work } from './call-work.ts'
-import { workOf } from './work.ts'
+import { countKvBytesPerToken, countParameters, findArchitecture } from './architecture.ts'
+import { countFlops, type Work } from './call-work.ts'
+import { countWork } from './work.ts'
 
 /** Weights read in one call, bytes. */
 const weightBytesOf = (work: Work): number =>
@@ -35,7 +35,7 @@ test.each([
   ['gemma-2-9b', 9.24e9],
   ['gemma-2-27b', 27.23e9],
 ])('%s has %d parameters within 1 %', (name, published) => {
-  expect(Math.abs(parameterCount(architectureOf(name)) / published - 1)).toBeLessThan(0.01)
+  expect(Math.abs(countParameters(findArchitecture(name)) / published - 1)).toBeLessThan(0.01)
 })
 
 test.each([
@@ -46,38 +46,38 @@ test.each([
   ['alexnet', 0.714e9],
 ])('%s takes %d multiply-accumulates an image within 1 %', (name, macs) => {
   expect(
-    Math.abs(flopsOf(workOf(architectureOf(name), { batch: 1 }, 'fp16')) / (2 * macs) - 1),
+    Math.abs(countFlops(countWork(findArchitecture(name), { batch: 1 }, 'fp16')) / (2 * macs) - 1),
   ).toBeLessThan(0.01)
 })
 
 test('BERT-base at 128 tokens is about 22 GFLOP a text', () => {
-  const work = workOf(architectureOf('bert'), { batch: 1, sequenceLength: 128 }, 'fp16')
-  expect(flopsOf(work) / 1e9).toBeCloseTo(22.35, 1)
+  const work = countWork(findArchitecture('bert'), { batch: 1, sequenceLength: 128 }, 'fp16')
+  expect(countFlops(work) / 1e9).toBeCloseTo(22.35, 1)
 })
 
 test('work grows with the batch, weights do not', () => {
-  const one = workOf(architectureOf('bert'), { batch: 1 }, 'fp16')
-  const eight = workOf(architectureOf('bert'), { batch: 8 }, 'fp16')
-  expect(flopsOf(eight)).toBe(8 * flopsOf(one))
+  const one = countWork(findArchitecture('bert'), { batch: 1 }, 'fp16')
+  const eight = countWork(findArchitecture('bert'), { batch: 8 }, 'fp16')
+  expect(countFlops(eight)).toBe(8 * countFlops(one))
   expect(weightBytesOf(eight)).toBe(weightBytesOf(one))
 })
 
 test('decoding reads weights and the cache, one token of products', () => {
-  const llama = architectureOf('llama-3.1-8b') as Decoder
+  const llama = findArchitecture('llama-3.1-8b') as Decoder
   // 32 layers × 2 × 8 heads × 128 × 2 bytes = 128 KiB a token.
-  expect(kvBytesPerToken(llama, 'fp16')).toBe(131072)
-  const decode = workOf(llama, { batch: 4, sequenceLength: 1000, phase: 'decode' }, 'fp16')
-  const prefill = workOf(llama, { batch: 4, sequenceLength: 1000 }, 'fp16')
+  expect(countKvBytesPerToken(llama, 'fp16')).toBe(131072)
+  const decode = countWork(llama, { batch: 4, sequenceLength: 1000, phase: 'decode' }, 'fp16')
+  const prefill = countWork(llama, { batch: 4, sequenceLength: 1000 }, 'fp16')
   expect(decode.kvBytes).toBe(4 * 1000 * 131072)
-  expect(flopsOf(prefill) / flopsOf(decode)).toBeGreaterThan(800)
+  expect(countFlops(prefill) / countFlops(decode)).toBeGreaterThan(800)
   expect(weightBytesOf(decode) / (2 * (8.03e9 - 128256 * 4096))).toBeCloseTo(1, 2)
 })
 
 test('an unknown model tells which are close', () => {
-  expect(() => architectureOf('bert-bas')).toThrow(
+  expect(() => findArchitecture('bert-bas')).toThrow(
     /unknown model architecture 'bert-bas'; did you mean bert-base/,
   )
-  expect(() => architectureOf('meta-llama/Llama-3.1-8B-Instruct')).toThrow(
+  expect(() => findArchitecture('meta-llama/Llama-3.1-8B-Instruct')).toThrow(
     /did you mean llama-3\.1-8b/,
   )
 })

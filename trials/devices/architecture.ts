@@ -1,11 +1,11 @@
 /** Model architectures by their dimensions. */
 
-import { namesNear } from '../near-names.ts'
+import { suggestNames } from '../near-names.ts'
 import type { Precision } from './catalogue.ts'
-import { bytesPerElement, type Convnet, convnets, convolutionsOf } from './convnets.ts'
+import { type Convnet, convnets, getBytesPerElement, listConvolutions } from './convnets.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import type { GraphArchitecture } from './onnx/graph-architecture.ts'
-import type { Takes } from './onnx/graph-inputs.ts'
+import type { InputKind } from './onnx/graph-inputs.ts'
 
 /** A stack of bidirectional transformer layers over embeddings (Devlin et al. 2018, section 3). */
 export interface Encoder {
@@ -32,7 +32,7 @@ export interface Decoder {
   readonly heads: number
   readonly kvHeads: number
   readonly headSize: number
-  /** Of the feed-forward part, or of each expert. */
+  /** Width of the feed-forward part, or of each expert. */
   readonly intermediate: number
   readonly vocabulary: number
   readonly maxSequenceLength: number
@@ -50,16 +50,16 @@ export interface Decoder {
     readonly denseLayers?: number
     readonly denseIntermediate?: number
   }
-  /** How its file says that its weights are quantised: awq, gptq, fp8, mxfp4, ... */
-  readonly quantizedBy?: string
+  /** Quantisation method that the model's file declares: awq, gptq, fp8, mxfp4, ... */
+  readonly quantizationMethod?: string
 }
 
 export type Architecture = Encoder | Decoder | Convnet | GraphArchitecture
 
-/** What its requests carry. */
-export const takesOf = (architecture: Architecture): Takes =>
+/** What requests for the architecture contain. */
+export const getInputKind = (architecture: Architecture): InputKind =>
   architecture.kind === 'graph'
-    ? architecture.takes
+    ? architecture.inputKind
     : architecture.kind === 'convnet'
       ? 'image'
       : 'text'
@@ -215,17 +215,20 @@ const aliases: Readonly<Record<string, string>> = {
  * The architecture of a model name or alias ('bert' is bert-base).
  * @throws DeviceModelError for an unknown name, naming close ones.
  */
-export function architectureOf(modelName: string, own: readonly Architecture[] = []): Architecture {
-  const wanted = modelName.toLowerCase().replace(/_/g, '-')
-  const canonical = aliases[wanted] ?? wanted
+export function findArchitecture(
+  modelName: string,
+  own: readonly Architecture[] = [],
+): Architecture {
+  const normalisedName = modelName.toLowerCase().replace(/_/g, '-')
+  const canonical = aliases[normalisedName] ?? normalisedName
   const all = [...own, ...architectures]
   const found = all.find((a) => a.name === canonical || a.name === modelName)
   if (found) return found
   const names = [...all.map((a) => a.name), ...Object.keys(aliases)]
-  // Of a name on the Hub, without its owner.
+  // Names on the Hugging Face Hub begin with their owner, which does not help a search.
   throw new DeviceModelError(
     `unknown model architecture '${modelName}'`,
-    namesNear(modelName.split('/').at(-1)!, names),
+    suggestNames(modelName.split('/').at(-1)!, names),
   )
 }
 
@@ -233,7 +236,7 @@ export function architectureOf(modelName: string, own: readonly Architecture[] =
  * Weights in memory, count. Encoders: embeddings, layers with biases and norms, pooler. Decoders:
  * no biases.
  */
-export function parameterCount(architecture: Architecture): number {
+export function countParameters(architecture: Architecture): number {
   switch (architecture.kind) {
     case 'encoder': {
       const { vocabulary, maxSequenceLength, hidden, intermediate, layers } = architecture
@@ -252,25 +255,25 @@ export function parameterCount(architecture: Architecture): number {
     case 'decoder':
       return (
         architecture.vocabulary * architecture.hidden * (architecture.tiedEmbeddings ? 1 : 2) +
-        architecture.layers * (attentionWeights(architecture) + 2 * architecture.hidden) +
-        feedForwardWeights(architecture)
+        architecture.layers * (countAttentionWeights(architecture) + 2 * architecture.hidden) +
+        countFeedForwardWeights(architecture)
       )
     case 'convnet':
-      return convolutionsOf(architecture).reduce((sum, layer) => sum + layer.weights, 0)
+      return listConvolutions(architecture).reduce((sum, layer) => sum + layer.weights, 0)
     case 'graph':
       return architecture.parameters
   }
 }
 
-/** Of the projections of one layer of a decoder. */
-export const attentionWeights = (a: Decoder): number =>
+/** Weights of the attention projections of one decoder layer. */
+export const countAttentionWeights = (a: Decoder): number =>
   a.hidden * a.headSize * (2 * a.heads + 2 * a.kvHeads)
 
 /**
- * Of the feed-forward parts of all layers: gated, three products each.
+ * Weights of the feed-forward parts of all layers: gated, three products each.
  * @param counted how many experts of a layer, all by default
  */
-export function feedForwardWeights(
+export function countFeedForwardWeights(
   { hidden, intermediate, experts, layers }: Decoder,
   counted = experts?.count ?? 1,
 ): number {
@@ -281,9 +284,9 @@ export function feedForwardWeights(
   return (layers - denseLayers) * layerWithExperts + denseLayers * 3 * hidden * denseIntermediate
 }
 
-/** Numbers of keys and values that one token keeps in the cache. */
-export const kvElementsPerToken = (a: Decoder): number => 2 * a.layers * a.kvHeads * a.headSize
+/** Elements that one token occupies in the key-value cache. */
+export const countKvElementsPerToken = (a: Decoder): number => 2 * a.layers * a.kvHeads * a.headSize
 
-/** Bytes of them; servers keep them in 16 bits beside narrower weights unless told otherwise. */
-export const kvBytesPerToken = (a: Decoder, precision: Precision): number =>
-  kvElementsPerToken(a) * Math.max(2, bytesPerElement(precision))
+/** Bytes of the same. By default servers cache 16 bits even where weights are narrower. */
+export const countKvBytesPerToken = (a: Decoder, precision: Precision): number =>
+  countKvElementsPerToken(a) * Math.max(2, getBytesPerElement(precision))

@@ -1,23 +1,23 @@
-/** What one call asks of a device, whatever the model. */
+/** The work of one inference call on a device, independent of the model. */
 
 /**
- * A matrix product [rows × depth] × [depth × columns], done `count` times, a convolution being one
- * by its output pixels.
+ * A matrix product [rows × depth] × [depth × columns], executed `count` times. A convolution has a
+ * row for each output pixel.
  */
-export interface Product {
+export interface MatrixProduct {
   readonly rows: number
   readonly columns: number
   readonly depth: number
   readonly count: number
-  /** A 3 × 3 convolution of stride 1, which CUDA cores do by Winograd's algorithm. */
+  /** A 3 × 3 convolution of stride 1, for which CUDA cores use Winograd's algorithm. */
   readonly winograd?: boolean
   readonly convolution?: boolean
 }
 
 export interface Work {
-  /** Kernels a compiled engine launches, about. */
+  /** Approximate number of kernels that a compiled engine launches. */
   readonly kernels: number
-  readonly products: readonly Product[]
+  readonly products: readonly MatrixProduct[]
   /**
    * Fused attention: `count` launches, each of `blocks` thread blocks of `flopsPerBlock`
    * operations.
@@ -29,19 +29,19 @@ export interface Work {
   }[]
   /** Bytes of one weight. */
   readonly weightElementBytes: number
-  /** Activations to and from memory, when nothing stays in the cache. */
+  /** Activation traffic to and from memory without a cache. */
   readonly activationBytes: number
   /**
-   * What one kernel reads and writes, typically: beside the cache, it tells how much of the traffic
-   * stays in it.
+   * Typical traffic of one kernel. Compared with the cache size, it determines the share of cache
+   * hits.
    */
   readonly workingSetBytes: number
-  /** Keys and values read from their cache (decoding only). */
+  /** Bytes read from the key-value cache (decoding only). */
   readonly kvBytes: number
 }
 
 /** Operations of a call, 2 × multiply-accumulates, attention included. */
-export const flopsOf = ({
+export const countFlops = ({
   products,
   attention = [],
 }: Pick<Work, 'products' | 'attention'>): number =>

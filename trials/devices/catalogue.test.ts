@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { effectivePrecision, findGpu, gpuCatalogue, usableMemoryMiB } from './catalogue.ts'
+import { computeUsableMemoryMiB, findGpu, gpuCatalogue, resolvePrecision } from './catalogue.ts'
 
 test.each([
   ['T4', 'T4'],
@@ -94,9 +94,9 @@ test('every GPU has an fp32 peak, and wider types are never faster', () => {
 })
 
 test('precisions fall back as runtimes do, or are refused', () => {
-  expect(effectivePrecision(findGpu('P100'), 'int8')).toEqual({ precision: 'fp16', tflops: 18.7 })
-  expect(effectivePrecision(findGpu('M60'), 'fp16')).toEqual({ precision: 'fp32', tflops: 4.82 })
-  expect(() => effectivePrecision(findGpu('T4'), 'bf16')).toThrow(
+  expect(resolvePrecision(findGpu('P100'), 'int8')).toEqual({ precision: 'fp16', tflops: 18.7 })
+  expect(resolvePrecision(findGpu('M60'), 'fp16')).toEqual({ precision: 'fp32', tflops: 4.82 })
+  expect(() => resolvePrecision(findGpu('T4'), 'bf16')).toThrow(
     'T4 has no bf16; it supports fp32, fp16, int8',
   )
 })
@@ -115,5 +115,5 @@ test('usable memory is what nvidia-smi reports, within 1 %', () => {
     ['H200-NVL', 143771],
     ['GB300', 284208],
   ] as const)
-    expect(Math.abs(usableMemoryMiB(findGpu(name)) / mib - 1), name).toBeLessThan(0.012)
+    expect(Math.abs(computeUsableMemoryMiB(findGpu(name)) / mib - 1), name).toBeLessThan(0.012)
 })

@@ -1,20 +1,20 @@
 /**
  * The GPU catalogue: datasheet figures, dense (no sparsity) peaks, tensor cores where the GPU has
  * them. Source: vendor datasheets (NVIDIA product briefs and architecture white papers, AMD
- * Instinct and Intel data sheets); AWS g5 datasheet for the A10G. A multiprocessor is a compute
- * unit of AMD's, an Xe core of Intel's; the last-level cache stands for the second. RTX cards and
- * the A10G accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
+ * Instinct and Intel data sheets); AWS g5 datasheet for the A10G. For AMD, a multiprocessor is a
+ * compute unit; for Intel, an Xe core. `l2MiB` is the last-level cache. RTX cards and the A10G
+ * accumulate fp16 in fp32 at half the tensor rate, and that is the rate listed.
  */
 
-import { namesNear } from '../near-names.ts'
+import { suggestNames } from '../near-names.ts'
 import { DeviceModelError } from './device-model-error.ts'
 
 export const precisions = ['fp32', 'tf32', 'fp16', 'bf16', 'int8', 'fp8'] as const
 export type Precision = (typeof precisions)[number]
 
 /**
- * How several processes share one GPU: what a share of it bounds is memory and time slices, memory
- * and multiprocessors, or memory alone.
+ * How processes share one GPU. A share bounds memory and time slices, memory and multiprocessors
+ * (MPS), or memory alone.
  */
 export const sharings = ['time-slice', 'mps', 'memory-only'] as const
 export type Sharing = (typeof sharings)[number]
@@ -24,25 +24,23 @@ export interface Gpu {
   readonly name: string
   readonly generation: string
   /**
-   * Other names of the same device; what nvidia-smi prints, without the vendor and product line, is
-   * among them.
+   * Other names of the same device, including the one that nvidia-smi prints, without vendor and
+   * product line.
    */
   readonly aliases: readonly string[]
   readonly multiprocessors: number
   readonly boostMhz: number
-  /** As sold; `usableMemoryMiB` tells what a process gets. */
+  /** Nominal size; `computeUsableMemoryMiB` returns what processes can allocate. */
   readonly memoryGiB: number
   readonly bandwidthGBs: number
   readonly l2MiB: number
   readonly tdpWatts: number
   /**
-   * Of a GPU of the user's own: multiprocessors, clock, cache, power or generation are not known
-   * but guessed from the rest.
+   * A custom GPU whose multiprocessors, clock, cache, power or generation are estimated from the
+   * rest.
    */
-  readonly bare?: boolean
-  /**
-   * Of a GPU whose generation is not known: the process that its operations per joule are taken of.
-   */
+  readonly hasEstimatedFigures?: boolean
+  /** Process node that a GPU of unknown generation is assumed to have. */
   readonly processNm?: number
   /**
    * Dense peak, 10^12 operations per second. A missing precision is not supported by the hardware.
@@ -122,7 +120,7 @@ const cdna3Peaks = {
   fp8: 2614.9,
 } as const
 
-/** Every GPU the product knows by itself, oldest generation first. */
+/** Every built-in GPU, oldest generation first. */
 // biome-ignore format: a table, one GPU a row.
 export const gpuCatalogue: readonly Gpu[] = [
   gpu('K80', 'Kepler', [], 13, 875, 12, 240, 1.5, 150, { fp32: 4.37 }),
@@ -367,8 +365,8 @@ export const gpuCatalogue: readonly Gpu[] = [
 ]
 
 /**
- * GDDR boards whose ECC bits live in the same memory: 15360 of 16384 MiB on a T4, 23034 of 24576 on
- * an L4.
+ * GDDR boards with inline ECC, which reserves memory: 15360 of 16384 MiB remain on a T4, 23034 of
+ * 24576 on an L4.
  */
 const inlineEcc: ReadonlySet<string> = new Set([
   'K80',
@@ -386,54 +384,51 @@ const inlineEcc: ReadonlySet<string> = new Set([
   'L40S',
 ])
 
-/**
- * MiB that processes can have of the whole GPU, contexts included: what nvidia-smi reports as
- * total, within 1 %.
- */
-export const usableMemoryMiB = (device: Gpu): number =>
+/** MiB that processes can allocate, contexts included: the total of nvidia-smi, within 1 %. */
+export const computeUsableMemoryMiB = (device: Gpu): number =>
   Math.round(device.memoryGiB * 1024 * (inlineEcc.has(device.name) ? 0.9375 : 0.99))
 
 export type Vendor = 'nvidia' | 'amd' | 'intel'
-/** Of a GPU by its catalogue name; undefined of one of the user's own whose name does not tell. */
-export function vendorOf(name: string): Vendor | undefined {
+/** Vendor of a GPU by its name; undefined for a custom GPU whose name contains none. */
+export function findVendor(name: string): Vendor | undefined {
   const generation = gpuCatalogue.find((gpu) => gpu.name === name)?.generation
   if (/^[CR]DNA/.test(generation ?? '') || /\bamd\b|instinct|radeon/i.test(name)) return 'amd'
   if (/^Xe/.test(generation ?? '') || /\bintel\b/i.test(name)) return 'intel'
   return generation === undefined && !/nvidia/i.test(name) ? undefined : 'nvidia'
 }
 
-const plain = (name: string) =>
+const normaliseName = (name: string) =>
   name
     .toLowerCase()
     .replace(/nvidia|tesla|geforce|quadro|generation|amd|instinct|intel|[^a-z0-9]/g, '')
-/** The first of those that share a name. */
-const byPlain = (namesOf: (gpu: Gpu) => readonly string[]) =>
+/** Of GPUs that share a name, the first wins. */
+const indexByName = (namesOf: (gpu: Gpu) => readonly string[]) =>
   new Map(
     gpuCatalogue
-      .flatMap((gpu) => namesOf(gpu).map((name) => [plain(name), gpu] as const))
+      .flatMap((gpu) => namesOf(gpu).map((name) => [normaliseName(name), gpu] as const))
       .reverse(),
   )
-const catalogueByName = byPlain(({ name }) => [name])
-const catalogueByAlias = byPlain(({ aliases }) => aliases)
+const catalogueByName = indexByName(({ name }) => [name])
+const catalogueByAlias = indexByName(({ aliases }) => aliases)
 
 /**
- * The GPU of a name or alias; case, spaces, dashes and the vendor's words do not matter ('NVIDIA
+ * Finds a GPU by name or alias; case, spaces, dashes and vendor names do not matter ('NVIDIA
  * A100-SXM4-40GB' works).
- * @param own a user's own GPUs, which come before the catalogue's.
+ * @param own custom GPUs, which take precedence over the catalogue
  * @throws DeviceModelError for an unknown name, naming close ones.
  */
 export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
-  const wanted = plain(name)
+  const normalisedName = normaliseName(name)
   const found =
-    own.find((g) => plain(g.name) === wanted) ??
-    catalogueByName.get(wanted) ??
-    own.find((g) => g.aliases.some((alias) => plain(alias) === wanted)) ??
-    catalogueByAlias.get(wanted)
+    own.find((g) => normaliseName(g.name) === normalisedName) ??
+    catalogueByName.get(normalisedName) ??
+    own.find((g) => g.aliases.some((alias) => normaliseName(alias) === normalisedName)) ??
+    catalogueByAlias.get(normalisedName)
   if (found) return found
-  const part = describePart(name, own)
+  const part = explainPartialGpu(name, own)
   if (part !== undefined) throw new DeviceModelError(`unknown GPU '${name}'`, part, 'no-such-gpu')
-  const near = namesNear(
-    wanted,
+  const near = suggestNames(
+    normalisedName,
     [...own, ...gpuCatalogue].map((g) => g.name),
   )
   throw new DeviceModelError(
@@ -443,8 +438,8 @@ export function findGpu(name: string, own: readonly Gpu[] = []): Gpu {
   )
 }
 
-/** What to give for a name that drivers and clusters have for less than a whole board. */
-function describePart(name: string, own: readonly Gpu[]): string | undefined {
+/** A hint for names that drivers and clusters use for a part of a board. */
+function explainPartialGpu(name: string, own: readonly Gpu[]): string | undefined {
   const describe = 'describe it with --gpu-catalogue FILE, and price it with --prices FILE'
   if (/\b(laptop|mobile|max-?q)\b/i.test(name))
     return `a laptop or Max-Q GPU is slower than the desktop card of the same name: ${describe}`
@@ -461,8 +456,8 @@ function describePart(name: string, own: readonly Gpu[]): string | undefined {
 }
 
 /**
- * What runs when a precision is asked of a GPU without it: inference runtimes fall back from int8
- * and fp16 to the next wider type, and tf32 is fp32.
+ * Fallbacks of inference runtimes for precisions that a GPU lacks: int8 and fp16 become the next
+ * wider type, and tf32 becomes fp32.
  */
 const fallback: Readonly<Partial<Record<Precision, Precision>>> = {
   int8: 'fp16',
@@ -471,15 +466,15 @@ const fallback: Readonly<Partial<Record<Precision, Precision>>> = {
 }
 
 /**
- * The precision a runtime really uses on a GPU, and its dense peak.
+ * The precision that a runtime uses on a GPU, and its dense peak rate.
  * @throws DeviceModelError for bf16 and fp8 on hardware without them: runtimes refuse those.
  */
-export function effectivePrecision(
+export function resolvePrecision(
   device: Gpu,
-  asked: Precision,
+  requested: Precision,
 ): { precision: Precision; tflops: number } {
   for (
-    let precision: Precision | undefined = asked;
+    let precision: Precision | undefined = requested;
     precision !== undefined;
     precision = fallback[precision]
   ) {
@@ -487,7 +482,7 @@ export function effectivePrecision(
     if (tflops !== undefined) return { precision, tflops }
   }
   throw new DeviceModelError(
-    `${device.name} has no ${asked}`,
+    `${device.name} has no ${requested}`,
     `it supports ${Object.keys(device.peakTflops).join(', ')}`,
   )
 }

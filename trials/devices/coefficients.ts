@@ -14,10 +14,10 @@ import type { ResidualBlock } from './residual.ts'
 export interface Runtime {
   readonly hostMs: number
   readonly floorMs: number
-  /** Input pipelines and copies that the framework does for each item. */
+  /** Time of input pipeline and copies for each item. */
   readonly floorPerItemMs: number
   readonly slowdown: number
-  /** GPUs that it was measured on, by the names of the tables. */
+  /** GPUs on which it was measured, by their names in the tables. */
   readonly gpus: readonly string[]
 }
 
@@ -28,27 +28,25 @@ export interface Coefficients {
   readonly runtimes: Readonly<Record<string, Runtime>>
   /** Models whose latency was measured at several shares of a GPU under MPS. */
   readonly shareCurves: readonly ShareCurve[]
-  /**
-   * Relative errors (68 % of predictions lie within), each from tables that the fit had not seen.
-   */
+  /** Relative errors (68 % quantiles) on held-out tables. */
   readonly errors: {
-    /** A GPU and kind of model in the tables, at another batch, length or width. */
+    /** GPU and kind of model in the tables; another batch, length or width. */
     readonly calibrated: number
-    /** A GPU in the tables, another model. */
+    /** GPU in the tables; another model. */
     readonly otherModel: number
-    /** A GPU in the tables, a kind of model that they do not have of it. */
+    /** GPU in the tables; a kind of model that was not measured on it. */
     readonly otherKind: number
-    /** A GPU in no table. */
+    /** GPU in no table. */
     readonly otherGpu: number
-    /** The same, of which memory, bandwidth and peaks alone are known. */
-    readonly bareGpu: number
-    /**
-     * A convolutional network in TensorRT by itself: those of the tables ran inside a framework.
-     */
+    /** GPU in no table, of which only memory, bandwidth and peak rates are known. */
+    readonly datasheetGpu: number
+    /** A convolutional network in TensorRT itself: those of the tables ran inside a framework. */
     readonly engine: number
     /** A framework that runs layer by layer, on a GPU where it was not measured. */
     readonly framework: number
-    /** The slowdown by a share under MPS: of a model with a share curve, and of any other. */
+    /**
+     * Slowdown by a share under MPS, for a model with a share curve; `otherShare` for any other.
+     */
     readonly share: number
     readonly otherShare: number
     readonly memory: number
@@ -71,7 +69,7 @@ export interface ShareCurve {
   readonly exponent: number
 }
 
-export const shareCurveMs = (curve: ShareCurve, batch: number, share: number): number =>
+export const evaluateShareCurve = (curve: ShareCurve, batch: number, share: number): number =>
   curve.fixedMs +
   curve.fixedPerItemMs * batch +
   (curve.sharedMs + curve.sharedPerItemMs * batch) / share ** curve.exponent
@@ -79,27 +77,29 @@ export const shareCurveMs = (curve: ShareCurve, batch: number, share: number): n
 export interface MemoryCoefficients {
   /** CUDA context and libraries: 300-400 MiB as nvidia-smi shows them. */
   readonly contextMiB: number
-  /** The same on GPUs up to the Pascal generation with the drivers of their time. */
+  /** The same on GPUs up to the Pascal generation, with drivers of that time. */
   readonly contextUpToPascalMiB: number
-  /** Frameworks that keep every activation: kept bytes against the sum over layers. */
+  /** Frameworks that store every activation: stored bytes over the sum of all layers. */
   readonly keptActivations: number
 }
 
-export const calibration = coefficients as unknown as Coefficients
+export const calibratedCoefficients = coefficients as unknown as Coefficients
 
-/**
- * Modules of one silicon at one clock and power, whose memory differs: the tables of one are those
- * of the other.
- */
-const twins: Readonly<Record<string, string>> = { 'V100-32GB': 'V100', 'A100-80GB': 'A100-40GB' }
+/** GPUs that differ only in memory size: the tables of one apply to the other. */
+const equivalentGpus: Readonly<Record<string, string>> = {
+  'V100-32GB': 'V100',
+  'A100-80GB': 'A100-40GB',
+}
 
-/** By which name the tables have this GPU; undefined: they do not. */
-export const tablesOf = (
+/** The name of this GPU in the tables; undefined if it is not in them. */
+export const findTableName = (
   { name }: Gpu,
   { deviations }: Pick<Coefficients, 'deviations'>,
 ): string | undefined =>
-  [name, twins[name]].find((known) => known !== undefined && deviations[known] !== undefined)
+  [name, equivalentGpus[name]].find(
+    (known) => known !== undefined && deviations[known] !== undefined,
+  )
 
-/** Whether published tables of this GPU, or of its twin, are behind its figures. */
-export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibration): boolean =>
-  tablesOf(gpu, with_) !== undefined
+/** Whether the figures of this GPU rest on published tables of it or of an equivalent GPU. */
+export const isCalibrated = (gpu: Gpu, with_: Coefficients = calibratedCoefficients): boolean =>
+  findTableName(gpu, with_) !== undefined

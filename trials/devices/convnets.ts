@@ -4,7 +4,7 @@ import type { Precision } from './catalogue.ts'
 export interface Convnet {
   readonly kind: 'convnet'
   readonly name: string
-  /** Side of the square images the network was made for. */
+  /** Side of the square images that the network is designed for. */
   readonly imageSize: number
   readonly stages: readonly Stage[]
 }
@@ -64,7 +64,7 @@ interface ConvolutionLayer {
   /** Elements read and written. */
   readonly inputs: number
   readonly outputs: number
-  /** Elements that a local response normalisation after it adds. */
+  /** Output elements of a following local response normalisation. */
   readonly normalised: number
 }
 
@@ -217,25 +217,25 @@ export const convnets: readonly Convnet[] = [
   },
 ]
 
-export const bytesPerElement = (precision: Precision): number =>
+export const getBytesPerElement = (precision: Precision): number =>
   precision === 'int8' || precision === 'fp8'
     ? 1
     : precision === 'fp16' || precision === 'bf16'
       ? 2
       : 4
 
-const unrolled = new Map<Convnet, readonly ConvolutionLayer[]>()
+const layersByNetwork = new Map<Convnet, readonly ConvolutionLayer[]>()
 
-/** The network's convolutions and dense products in order, for one image of its own size. */
-export function convolutionsOf(network: Convnet): readonly ConvolutionLayer[] {
-  const known = unrolled.get(network)
+/** The network's convolutions and dense products in order, for one image of its native size. */
+export function listConvolutions(network: Convnet): readonly ConvolutionLayer[] {
+  const known = layersByNetwork.get(network)
   if (known) return known
-  const layers = unroll(network)
-  unrolled.set(network, layers)
+  const layers = unrollLayers(network)
+  layersByNetwork.set(network, layers)
   return layers
 }
 
-function unroll(network: Convnet): ConvolutionLayer[] {
+function unrollLayers(network: Convnet): ConvolutionLayer[] {
   const layers: ConvolutionLayer[] = []
   let side = network.imageSize
   let channels = 3

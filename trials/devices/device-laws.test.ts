@@ -1,11 +1,11 @@
 /** What must hold of every GPU, model and division, whatever the tables say. */
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { type Architecture, architectureOf, architectures } from './architecture.ts'
+import { type Architecture, architectures, findArchitecture } from './architecture.ts'
 import { findGpu, type Gpu, gpuCatalogue, precisions } from './catalogue.ts'
-import { calibration } from './coefficients.ts'
-import { deviceLatencyMs } from './device-model.ts'
-import { migProfilesOf } from './mig.ts'
+import { calibratedCoefficients } from './coefficients.ts'
+import { predictDeviceLatency } from './device-model.ts'
+import { listMigProfiles } from './mig.ts'
 import type { DeviceCall } from './predict.ts'
 
 const precisionOf = (gpu: Gpu) =>
@@ -45,10 +45,10 @@ test('a larger batch never takes less, nor a longer text or a larger image', () 
   fc.assert(
     fc.property(anyCall, fc.integer({ min: 1, max: 64 }), (call, more) => {
       const { architecture, batch, length } = call
-      const here = deviceLatencyMs(call).ms
-      noFaster(deviceLatencyMs({ ...call, batch: batch + more }).ms, here)
+      const here = predictDeviceLatency(call).ms
+      noFaster(predictDeviceLatency({ ...call, batch: batch + more }).ms, here)
       noFaster(
-        deviceLatencyMs({
+        predictDeviceLatency({
           ...call,
           ...sized(architecture, Math.min(longest(architecture), length + more)),
         }).ms,
@@ -65,7 +65,7 @@ test('a larger share is never slower, by whatever it is shared', () => {
       fc.integer({ min: 1, max: 100 }),
       fc.integer({ min: 1, max: 100 }),
       (call, a, b) => {
-        const at = (percent: number) => deviceLatencyMs({ ...call, share: percent / 100 }).ms
+        const at = (percent: number) => predictDeviceLatency({ ...call, share: percent / 100 }).ms
         noFaster(at(Math.min(a, b)), at(Math.max(a, b)))
       },
     ),
@@ -73,11 +73,11 @@ test('a larger share is never slower, by whatever it is shared', () => {
 })
 
 test('no MIG slice is faster than its GPU, nor than a slice that has as much of everything', () => {
-  const sliced = gpuCatalogue.filter((gpu) => migProfilesOf(gpu).length > 0)
+  const sliced = gpuCatalogue.filter((gpu) => listMigProfiles(gpu).length > 0)
   fc.assert(
     fc.property(anyCall, fc.constantFrom(...sliced), (call, gpu) => {
-      const on = (mig?: ReturnType<typeof migProfilesOf>[number]) =>
-        deviceLatencyMs({
+      const on = (mig?: ReturnType<typeof listMigProfiles>[number]) =>
+        predictDeviceLatency({
           ...call,
           gpu,
           precision: 'fp16',
@@ -85,7 +85,7 @@ test('no MIG slice is faster than its GPU, nor than a slice that has as much of 
           sharing: undefined,
           mig,
         }).ms
-      const slices = migProfilesOf(gpu)
+      const slices = listMigProfiles(gpu)
       for (const slice of slices) {
         noFaster(on(slice), on())
         for (const other of slices)
@@ -103,8 +103,8 @@ test('no MIG slice is faster than its GPU, nor than a slice that has as much of 
 test('no GPU is credited with more bandwidth than its datasheet', () => {
   for (const gpu of gpuCatalogue) {
     // One item of a wide model: its weights are read whole, whatever else is done.
-    const architecture = architectureOf('bert-large')
-    const { ms } = deviceLatencyMs({ architecture, gpu, batch: 1, sequenceLength: 16 })
+    const architecture = findArchitecture('bert-large')
+    const { ms } = predictDeviceLatency({ architecture, gpu, batch: 1, sequenceLength: 16 })
     const { layers, hidden, intermediate } = architecture as Extract<
       Architecture,
       { kind: 'encoder' }
@@ -123,8 +123,8 @@ test('twins of one silicon share their calibration', () => {
       fc.integer({ min: 1, max: 128 }),
       fc.constantFrom(64, 128, 384),
       (batch, sequenceLength) => {
-        const bert = { architecture: architectureOf('bert'), batch, sequenceLength }
-        const on = (name: string) => deviceLatencyMs({ ...bert, gpu: findGpu(name) })
+        const bert = { architecture: findArchitecture('bert'), batch, sequenceLength }
+        const on = (name: string) => predictDeviceLatency({ ...bert, gpu: findGpu(name) })
         expect(on('V100-32GB')).toEqual(on('V100'))
         // More bandwidth, all else alike.
         noFaster(on('A100-40GB').ms, on('A100-80GB').ms)
@@ -135,22 +135,23 @@ test('twins of one silicon share their calibration', () => {
 })
 
 test('what is known less is stated wider: rows left out, another model, another kind, another GPU, one by its bare datasheet', () => {
-  const { calibrated, otherModel, otherKind, otherGpu, bareGpu, framework } = calibration.errors
+  const { calibrated, otherModel, otherKind, otherGpu, datasheetGpu, framework } =
+    calibratedCoefficients.errors
   expect(calibrated).toBeLessThan(otherModel)
-  expect(otherGpu).toBeLessThan(bareGpu)
+  expect(otherGpu).toBeLessThan(datasheetGpu)
   const errorOf = (gpu: string, model: string) =>
-    deviceLatencyMs({ architecture: architectureOf(model), gpu: findGpu(gpu), batch: 8 })
+    predictDeviceLatency({ architecture: findArchitecture(model), gpu: findGpu(gpu), batch: 8 })
       .relativeError
   expect(errorOf('RTX-4090', 'mobilenet')).toBeGreaterThan(errorOf('RTX-4090', 'bert'))
   expect(errorOf('T4', 'mobilenet')).toBeGreaterThan(errorOf('T4', 'resnet50'))
   expect(errorOf('RTX-4090', 'bert')).toBeGreaterThan(2 * errorOf('T4', 'bert'))
   expect(errorOf('T4', 'mobilenet')).toBeGreaterThan(Math.hypot(otherKind, otherModel))
-  const resnet = { architecture: architectureOf('resnet50'), gpu: findGpu('T4'), batch: 8 }
-  expect(deviceLatencyMs(resnet).relativeError).toBeGreaterThan(0.9 * otherKind)
-  expect(deviceLatencyMs({ ...resnet, runtime: 'pytorch' }).relativeError).toBeGreaterThan(
+  const resnet = { architecture: findArchitecture('resnet50'), gpu: findGpu('T4'), batch: 8 }
+  expect(predictDeviceLatency(resnet).relativeError).toBeGreaterThan(0.9 * otherKind)
+  expect(predictDeviceLatency({ ...resnet, runtime: 'pytorch' }).relativeError).toBeGreaterThan(
     framework,
   )
   expect(
-    deviceLatencyMs({ ...resnet, gpu: findGpu('V100'), runtime: 'pytorch' }).relativeError,
+    predictDeviceLatency({ ...resnet, gpu: findGpu('V100'), runtime: 'pytorch' }).relativeError,
   ).toBeLessThan(framework)
 })

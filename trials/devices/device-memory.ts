@@ -2,41 +2,38 @@
 import {
   type Architecture,
   type CallShape,
+  countKvBytesPerToken,
+  countParameters,
   defaultSequenceLength,
-  kvBytesPerToken,
-  parameterCount,
 } from './architecture.ts'
 import type { Gpu, Precision } from './catalogue.ts'
 import type { MemoryCoefficients } from './coefficients.ts'
-import { bytesPerElement, convolutionsOf } from './convnets.ts'
-import { graphCountOf } from './onnx/graph-architecture.ts'
+import { getBytesPerElement, listConvolutions } from './convnets.ts'
+import { countGraphItem } from './onnx/graph-architecture.ts'
 
 const mebibyte = 2 ** 20
-/** What a compiled engine reserves for its kernels. */
+/** Workspace that a compiled engine reserves for its kernels. */
 const engineWorkspaceMiB = 64
 
 export interface MemoryShape extends CallShape {
   readonly architecture: Architecture
   readonly gpu: Gpu
-  /** Frameworks of before 2017 keep every layer's output; compiled engines reuse the memory. */
-  readonly keepsActivations?: boolean
-  /**
-   * Frameworks that run layer by layer free an output once it is used, and reserve more than lives
-   * at once.
-   */
+  /** Frameworks before 2017 store every layer's output; compiled engines reuse the memory. */
+  readonly storesActivations?: boolean
+  /** Eager frameworks free an output after use, but reserve more than is alive at once. */
   readonly framework?: boolean
 }
 
 /**
- * Of PyTorch 2.11 on an H200: a process of BERT-base less its weights at a batch of one; and what a
- * batch adds over what lives at once, 1.2 to 2.4 times by model (BERT, ResNet-50, VGG-16,
- * MobileNetV2), a margin included.
+ * PyTorch 2.11 on an H200: memory of a BERT-base process without its weights at batch 1. Its
+ * reserve for activations over those alive is 1.2 to 2.4 times (BERT, ResNet-50, VGG-16,
+ * MobileNetV2).
  */
 const frameworkContextMiB = 750
 const frameworkReserve = 2
 
 /** MiB by part, for batches of the shape's size. */
-export function memoryParts(
+export function estimateMemoryParts(
   shape: MemoryShape,
   precision: Precision,
   coefficients: MemoryCoefficients,
@@ -48,27 +45,27 @@ export function memoryParts(
   readonly cacheMiB: number
 } {
   const { architecture, batch } = shape
-  const bytes = bytesPerElement(precision)
+  const bytes = getBytesPerElement(precision)
   const before2017 = ['Kepler', 'Maxwell', 'Pascal'].includes(shape.gpu.generation)
   return {
     contextMiB: Math.max(
       before2017 ? coefficients.contextUpToPascalMiB : coefficients.contextMiB,
       shape.framework ? frameworkContextMiB : 0,
     ),
-    weightsMiB: (parameterCount(architecture) * bytes) / mebibyte,
-    workspaceMiB: shape.keepsActivations
-      ? (loweredElements(architecture) * bytes) / mebibyte
+    weightsMiB: (countParameters(architecture) * bytes) / mebibyte,
+    workspaceMiB: shape.storesActivations
+      ? (countIm2colElements(architecture) * bytes) / mebibyte
       : engineWorkspaceMiB,
     activationsMiB:
-      (shape.keepsActivations
-        ? coefficients.keptActivations * keptElements(shape) * bytes
+      (shape.storesActivations
+        ? coefficients.keptActivations * countStoredActivations(shape) * bytes
         : (shape.framework ? frameworkReserve : 1) *
-          liveElements(shape) *
+          countLiveActivations(shape) *
           Math.max(bytes, architecture.kind === 'convnet' ? 1 : 2)) *
       (batch / mebibyte),
     cacheMiB:
       architecture.kind === 'decoder'
-        ? (kvBytesPerToken(architecture, precision) *
+        ? (countKvBytesPerToken(architecture, precision) *
             batch *
             (shape.sequenceLength ?? defaultSequenceLength)) /
           mebibyte
@@ -77,19 +74,19 @@ export function memoryParts(
 }
 
 /**
- * The largest convolution's input unfolded into a matrix, for one image: frameworks that convolve
- * by products need it.
+ * Elements of the largest im2col matrix, for one image: frameworks that convolve by matrix products
+ * allocate it.
  */
-function loweredElements(architecture: Architecture): number {
-  if (architecture.kind === 'graph') return graphCountOf(architecture, {}).lowered
+function countIm2colElements(architecture: Architecture): number {
+  if (architecture.kind === 'graph') return countGraphItem(architecture, {}).lowered
   if (architecture.kind !== 'convnet') return 0
   return Math.max(
-    ...convolutionsOf(architecture).map(({ rows, depth }) => (rows > 1 ? rows * depth : 0)),
+    ...listConvolutions(architecture).map(({ rows, depth }) => (rows > 1 ? rows * depth : 0)),
   )
 }
 
 /** Outputs of every layer, for one item. */
-function keptElements({
+function countStoredActivations({
   architecture,
   sequenceLength = defaultSequenceLength,
   imageSize,
@@ -100,7 +97,10 @@ function keptElements({
       const scale = (side / architecture.imageSize) ** 2
       return (
         3 * side ** 2 +
-        convolutionsOf(architecture).reduce((sum, l) => sum + (l.outputs + l.normalised) * scale, 0)
+        listConvolutions(architecture).reduce(
+          (sum, l) => sum + (l.outputs + l.normalised) * scale,
+          0,
+        )
       )
     }
     case 'encoder':
@@ -118,15 +118,15 @@ function keptElements({
         (8 * architecture.hidden + 3 * architecture.intermediate)
       )
     case 'graph':
-      return graphCountOf(architecture, { sequenceLength, imageSize }).kept
+      return countGraphItem(architecture, { sequenceLength, imageSize }).kept
   }
 }
 
 /**
- * What must live at once, for one item: a kernel's inputs and outputs, a residual, and half as much
- * again for fragmentation.
+ * Activations alive at once, for one item: inputs and outputs of a kernel, a residual, and half of
+ * that again for fragmentation.
  */
-function liveElements({
+function countLiveActivations({
   architecture,
   sequenceLength = defaultSequenceLength,
   imageSize,
@@ -136,7 +136,7 @@ function liveElements({
     case 'convnet': {
       const scale = ((imageSize ?? architecture.imageSize) / architecture.imageSize) ** 2
       return (
-        1.5 * scale * Math.max(...convolutionsOf(architecture).map((l) => l.inputs + l.outputs))
+        1.5 * scale * Math.max(...listConvolutions(architecture).map((l) => l.inputs + l.outputs))
       )
     }
     case 'encoder':
@@ -149,6 +149,6 @@ function liveElements({
         2 * architecture.vocabulary
       )
     case 'graph':
-      return 1.5 * graphCountOf(architecture, { sequenceLength, imageSize }).live
+      return 1.5 * countGraphItem(architecture, { sequenceLength, imageSize }).live
   }
 }

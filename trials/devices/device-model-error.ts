@@ -1,15 +1,15 @@
 /**
- * A GPU, architecture, precision or slice that cannot be modelled as asked: the user's input is at
- * fault.
+ * The requested GPU, architecture, precision or slice cannot be modelled: an error in the user's
+ * input.
  */
 export class DeviceModelError extends Error {
-  /** Wrong input: the command line's exit code for usage. */
+  /** Exit code of the command line for usage errors. */
   readonly exitCode = 2
 
   constructor(
     message: string,
     readonly hint?: string,
-    /** What cannot be had, where a decision depends on it. */
+    /** Set where callers decide by the kind of error. */
     readonly kind?: 'no-such-gpu',
   ) {
     super(hint === undefined ? message : `${message}; ${hint}`)

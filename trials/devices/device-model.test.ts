@@ -1,12 +1,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { architectureOf, architectures } from './architecture.ts'
+import { architectures, findArchitecture } from './architecture.ts'
 import { findGpu, gpuCatalogue } from './catalogue.ts'
-import { deviceLatencyMs, fits, gpuMemoryMiB } from './device-model.ts'
+import { fits, predictDeviceLatency, predictGpuMemory } from './device-model.ts'
 import { findMigProfile } from './mig.ts'
 import { foretoldShortages } from './testing/anchored-tables.ts'
 
-const bert = architectureOf('bert')
+const bert = findArchitecture('bert')
 const t4 = findGpu('T4')
 
 const call = fc.record({
@@ -23,9 +23,11 @@ test('a larger batch takes no less time and needs more memory; an item costs lit
       const twice = { ...c, batch: 2 * c.batch }
       // From one to two sequences of 16 tokens nothing changes but the noise of the tables that
       // correct the physics: at most 0.2 % down.
-      expect(deviceLatencyMs(twice).ms).toBeGreaterThan(0.998 * deviceLatencyMs(c).ms)
-      expect(deviceLatencyMs(twice).ms).toBeLessThanOrEqual(2 * 1.4 * deviceLatencyMs(c).ms)
-      expect(gpuMemoryMiB(twice).mib).toBeGreaterThan(gpuMemoryMiB(c).mib)
+      expect(predictDeviceLatency(twice).ms).toBeGreaterThan(0.998 * predictDeviceLatency(c).ms)
+      expect(predictDeviceLatency(twice).ms).toBeLessThanOrEqual(
+        2 * 1.4 * predictDeviceLatency(c).ms,
+      )
+      expect(predictGpuMemory(twice).mib).toBeGreaterThan(predictGpuMemory(c).mib)
     }),
   )
 })
@@ -33,17 +35,17 @@ test('a larger batch takes no less time and needs more memory; an item costs lit
 test('less of a GPU is never faster, and error bars are positive', () => {
   fc.assert(
     fc.property(call, (c) => {
-      const whole = deviceLatencyMs({ ...c, share: 1 })
-      expect(deviceLatencyMs(c).ms).toBeGreaterThanOrEqual(whole.ms)
+      const whole = predictDeviceLatency({ ...c, share: 1 })
+      expect(predictDeviceLatency(c).ms).toBeGreaterThanOrEqual(whole.ms)
       expect(whole.relativeError).toBeGreaterThan(0)
-      expect(deviceLatencyMs({ ...c, sharing: 'memory-only' }).ms).toBe(whole.ms)
+      expect(predictDeviceLatency({ ...c, sharing: 'memory-only' }).ms).toBe(whole.ms)
     }),
   )
 })
 
 test('memory: BERT-base fits a quarter T4, a 14 B model does not fit a whole one', () => {
   expect(fits({ architecture: bert, gpu: t4, batch: 32, share: 0.25 }).fits).toBe(true)
-  const large = fits({ architecture: architectureOf('qwen2.5-14b'), gpu: t4, batch: 1 })
+  const large = fits({ architecture: findArchitecture('qwen2.5-14b'), gpu: t4, batch: 1 })
   expect(large.fits).toBe(false)
   expect(large.neededMiB).toBeGreaterThan(28_000)
   expect(fits({ architecture: bert, gpu: t4, batch: 1 }, 300).fits).toBe(false)
@@ -56,7 +58,7 @@ test.each([
 ] as const)(
   'a framework on an H200 with batches of %i in %s needs what PyTorch took: %i MiB',
   (batch, precision, mib) => {
-    const needed = gpuMemoryMiB({
+    const needed = predictGpuMemory({
       architecture: bert,
       gpu: findGpu('H200'),
       batch,
@@ -76,21 +78,27 @@ test('of cells that ran out of memory in PyTorch some are foreseen, and none tha
 })
 
 test('impossible calls are refused with the reason', () => {
-  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, share: 0 })).toThrow(
+  expect(() => predictDeviceLatency({ architecture: bert, gpu: t4, batch: 1, share: 0 })).toThrow(
     'a GPU share of 0 is not in (0, 1]',
   )
-  expect(() => deviceLatencyMs({ architecture: bert, gpu: t4, batch: 0 })).toThrow(
+  expect(() => predictDeviceLatency({ architecture: bert, gpu: t4, batch: 0 })).toThrow(
     'a batch of 0 is below 1',
   )
   expect(() =>
-    deviceLatencyMs({ architecture: bert, gpu: t4, batch: 1, sequenceLength: 1024 }),
+    predictDeviceLatency({ architecture: bert, gpu: t4, batch: 1, sequenceLength: 1024 }),
   ).toThrow('bert-base takes at most 512 tokens, not 1024; lower sequenceLength')
 })
 
 test('published latencies of calibrated GPUs come back within their spread', () => {
   // NVIDIA/TensorRT demo/BERT: T4 fp16, 128 tokens; L4 int8, 384 tokens.
   const base = (name: string, batch: number, precision: 'fp16' | 'int8', sequenceLength: number) =>
-    deviceLatencyMs({ architecture: bert, gpu: findGpu(name), batch, precision, sequenceLength }).ms
+    predictDeviceLatency({
+      architecture: bert,
+      gpu: findGpu(name),
+      batch,
+      precision,
+      sequenceLength,
+    }).ms
   expect(base('T4', 8, 'fp16', 128) / 8.77).toBeCloseTo(1, 1)
   expect(base('T4', 1, 'fp16', 128) / 1.95).toBeCloseTo(1, 1)
   expect(base('A100', 128, 'fp16', 128) / 15.6).toBeCloseTo(1, 1)
@@ -98,7 +106,7 @@ test('published latencies of calibrated GPUs come back within their spread', () 
 
 test('error bars: smallest where tables are, larger for another model, largest for another GPU', () => {
   const error = (name: string, model: string) =>
-    deviceLatencyMs({ architecture: architectureOf(model), gpu: findGpu(name), batch: 8 })
+    predictDeviceLatency({ architecture: findArchitecture(model), gpu: findGpu(name), batch: 8 })
       .relativeError
   expect(error('T4', 'bert')).toBeLessThan(0.05)
   expect(error('T4', 'bert-tiny')).toBeGreaterThan(error('T4', 'bert'))
@@ -108,8 +116,8 @@ test('error bars: smallest where tables are, larger for another model, largest f
 
 test('one slice of seven gives about a seventh of the throughput', () => {
   const a100 = findGpu('A100')
-  const whole = deviceLatencyMs({ architecture: bert, gpu: a100, batch: 64 }).ms
-  const slice = deviceLatencyMs({
+  const whole = predictDeviceLatency({ architecture: bert, gpu: a100, batch: 64 }).ms
+  const slice = predictDeviceLatency({
     architecture: bert,
     gpu: a100,
     batch: 64,
@@ -121,11 +129,11 @@ test('one slice of seven gives about a seventh of the throughput', () => {
 })
 
 test('a runtime is one of the calibrated ones', () => {
-  const resnet = { architecture: architectureOf('resnet50'), gpu: findGpu('V100'), batch: 1 }
-  expect(deviceLatencyMs({ ...resnet, runtime: 'pytorch' }).ms).toBeGreaterThan(
-    2 * deviceLatencyMs(resnet).ms,
+  const resnet = { architecture: findArchitecture('resnet50'), gpu: findGpu('V100'), batch: 1 }
+  expect(predictDeviceLatency({ ...resnet, runtime: 'pytorch' }).ms).toBeGreaterThan(
+    2 * predictDeviceLatency(resnet).ms,
   )
-  expect(() => deviceLatencyMs({ ...resnet, runtime: 'abacus' })).toThrow(
+  expect(() => predictDeviceLatency({ ...resnet, runtime: 'abacus' })).toThrow(
     /unknown runtime 'abacus'; known: tensorrt, .*pytorch/,
   )
 })

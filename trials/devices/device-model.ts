@@ -1,34 +1,34 @@
 /**
- * The device model: how long a batch takes on a GPU, how much of its memory it needs, and how sure
- * that is. Physics (physics.ts) with coefficients calibrated on published tables
- * (coefficients.json), corrected by what those tables say beyond it.
+ * The device model: latency and memory of a batch on a GPU, with their errors. A physical model
+ * (`device-physics.ts`) has coefficients fitted to published tables (`coefficients.json`); a
+ * Gaussian process over the tables corrects it (`residual.ts`).
  */
-import { defaultSequenceLength, takesOf } from './architecture.ts'
-import { effectivePrecision, usableMemoryMiB } from './catalogue.ts'
-import { calibration } from './coefficients.ts'
-import { type MemoryShape, memoryParts } from './device-memory.ts'
+import { defaultSequenceLength, getInputKind } from './architecture.ts'
+import { computeUsableMemoryMiB, resolvePrecision } from './catalogue.ts'
+import { calibratedCoefficients } from './coefficients.ts'
+import { estimateMemoryParts, type MemoryShape } from './device-memory.ts'
 import { DeviceModelError } from './device-model-error.ts'
 import { type DeviceCall, type DeviceLatency, predictLatency } from './predict.ts'
 
-export type { AnchoredOn, DeviceCall, DeviceLatency } from './predict.ts'
+export type { CalibratedServer, DeviceCall, DeviceLatency } from './predict.ts'
 
 /**
- * Time of one batch on the device; queueing, network and pre-processing are not in it.
+ * Time of one batch on the device, without queueing, network and pre-processing.
  * @throws DeviceModelError when the precision, the share or the shape is impossible.
  */
-export function deviceLatencyMs(call: DeviceCall): DeviceLatency {
-  check(call)
-  return predictLatency(call, calibration)
+export function predictDeviceLatency(call: DeviceCall): DeviceLatency {
+  validateCall(call)
+  return predictLatency(call, calibratedCoefficients)
 }
 
-function check(call: DeviceCall): void {
+function validateCall(call: DeviceCall): void {
   const share = call.share ?? 1
   if (!(share > 0 && share <= 1))
     throw new DeviceModelError(`a GPU share of ${share} is not in (0, 1]`)
   if (!(call.batch >= 1)) throw new DeviceModelError(`a batch of ${call.batch} is below 1`)
   const length = call.sequenceLength ?? defaultSequenceLength
   const { architecture } = call
-  if (architecture.kind === 'convnet' || takesOf(architecture) !== 'text') return
+  if (architecture.kind === 'convnet' || getInputKind(architecture) !== 'text') return
   const fixed = architecture.kind === 'graph' && architecture.fixedSize !== undefined
   if (!fixed && length > architecture.maxSequenceLength)
     throw new DeviceModelError(
@@ -37,22 +37,24 @@ function check(call: DeviceCall): void {
     )
 }
 
-interface MemoryNeed {
+interface MemoryEstimate {
   readonly mib: number
   /** As `DeviceLatency.relativeError`. */
   readonly relativeError: number
 }
 
 /** GPU memory that one process with one instance needs to serve batches of this size. */
-export function gpuMemoryMiB(call: DeviceCall & Pick<MemoryShape, 'framework'>): MemoryNeed {
-  const measured = call.anchored?.memory
+export function predictGpuMemory(
+  call: DeviceCall & Pick<MemoryShape, 'framework'>,
+): MemoryEstimate {
+  const measured = call.calibratedServer?.memory
   if (measured)
     return {
       mib: measured.fixedMiB + measured.perItemMiB * call.batch,
-      relativeError: calibration.errors.memory,
+      relativeError: calibratedCoefficients.errors.memory,
     }
-  const { precision } = effectivePrecision(call.gpu, call.precision ?? 'fp16')
-  const parts = memoryParts(call, precision, calibration.memory)
+  const { precision } = resolvePrecision(call.gpu, call.precision ?? 'fp16')
+  const parts = estimateMemoryParts(call, precision, calibratedCoefficients.memory)
   return {
     mib:
       parts.contextMiB +
@@ -64,10 +66,10 @@ export function gpuMemoryMiB(call: DeviceCall & Pick<MemoryShape, 'framework'>):
   }
 }
 
-/** Compiled engines: no published table of their memory is behind the model. */
+/** Compiled engines: no published table covers their memory, so the error is an estimate. */
 const unmeasuredMemoryError = 0.15
 
-interface Fit {
+interface MemoryFit {
   readonly fits: boolean
   readonly neededMiB: number
   readonly availableMiB: number
@@ -76,8 +78,8 @@ interface Fit {
 /** Whether a batch fits the share of a GPU's memory (or its slice), or the MiB given. */
 export function fits(
   call: DeviceCall,
-  availableMiB = call.mig?.memoryMiB ?? usableMemoryMiB(call.gpu) * (call.share ?? 1),
-): Fit {
-  const neededMiB = gpuMemoryMiB(call).mib
+  availableMiB = call.mig?.memoryMiB ?? computeUsableMemoryMiB(call.gpu) * (call.share ?? 1),
+): MemoryFit {
+  const neededMiB = predictGpuMemory(call).mib
   return { fits: neededMiB <= availableMiB, neededMiB, availableMiB }
 }

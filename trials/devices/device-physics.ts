@@ -10,17 +10,17 @@
  */
 
 import type { Work } from './call-work.ts'
-import { effectivePrecision, type Gpu, type Precision } from './catalogue.ts'
+import { type Gpu, type Precision, resolvePrecision } from './catalogue.ts'
 
 /** Fitted to published tables by `npm run calibrate`; the same for every GPU. */
 export interface Physics {
-  /** One kernel launch at 1.5 GHz, microseconds. */
+  /** Time of a kernel launch at 1.5 GHz, µs. */
   readonly launchUs: number
   /** Part of the dense peak that large products reach. */
   readonly productEfficiency: number
-  /** Convolutions against products. */
+  /** Efficiency of convolutions relative to products. */
   readonly convolutionFactor: number
-  /** Fused attention against products. */
+  /** Efficiency of fused attention relative to products. */
   readonly attentionEfficiency: number
   readonly bandwidthEfficiency: number
   /**
@@ -28,19 +28,18 @@ export interface Physics {
    * width of the type.
    */
   readonly tflopsPerWatt: number
-  /** Working sets up to about this many times the cache stay in it. */
+  /** Working sets up to about this multiple of the cache size stay in the cache. */
   readonly cacheReach: number
-  /** int8 products against fp16 ones, relative to their peaks. */
+  /** Efficiency of int8 products relative to fp16 ones, each against its peak. */
   readonly int8Efficiency: number
-  /** int8 attention against fp16 attention, absolute. */
+  /** Speed of int8 attention relative to fp16 attention. */
   readonly int8AttentionGain: number
   /** 1: a started wave costs a whole one; 0: waves are continuous. */
   readonly waveQuantisation: number
 }
 
 /**
- * How one GPU departs from the common coefficients, as logarithms; zero for a GPU without published
- * tables.
+ * Deviation of one GPU from the common coefficients, as logarithms; zero without published tables.
  */
 export interface Deviation {
   readonly compute: number
@@ -58,7 +57,7 @@ interface LatencyParts {
   readonly memoryMs: number
 }
 
-/** Rows × columns of an output tile, and its efficiency against the largest. */
+/** Output tiles, with their efficiency relative to the largest. */
 const tiles = [
   { rows: 256, columns: 128, efficiency: 1 },
   { rows: 128, columns: 128, efficiency: 0.95 },
@@ -69,28 +68,22 @@ const tiles = [
 /** CUDA cores need no tensor-core tiles. */
 const scalarTiles = [...tiles, { rows: 32, columns: 32, efficiency: 0.5 }] as const
 /**
- * F(2 × 2, 3 × 3) does with 4/9 of the multiplications (Lavin and Gray 2015); transforms eat a part
+ * F(2 × 2, 3 × 3) needs 4/9 of the multiplications (Lavin and Gray 2015); its transforms cost part
  * of the gain.
  */
 const winogradGain = 1.8
 
-/**
- * Weights are read at this part of the bandwidth while a product runs. No more than the datasheet's
- * bandwidth is ever had, whatever the tables say.
- */
+/** Share of the datasheet bandwidth at which products read their weights. */
 const weightBandwidth = 0.85
-/** Attention over a paged cache reads it at this part. */
+/** Share of the bandwidth at which attention reads a paged cache. */
 const cacheBandwidth = 0.5
 
-/**
- * What runtimes really do with a precision: int8 where its products are not faster than fp16 runs
- * in fp16.
- */
-export function executedPrecision(
+/** The precision that runtimes execute: where int8 products are not faster than fp16, fp16. */
+export function resolveExecutedPrecision(
   gpu: Gpu,
-  asked: Precision,
+  requested: Precision,
 ): { precision: Precision; tflops: number } {
-  const effective = effectivePrecision(gpu, asked)
+  const effective = resolvePrecision(gpu, requested)
   const half = gpu.peakTflops.fp16
   return effective.precision === 'int8' && half !== undefined && half >= effective.tflops
     ? { precision: 'fp16', tflops: half }
@@ -115,11 +108,11 @@ const processNm: Readonly<Record<string, number>> = {
   'Xe-HPC': 6,
 }
 /** GA100 is made at 7 nm, the other Ampere chips at 8. */
-export const processOf = (gpu: Pick<Gpu, 'name' | 'generation' | 'processNm'>): number =>
+export const findProcessNm = (gpu: Pick<Gpu, 'name' | 'generation' | 'processNm'>): number =>
   gpu.processNm ?? (/^A(100|30)/.test(gpu.name) ? 7 : (processNm[gpu.generation] ?? 8))
 
-/** Operations per joule of a type against fp16. */
-const thrift: Readonly<Record<Precision, number>> = {
+/** Operations per joule relative to fp16. */
+const relativeOpsPerJoule: Readonly<Record<Precision, number>> = {
   fp32: 0.25,
   tf32: 0.5,
   fp16: 1,
@@ -129,17 +122,18 @@ const thrift: Readonly<Record<Precision, number>> = {
 }
 
 /** TFLOP/s that the board's power sustains. */
-export const poweredTflops = (
+export const limitTflopsByPower = (
   gpu: Gpu,
   precision: Precision,
   { tflopsPerWatt }: Pick<Physics, 'tflopsPerWatt'>,
-): number => tflopsPerWatt * gpu.tdpWatts * thrift[precision] * (12 / processOf(gpu))
+): number =>
+  tflopsPerWatt * gpu.tdpWatts * relativeOpsPerJoule[precision] * (12 / findProcessNm(gpu))
 
 /**
- * Time of the work on a whole GPU at the precision it is executed in (`executedPrecision`).
+ * Time of the work on a whole GPU at the precision it is executed in (`resolveExecutedPrecision`).
  * @param convolutional the products are convolutions
  */
-export function latencyParts(
+export function computeLatencyParts(
   work: Work,
   gpu: Gpu,
   executed: { readonly precision: Precision; readonly tflops: number },
@@ -158,7 +152,7 @@ export function latencyParts(
     (convolutional ? physics.convolutionFactor : 1) *
     (narrow ? physics.int8Efficiency : 1)
   const unlimited = efficiency * tflops
-  const powered = poweredTflops(gpu, precision, physics)
+  const powered = limitTflopsByPower(gpu, precision, physics)
   const limited = unlimited * (1 + (unlimited / powered) ** 4) ** -0.25
   const rate = limited * 1e9 * Math.exp(deviation.compute + (deviation.precision[precision] ?? 0)) // operations per ms
   const perMultiprocessor = rate / gpu.multiprocessors

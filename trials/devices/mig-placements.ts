@@ -1,17 +1,17 @@
 /**
- * How slices of one GPU can stand beside one another. A slice begins only at certain places of the
- * GPU's memory and takes as many as its part of it (NVIDIA MIG user guide, "MIG Profile
- * Placements"; `nvidia-smi mig -lgipp`): so two 3g exclude a 1g though compute slices are left.
+ * Which MIG slices fit on one GPU together. A slice starts only at certain memory slices and
+ * occupies its share of them (NVIDIA MIG user guide, "MIG Profile Placements"; `nvidia-smi mig
+ * -lgipp`). So two 3g slices exclude a 1g, although compute slices are left.
  */
 import type { Gpu } from './catalogue.ts'
-import { type MigProfile, migProfilesOf } from './mig.ts'
+import { listMigProfiles, type MigProfile } from './mig.ts'
 
 /** Names of the slices of one GPU, largest first. */
 export type Partition = readonly string[]
 
-/** All partitions of a GPU that no slice could be added to; empty without MIG. */
-export function partitionsOf(gpu: Gpu): Partition[] {
-  const profiles = migProfilesOf(gpu)
+/** All maximal partitions of a GPU; empty without MIG. */
+export function enumeratePartitions(gpu: Gpu): Partition[] {
+  const profiles = listMigProfiles(gpu)
   if (profiles.length === 0) return []
   const places = Math.max(...profiles.map((profile) => Math.round(1 / profile.memoryFraction)))
   const found = new Map<string, Partition>()
@@ -27,7 +27,7 @@ export function partitionsOf(gpu: Gpu): Partition[] {
     for (const profile of profiles) {
       const size = Math.round(profile.memoryFraction * places)
       if (
-        !startsOf(profile, size, places).includes(place) ||
+        !listPlacements(profile, size, places).includes(place) ||
         compute + profile.computeFraction > 1 + 1e-9
       )
         continue
@@ -37,30 +37,33 @@ export function partitionsOf(gpu: Gpu): Partition[] {
   from(0, 0, [])
   const all = [...found.values()]
   return all.filter(
-    (partition) => !all.some((other) => other.length > partition.length && holds(other, partition)),
+    (partition) =>
+      !all.some((other) => other.length > partition.length && containsSlices(other, partition)),
   )
 }
 
 /**
- * Where a slice of so many places may begin: at multiples of its size, as far as there is something
- * to compute with. Of eight places the last has nothing of its own.
+ * Start positions of a slice of this size: multiples of the size with enough compute slices. The
+ * last of eight memory slices has no compute slice.
  */
-function startsOf({ computeFraction }: MigProfile, size: number, places: number): number[] {
+function listPlacements({ computeFraction }: MigProfile, size: number, places: number): number[] {
   const computing = places === 8 ? 7 : places
   const starts = Array.from({ length: Math.floor(places / size) }, (_, i) => i * size)
   return starts.filter((start) => start + Math.round(computing * computeFraction) <= computing)
 }
 
-/** Whether one partition has all slices of another. */
-function holds(partition: Partition, other: Partition): boolean {
-  const left = [...partition]
+/** Whether a partition contains all slices of another. */
+function containsSlices(partition: Partition, other: Partition): boolean {
+  const remaining = [...partition]
   return other.every((slice) => {
-    const at = left.indexOf(slice)
-    if (at >= 0) left.splice(at, 1)
+    const at = remaining.indexOf(slice)
+    if (at >= 0) remaining.splice(at, 1)
     return at >= 0
   })
 }
 
 /** Whether all these slices fit on one GPU of such partitions. */
-export const fitTogether = (partitions: readonly Partition[], slices: readonly string[]): boolean =>
-  partitions.some((partition) => holds(partition, slices))
+export const canPlaceTogether = (
+  partitions: readonly Partition[],
+  slices: readonly string[],
+): boolean => partitions.some((partition) => containsSlices(partition, slices))

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { findGpu, gpuCatalogue } from './catalogue.ts'
-import { findMigProfile, migProfilesOf, paidFraction } from './mig.ts'
+import { computePaidFraction, findMigProfile, listMigProfiles } from './mig.ts'
 
 test('only real profiles exist', () => {
-  expect(migProfilesOf(findGpu('A100-40GB')).map((p) => p.name)).toEqual([
+  expect(listMigProfiles(findGpu('A100-40GB')).map((p) => p.name)).toEqual([
     '1g.5gb',
     '1g.10gb',
     '2g.10gb',
@@ -11,7 +11,7 @@ test('only real profiles exist', () => {
     '4g.20gb',
     '7g.40gb',
   ])
-  expect(migProfilesOf(findGpu('T4'))).toEqual([])
+  expect(listMigProfiles(findGpu('T4'))).toEqual([])
   expect(() => findMigProfile(findGpu('T4'), '1g.5gb')).toThrow(
     /T4 has no MIG profiles; GPUs with MIG: A30/,
   )
@@ -22,15 +22,15 @@ test('only real profiles exist', () => {
 
 test('a slice pays for what it takes from others', () => {
   const a100 = findGpu('A100-80GB')
-  expect(paidFraction(findMigProfile(a100, '1g.10gb'))).toBeCloseTo(1 / 7)
-  expect(paidFraction(findMigProfile(a100, '1g.20gb'))).toBe(1 / 4)
-  expect(paidFraction(findMigProfile(a100, '3g.40gb'))).toBe(1 / 2)
-  expect(paidFraction(findMigProfile(a100, '7g.80gb'))).toBe(1)
+  expect(computePaidFraction(findMigProfile(a100, '1g.10gb'))).toBeCloseTo(1 / 7)
+  expect(computePaidFraction(findMigProfile(a100, '1g.20gb'))).toBe(1 / 4)
+  expect(computePaidFraction(findMigProfile(a100, '3g.40gb'))).toBe(1 / 2)
+  expect(computePaidFraction(findMigProfile(a100, '7g.80gb'))).toBe(1)
 })
 
 test('no profile claims more than its GPU has', () => {
   for (const { name } of gpuCatalogue)
-    for (const slice of migProfilesOf(findGpu(name))) {
+    for (const slice of listMigProfiles(findGpu(name))) {
       expect(slice.memoryMiB, `${name} ${slice.name}`).toBeLessThanOrEqual(
         findGpu(name).memoryGiB * 1024 * slice.memoryFraction,
       )
@@ -47,7 +47,9 @@ test('names as the driver writes them: media engines beside, and compute instanc
   })
   const half = findMigProfile(a100, '1c.2g.20gb')
   expect(half).toMatchObject({ name: '1c.2g.20gb', multiprocessors: 14 })
-  expect(paidFraction(half)).toBeCloseTo(paidFraction(findMigProfile(a100, '2g.20gb')) / 2)
+  expect(computePaidFraction(half)).toBeCloseTo(
+    computePaidFraction(findMigProfile(a100, '2g.20gb')) / 2,
+  )
   const gb200 = findGpu('GB200')
   for (const [told, known] of [
     ['7g.189gb', '7g.186gb'],

@@ -1,8 +1,8 @@
 /**
- * Multi-Instance GPU profiles: the slices that really exist, with their memory and multiprocessors.
- * Sources: NVIDIA MIG user guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of
- * an H100 80GB as printed at jbarrow.ai/field_notes/nvidia-mig; memory of H200, H20, GH200 and
- * Blackwell slices is what their names say, and their multiprocessors are in proportion.
+ * Multi-Instance GPU (MIG) profiles with their memory and multiprocessors. Sources: NVIDIA MIG user
+ * guide, "Supported MIG profiles" (A30, A100); `nvidia-smi mig -lgip` of an H100 80GB as printed at
+ * jbarrow.ai/field_notes/nvidia-mig; slices of H200, H20, GH200 and Blackwell have the memory in
+ * their names and proportional multiprocessors.
  */
 import type { Gpu } from './catalogue.ts'
 import { DeviceModelError } from './device-model-error.ts'
@@ -63,8 +63,8 @@ const hopper = (
     profile(`7g.${names[3]}`, 1, 1, multiprocessors, whole, 1),
   ]
 }
-/** Of memory that the names alone tell. */
-const nominal = (
+/** Profiles whose memory is known from their names alone. */
+const nominalProfiles = (
   multiprocessors: number,
   [small, double, half, whole]: readonly [number, number, number, number],
 ): MigProfile[] =>
@@ -93,17 +93,17 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   'A100-PCIe-80GB': a100Of80,
   H100: h100(132),
   'H100-PCIe': h100(114),
-  'H100-NVL': nominal(132, [12, 24, 47, 94]),
-  GH200: nominal(132, [12, 24, 48, 96]),
-  H20: nominal(78, [12, 24, 48, 96]),
+  'H100-NVL': nominalProfiles(132, [12, 24, 47, 94]),
+  GH200: nominalProfiles(132, [12, 24, 48, 96]),
+  H20: nominalProfiles(78, [12, 24, 48, 96]),
   H200: h200,
   'H200-NVL': h200,
   'H20-3e': hopper(78, ['18gb', '35gb', '71gb', '141gb'], [16.75, 32.5, 69.5, 140]),
-  'GH200-144GB': nominal(132, [18, 36, 72, 144]),
-  B200: nominal(148, [23, 45, 90, 180]),
-  GB200: nominal(152, [23, 47, 93, 186]),
-  B300: nominal(148, [34, 67, 135, 269]),
-  GB300: nominal(152, [35, 70, 139, 278]),
+  'GH200-144GB': nominalProfiles(132, [18, 36, 72, 144]),
+  B200: nominalProfiles(148, [23, 45, 90, 180]),
+  GB200: nominalProfiles(152, [23, 47, 93, 186]),
+  B300: nominalProfiles(148, [34, 67, 135, 269]),
+  GB300: nominalProfiles(152, [35, 70, 139, 278]),
   'RTX-PRO-6000': [
     profile('1g.24gb', 1 / 4, 1 / 4, 46, 23.6, 4),
     profile('2g.48gb', 1 / 2, 1 / 2, 94, 47.4, 2),
@@ -111,17 +111,17 @@ const profiles: Readonly<Record<string, readonly MigProfile[]>> = {
   ],
 }
 
-/** The MIG profiles of a GPU; empty where it has none or none are known. */
-export const migProfilesOf = (gpu: Gpu): readonly MigProfile[] => profiles[gpu.name] ?? []
+/** The MIG profiles of a GPU; empty if it has none or they are unknown. */
+export const listMigProfiles = (gpu: Gpu): readonly MigProfile[] => profiles[gpu.name] ?? []
 
 /**
  * A MIG profile by its name, e.g. '1g.5gb'.
  * @throws DeviceModelError when the GPU has no MIG or no such profile, listing those it has.
  */
 export function findMigProfile(gpu: Gpu, name: string): MigProfile {
-  const found = knownMigProfile(gpu, name)
+  const found = matchMigProfile(gpu, name)
   if (found) return found
-  const known = migProfilesOf(gpu)
+  const known = listMigProfiles(gpu)
   if (known.length === 0)
     throw new DeviceModelError(
       `${gpu.name} has no MIG profiles`,
@@ -134,41 +134,41 @@ export function findMigProfile(gpu: Gpu, name: string): MigProfile {
 }
 
 /**
- * A MIG profile by its name, of which drivers round the memory differently; undefined where none of
- * that name is known of the GPU.
+ * A MIG profile by its name; undefined if the GPU has none of that name. Tolerates drivers that
+ * round the memory differently.
  */
-export function knownMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
-  const known = migProfilesOf(gpu)
-  const plain = name.toLowerCase().replace(extras, '')
+export function matchMigProfile(gpu: Gpu, name: string): MigProfile | undefined {
+  const known = listMigProfiles(gpu)
+  const plain = name.toLowerCase().replace(mediaSuffix, '')
   const [, parts, instance] = /^(?:(\d)c\.)?(.+)$/.exec(plain) ?? []
   const found =
-    known.find((p) => p.name === instance) ?? known.find((p) => isRounded(p.name, instance))
+    known.find((p) => p.name === instance) ?? known.find((p) => isSameProfile(p.name, instance))
   if (found && parts === undefined) return { ...found, name: name.toLowerCase() }
   const slices = Number(/^(\d)g/.exec(instance ?? '')?.[1])
   return found && Number(parts) <= slices
-    ? computeInstance(found, name.toLowerCase(), Number(parts) / slices)
+    ? divideSlice(found, name.toLowerCase(), Number(parts) / slices)
     : undefined
 }
 
 /**
- * '7g.189gb' for 7g.186gb of a GB200: as many compute slices, and memory within 5 %; what differs
- * by more is another profile, or another GPU.
+ * Whether two names mean one profile ('7g.189gb' and 7g.186gb of a GB200): equal compute slices,
+ * memory within 5 %.
  */
-function isRounded(known: string, asked = ''): boolean {
+function isSameProfile(known: string, asked = ''): boolean {
   const [a, b] = [known, asked].map((name) => /^(\d)g\.(\d+)gb$/.exec(name)?.slice(1).map(Number))
   return (
     a !== undefined && b !== undefined && a[0] === b[0] && Math.abs(Math.log(a[1]! / b[1]!)) < 0.05
   )
 }
 
-/**
- * Media and graphics engines that a profile has beside or without: '1g.10gb+me', '1g.24gb+gfx',
- * '1g.5gb-me'.
- */
-const extras = /(\+me(\.all)?|-me|\+gfx)+$/
+/** Suffixes for media and graphics engines: '1g.10gb+me', '1g.24gb+gfx', '1g.5gb-me'. */
+const mediaSuffix = /(\+me(\.all)?|-me|\+gfx)+$/
 
-/** '1c.2g.10gb': some of a slice's compute, with memory and bandwidth that its neighbours share. */
-const computeInstance = (slice: MigProfile, name: string, part: number): MigProfile => ({
+/**
+ * A compute instance such as '1c.2g.10gb': part of a slice's compute; memory and bandwidth are
+ * shared with its neighbours.
+ */
+const divideSlice = (slice: MigProfile, name: string, part: number): MigProfile => ({
   name,
   memoryFraction: slice.memoryFraction * part,
   computeFraction: slice.computeFraction * part,
@@ -178,8 +178,8 @@ const computeInstance = (slice: MigProfile, name: string, part: number): MigProf
 })
 
 /**
- * The part of a GPU that a slice takes away from others, hence its price: the larger of its compute
- * slices and memory slices.
+ * The share of a GPU that a slice occupies and is priced at: the larger of its compute and memory
+ * fractions.
  */
-export const paidFraction = (slice: MigProfile): number =>
+export const computePaidFraction = (slice: MigProfile): number =>
   Math.max(slice.memoryFraction, slice.computeFraction)

@@ -1,52 +1,53 @@
 /**
- * Latency that never falls as batch or length grow. Physics alone never does; what tables add to
- * it, and measured curves of shares, may by a part of their noise. The model is taken at tabulated
- * sizes, each raised to the largest of the sizes below it, and between them the logarithms are
- * interpolated: a surface that rises in both directions everywhere.
+ * Latency that is monotone in batch and length. The physical model is; corrections by tables and
+ * share curves may not be, because of noise. The model is evaluated at knots, each is raised to the
+ * maximum of all smaller knots, and logarithms are interpolated between them.
  */
 
-/** Tabulated batches, and powers of two beyond. */
+/** Knots of the batch size; powers of two follow. */
 const batchKnots = [1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128]
-/** Tokens, or pixels of an edge. */
+/** Knots of the length: tokens, or pixels of an edge. */
 const lengthKnots = [8, 16, 32, 64, 96, 128, 160, 192, 224, 256, 320, 384, 512, 640, 768, 1024]
 
-/** @param at the model at a size */
+/** A latency model, with a cache of its running maxima. */
 export interface Surface {
-  readonly at: (batch: number, length: number) => number
-  /** Raised values by knot. */
-  readonly known: Map<string, number>
+  readonly evaluate: (batch: number, length: number) => number
+  /** Running maxima by knot. */
+  readonly maxima: Map<string, number>
 }
 
-/**
- * @param ownLength of the model, which is a knot beside the others: there nothing is interpolated
- */
-export function monotoneMs(
+/** @param ownLength native length of the model: an extra knot, so that it is exact there */
+export function interpolateMonotone(
   surface: Surface,
   batch: number,
   length: number,
   ownLength: number,
 ): number {
   const lengths = [...new Set([...lengthKnots, ownLength])].sort((a, b) => a - b)
-  const [b0, b1, alongBatch] = between(batchKnots, batch)
-  const [l0, l1, alongLength] = between(lengths, length)
-  const raised = (i: number, j: number): number => raisedAt(surface, lengths, i, j)
+  const [b0, b1, alongBatch] = findKnots(batchKnots, batch)
+  const [l0, l1, alongLength] = findKnots(lengths, length)
+  const raised = (i: number, j: number): number => computeRunningMaximum(surface, lengths, i, j)
   const atBatch = (i: number) =>
-    mix(Math.log(raised(i, l0)), alongLength === 0 ? 0 : Math.log(raised(i, l1)), alongLength)
-  return Math.exp(mix(atBatch(b0), alongBatch === 0 ? 0 : atBatch(b1), alongBatch))
+    interpolate(
+      Math.log(raised(i, l0)),
+      alongLength === 0 ? 0 : Math.log(raised(i, l1)),
+      alongLength,
+    )
+  return Math.exp(interpolate(atBatch(b0), alongBatch === 0 ? 0 : atBatch(b1), alongBatch))
 }
 
-const mix = (from: number, to: number, along: number) =>
+const interpolate = (from: number, to: number, along: number) =>
   along === 0 ? from : from + along * (to - from)
 
-/** Knots go on in powers of two. */
+/** The i-th knot; beyond the table, powers of two. */
 const knotAt = (knots: readonly number[], i: number) =>
   knots[i] ?? knots.at(-1)! * 2 ** (i - knots.length + 1)
 
 /**
- * The knots around a size by number, and how far it lies between them in logarithms; below the
- * first, at the first.
+ * Indices of the knots around a size, and its logarithmic position between them; the first knot for
+ * smaller sizes.
  */
-function between(
+function findKnots(
   knots: readonly number[],
   size: number,
 ): [below: number, above: number, along: number] {
@@ -57,16 +58,21 @@ function between(
   return [i, i + 1, (Math.log(size) - from) / (Math.log(knotAt(knots, i + 1)) - from)]
 }
 
-function raisedAt(surface: Surface, lengths: readonly number[], i: number, j: number): number {
+function computeRunningMaximum(
+  surface: Surface,
+  lengths: readonly number[],
+  i: number,
+  j: number,
+): number {
   const key = `${i} ${lengths.length} ${j}`
-  const known = surface.known.get(key)
-  if (known !== undefined) return known
-  const here = surface.at(knotAt(batchKnots, i), knotAt(lengths, j))
+  const maxima = surface.maxima.get(key)
+  if (maxima !== undefined) return maxima
+  const here = surface.evaluate(knotAt(batchKnots, i), knotAt(lengths, j))
   const value = Math.max(
     here,
-    i > 0 ? raisedAt(surface, lengths, i - 1, j) : 0,
-    j > 0 ? raisedAt(surface, lengths, i, j - 1) : 0,
+    i > 0 ? computeRunningMaximum(surface, lengths, i - 1, j) : 0,
+    j > 0 ? computeRunningMaximum(surface, lengths, i, j - 1) : 0,
   )
-  surface.known.set(key, value)
+  surface.maxima.set(key, value)
   return value
 }

@@ -1,79 +1,73 @@
 /**
- * Latency of a call under a set of coefficients: physics, corrected where tables were measured,
- * then shared.
+ * Predicts the latency of a call: physical model, share of the GPU, correction by tables, server or
+ * runtime.
  */
 
-import {
-  type Anchored,
-  anchorError,
-  anchoredMs,
-  deviceSensitivity,
-  type ServerMemory,
-} from './anchor.ts'
 import {
   type Architecture,
   type CallShape,
   defaultSequenceLength,
-  takesOf,
+  getInputKind,
 } from './architecture.ts'
 import type { Gpu, Precision, Sharing } from './catalogue.ts'
 import {
   type Coefficients,
+  evaluateShareCurve,
+  findTableName,
   type Runtime,
   type ShareCurve,
-  shareCurveMs,
-  tablesOf,
 } from './coefficients.ts'
 import { DeviceModelError } from './device-model-error.ts'
-import { executedPrecision, latencyParts, noDeviation } from './device-physics.ts'
+import { computeLatencyParts, noDeviation, resolveExecutedPrecision } from './device-physics.ts'
 import type { MigProfile } from './mig.ts'
-import { monotoneMs, type Surface } from './monotone.ts'
+import { interpolateMonotone, type Surface } from './monotone.ts'
 import {
   type Correction,
+  computeResidualFeatures,
+  fitResidualPosterior,
   noCorrection,
-  residualFeatures,
-  residualPosterior,
-  tableNoise,
+  tableNoiseSd,
 } from './residual.ts'
-import { isConvolutional, workOf } from './work.ts'
+import {
+  computeDeviceSensitivity,
+  estimateFitError,
+  predictServerMs,
+  type ServerFit,
+  type ServerMemory,
+} from './server-fit.ts'
+import { countWork, isConvolutional } from './work.ts'
 
 export interface DeviceCall extends CallShape {
   readonly architecture: Architecture
   readonly gpu: Gpu
-  /** fp16 unless said. */
+  /** Default fp16. */
   readonly precision?: Precision
-  /** Part of the GPU in (0, 1]; 1 unless said. */
+  /** Share of the GPU in (0, 1]. Default 1. */
   readonly share?: number
-  /** What the share bounds; 'time-slice' unless said. */
+  /** What the share bounds. Default 'time-slice'. */
   readonly sharing?: Sharing
-  /** A hardware slice; the share then says nothing. */
+  /** A hardware slice; `share` is then ignored. */
   readonly mig?: MigProfile
-  /** 'tensorrt' unless said; any of the calibrated runtimes. */
+  /** Any of the calibrated runtimes. Default 'tensorrt'. */
   readonly runtime?: string
-  /** What the server's own latencies say of it, in place of a runtime. */
-  readonly anchored?: AnchoredOn
-  /**
-   * Processes of the server that take turns on the GPU, 1 unless said; read where the server is
-   * anchored.
-   */
+  /** A fit to the server's own latencies, in place of a runtime. */
+  readonly calibratedServer?: CalibratedServer
+  /** Processes of the calibrated server that take turns on the GPU. Default 1. */
   readonly processes?: number
 }
 
-/** A server's fit, and the device that it was measured on. Absent: nothing was measured of it. */
-export interface AnchoredOn extends Anchored {
-  readonly on?: Pick<DeviceCall, 'gpu' | 'mig' | 'share' | 'sharing'>
-  /** GPU memory of one process at a batch, fitted to readings of it. */
+/** A server's fit, and the device on which it was measured; absent for a typical server. */
+export interface CalibratedServer extends ServerFit {
+  readonly measuredOn?: Pick<DeviceCall, 'gpu' | 'mig' | 'share' | 'sharing'>
+  /** Fitted GPU memory of one process by batch. */
   readonly memory?: ServerMemory
-  /**
-   * What its host does for each request, one after the other, as far as it holds the batches up:
-   * ms, and how unsure.
-   */
+  /** Serial host time for each request, where it limits the throughput, with its error. */
   readonly perRequest?: DeviceLatency
 }
 
 /**
- * A modelled quantity. `relativeError`: 0.06 = it is off by at most 6 % of the truth in about two
- * of three cases; by 0.5, the truth is 2/3 to twice of it.
+ * A modelled quantity. `relativeError` is a standard deviation: at 0.06, two of three predictions
+ * are within 6 %; at 0.5, the truth is 2/3 to 2 times the prediction.
  */
 export interface DeviceLatency {
   readonly ms: number
@@ -81,86 +75,89 @@ export interface DeviceLatency {
 }
 
 export function predictLatency(call: DeviceCall, coefficients: Coefficients): DeviceLatency {
-  const executed = executedPrecision(call.gpu, call.precision ?? 'fp16')
-  const tables = tablesOf(call.gpu, coefficients)
-  const posterior = posteriorOf(coefficients, tables, executed.precision, call.architecture.kind)
-  const curve = shareCurveOf(call, executed.precision, coefficients)
-  const correctionOf = (shape: DeviceCall) =>
-    posterior?.(residualFeatures(shape.architecture, shape)) ?? noCorrection
+  const executed = resolveExecutedPrecision(call.gpu, call.precision ?? 'fp16')
+  const tables = findTableName(call.gpu, coefficients)
+  const posterior = findPosterior(coefficients, tables, executed.precision, call.architecture.kind)
+  const curve = findShareCurve(call, executed.precision, coefficients)
+  const computeCorrection = (shape: DeviceCall) =>
+    posterior?.(computeResidualFeatures(shape.architecture, shape)) ?? noCorrection
   const at = (shape: DeviceCall) =>
-    shared(shape, curve, (gpu) => physicsMs(shape, gpu, executed, coefficients)) *
-    Math.exp(correctionOf(shape).logRatio)
+    applyShare(shape, curve, (gpu) => computePhysicsMs(shape, gpu, executed, coefficients)) *
+    Math.exp(computeCorrection(shape).logRatio)
   const deviceMs =
     posterior === undefined && curve === undefined
       ? at(call)
-      : raised(call, executed.precision, at, coefficients)
+      : predictMonotone(call, executed.precision, at, coefficients)
   const known = { curve: curve !== undefined, kindInTables: posterior !== undefined }
-  const { anchored, batch, processes } = call
-  if (anchored) {
-    const moved = transferError(
+  const { calibratedServer, batch, processes } = call
+  if (calibratedServer) {
+    const moved = estimateTransferError(
       call,
-      anchored,
-      (there) => errorOf(there, correctionOf(there), known, coefficients),
+      calibratedServer,
+      (there) => estimateError(there, computeCorrection(there), known, coefficients),
       coefficients,
     )
     return {
-      ms: anchoredMs(anchored.at, batch, deviceMs, processes),
+      ms: predictServerMs(calibratedServer.parameters, batch, deviceMs, processes),
       relativeError: Math.hypot(
-        anchorError(anchored, batch, deviceMs, processes),
-        moved * deviceSensitivity(anchored.at, batch, deviceMs, processes),
+        estimateFitError(calibratedServer, batch, deviceMs, processes),
+        moved * computeDeviceSensitivity(calibratedServer.parameters, batch, deviceMs, processes),
       ),
     }
   }
-  const runtime = runtimeOf(call, coefficients)
+  const runtime = findRuntime(call, coefficients)
   return {
     ms:
       Math.max(runtime.floorMs + runtime.floorPerItemMs * batch, runtime.slowdown * deviceMs) +
       runtime.hostMs,
     relativeError: Math.hypot(
-      errorOf(call, correctionOf(call), known, coefficients),
-      engineError(call, coefficients),
+      estimateError(call, computeCorrection(call), known, coefficients),
+      getEngineError(call, coefficients),
     ),
   }
 }
 
 /**
- * Convolutional networks of the tables ran in an engine inside a framework; one by itself departs
- * from that by its version and what it fuses.
+ * Extra error of convolutional networks in TensorRT itself: those of the tables ran inside a
+ * framework.
  */
-const engineError = (
+const getEngineError = (
   { architecture, runtime = 'tensorrt' }: DeviceCall,
   { errors }: Coefficients,
 ): number => (isConvolutional(architecture) && runtime === 'tensorrt' ? errors.engine : 0)
 
 /**
- * How unsure the ratio of two device times is, here and where the server was measured: none on the
- * same device, both errors on another GPU.
+ * Error of the ratio of device times here and where the server was measured: 0 on the same device,
+ * both errors on another GPU.
  */
-function transferError(
+function estimateTransferError(
   call: DeviceCall,
-  { on }: AnchoredOn,
+  { measuredOn }: CalibratedServer,
   errorAt: (call: DeviceCall) => number,
   { errors }: Coefficients,
 ): number {
-  const plain = { ...call, anchored: undefined }
-  if (on === undefined) return errorAt(plain)
-  if (call.gpu.name !== on.gpu.name) return Math.hypot(errorAt(plain), errorAt({ ...plain, ...on }))
-  const sameShare = (call.share ?? 1) === (on.share ?? 1) && call.mig?.name === on.mig?.name
+  const plain = { ...call, calibratedServer: undefined }
+  if (measuredOn === undefined) return errorAt(plain)
+  if (call.gpu.name !== measuredOn.gpu.name)
+    return Math.hypot(errorAt(plain), errorAt({ ...plain, ...measuredOn }))
+  const sameShare =
+    (call.share ?? 1) === (measuredOn.share ?? 1) && call.mig?.name === measuredOn.mig?.name
   return sameShare ? 0 : errors.otherModel
 }
 
-/** A whole GPU, or a part of one that is described as a smaller GPU. */
-function physicsMs(
+/** @param gpu a whole GPU, or a part of one described as a smaller GPU */
+function computePhysicsMs(
   call: DeviceCall,
   gpu: Gpu,
-  executed: ReturnType<typeof executedPrecision>,
+  executed: ReturnType<typeof resolveExecutedPrecision>,
   coefficients: Coefficients,
 ): number {
   const { architecture } = call
   const tflops = (executed.tflops * gpu.multiprocessors) / call.gpu.multiprocessors
-  const deviation = coefficients.deviations[tablesOf(call.gpu, coefficients) ?? ''] ?? noDeviation
-  const work = workOf(architecture, call, executed.precision)
-  const parts = latencyParts(
+  const deviation =
+    coefficients.deviations[findTableName(call.gpu, coefficients) ?? ''] ?? noDeviation
+  const work = countWork(architecture, call, executed.precision)
+  const parts = computeLatencyParts(
     work,
     gpu,
     { ...executed, tflops },
@@ -171,34 +168,34 @@ function physicsMs(
   return parts.launchMs + parts.computeMs + parts.memoryMs
 }
 
-type Surfaces = WeakMap<Gpu, WeakMap<Architecture, Map<string, Surface['known']>>>
+type Surfaces = WeakMap<Gpu, WeakMap<Architecture, Map<string, Surface['maxima']>>>
 const surfaces = new WeakMap<Coefficients, Surfaces>()
 
-/** The latency as a surface over batch and length that rises in both. */
-function raised(
+/** Evaluates the model as a monotone surface over batch and length. */
+function predictMonotone(
   call: DeviceCall,
   precision: Precision,
   at: (shape: DeviceCall) => number,
   coefficients: Coefficients,
 ): number {
   const { architecture, gpu, share = 1, sharing, mig, batch } = call
-  const byGpu = remembered(surfaces, coefficients, () => new WeakMap())
-  const byModel = remembered(byGpu, gpu, () => new WeakMap())
+  const byGpu = getOrCreate(surfaces, coefficients, () => new WeakMap())
+  const byModel = getOrCreate(byGpu, gpu, () => new WeakMap())
   const key = [precision, share, sharing, mig?.name, call.phase].join()
-  const known = remembered(
-    remembered(byModel, architecture, () => new Map()),
+  const maxima = getOrCreate(
+    getOrCreate(byModel, architecture, () => new Map()),
     key,
     () => new Map(),
   )
-  const image = takesOf(architecture) === 'image'
+  const image = getInputKind(architecture) === 'image'
   const own = 'imageSize' in architecture && image ? architecture.imageSize : defaultSequenceLength
   const length = (image ? call.imageSize : call.sequenceLength) ?? own
   const sized = (size: number, edge: number) =>
     at({ ...call, batch: size, ...(image ? { imageSize: edge } : { sequenceLength: edge }) })
-  return monotoneMs({ at: sized, known }, batch, length, own)
+  return interpolateMonotone({ evaluate: sized, maxima }, batch, length, own)
 }
 
-function remembered<K, V>(
+function getOrCreate<K, V>(
   map: { get(key: K): V | undefined; set(key: K, value: V): unknown },
   key: K,
   make: () => V,
@@ -211,11 +208,11 @@ function remembered<K, V>(
 }
 
 /**
- * A slice is a small GPU: its multiprocessors, and its part of bandwidth, cache and power.
- * Time-slicing gives the device for a share of the time. MPS bounds the multiprocessors alone:
- * launches and memory traffic go on at full speed. A share of memory alone slows nothing.
+ * Time on a share of a GPU. A MIG slice is a small GPU with its part of bandwidth, cache and power.
+ * Time-slicing grants a share of the time. MPS bounds the multiprocessors alone: launches and
+ * memory traffic keep full speed. A share of memory alone does not slow the device.
  */
-function shared(
+function applyShare(
   { gpu, mig, batch, share = 1, sharing = 'time-slice' }: DeviceCall,
   curve: ShareCurve | undefined,
   on: (gpu: Gpu) => number,
@@ -230,9 +227,10 @@ function shared(
     })
   if (share === 1 || sharing === 'memory-only') return on(gpu)
   if (sharing === 'time-slice') return on(gpu) / share
-  if (curve) return (on(gpu) * shareCurveMs(curve, batch, share)) / shareCurveMs(curve, batch, 1)
+  if (curve)
+    return (on(gpu) * evaluateShareCurve(curve, batch, share)) / evaluateShareCurve(curve, batch, 1)
   const multiprocessors = Math.max(1, gpu.multiprocessors * share)
-  // Power in proportion: with all of it to itself a small share would outrun a larger one.
+  // Scale the power too: with all of it, a small share would be faster than a larger one.
   return on({
     ...gpu,
     multiprocessors,
@@ -240,8 +238,8 @@ function shared(
   })
 }
 
-/** Of a share under MPS alone. */
-const shareCurveOf = (
+/** Share curves exist for shares under MPS only. */
+const findShareCurve = (
   { gpu, architecture, mig, share = 1, sharing }: DeviceCall,
   precision: Precision,
   { shareCurves }: Coefficients,
@@ -252,11 +250,11 @@ const shareCurveOf = (
       )
     : undefined
 
-const compiled: Runtime = { hostMs: 0, floorMs: 0, floorPerItemMs: 0, slowdown: 1, gpus: [] }
+const compiledEngine: Runtime = { hostMs: 0, floorMs: 0, floorPerItemMs: 0, slowdown: 1, gpus: [] }
 
-function runtimeOf(call: DeviceCall, coefficients: Coefficients): Runtime {
+function findRuntime(call: DeviceCall, coefficients: Coefficients): Runtime {
   const name = call.runtime ?? 'tensorrt'
-  if (name === 'tensorrt') return compiled
+  if (name === 'tensorrt') return compiledEngine
   const known = coefficients.runtimes[name]
   if (known === undefined)
     throw new DeviceModelError(
@@ -267,53 +265,57 @@ function runtimeOf(call: DeviceCall, coefficients: Coefficients): Runtime {
 }
 
 /**
- * No table of language models is behind the model; against composed latencies of four GPUs it is
- * off by 10-40 %.
+ * No table of language models is fitted. Errors against composed latencies of four GPUs are 10-40
+ * %.
  */
 const decoderError = 0.3
 
-/** Models of the tables: on a GPU without any, the other GPUs' say what is particular to them. */
+/** Models in the tables of several GPUs: their particularities are known for any GPU. */
 const tabulatedNames: ReadonlySet<string> = new Set(['bert-base', 'bert-large', 'resnet50'])
 const isTabulated = ({ kind, name }: Architecture) => kind !== 'graph' && tabulatedNames.has(name)
 
-function errorOf(
+function estimateError(
   call: DeviceCall,
-  { ignorance }: Correction,
+  { relativeSd }: Correction,
   known: { readonly curve: boolean; readonly kindInTables: boolean },
   coefficients: Coefficients,
 ): number {
   const { errors } = coefficients
-  const calibrated = tablesOf(call.gpu, coefficients) !== undefined
+  const calibrated = findTableName(call.gpu, coefficients) !== undefined
   const gpu = calibrated
     ? known.kindInTables
       ? 0
       : errors.otherKind
-    : call.gpu.bare
-      ? errors.bareGpu
+    : call.gpu.hasEstimatedFigures
+      ? errors.datasheetGpu
       : errors.otherGpu
   const model = known.kindInTables || !isTabulated(call.architecture) ? errors.otherModel : 0
-  const device = Math.hypot(tableNoise, errors.calibrated, ignorance ** 2 * Math.hypot(gpu, model))
+  const device = Math.hypot(
+    tableNoiseSd,
+    errors.calibrated,
+    relativeSd ** 2 * Math.hypot(gpu, model),
+  )
   const slice = call.mig ? errors.otherModel : 0
   const family = call.architecture.kind === 'decoder' ? decoderError : 0
   const bounded = call.sharing === 'mps' && !call.mig && (call.share ?? 1) < 1
   const share = bounded ? (known.curve ? errors.share : errors.otherShare) : 0
-  return Math.hypot(device, slice, share, family, runtimeError(call, coefficients))
+  return Math.hypot(device, slice, share, family, estimateRuntimeError(call, coefficients))
 }
 
-/** A framework's own part: small where it was measured, large elsewhere. */
-function runtimeError(call: DeviceCall, coefficients: Coefficients): number {
+/** Error of a framework's overhead: small on GPUs where it was measured. */
+function estimateRuntimeError(call: DeviceCall, coefficients: Coefficients): number {
   const { runtime = 'tensorrt' } = call
   if (runtime === 'tensorrt' || runtime === 'paddle-trt') return 0
-  const measuredHere = runtimeOf(call, coefficients).gpus.includes(
-    tablesOf(call.gpu, coefficients) ?? '',
+  const measuredHere = findRuntime(call, coefficients).gpus.includes(
+    findTableName(call.gpu, coefficients) ?? '',
   )
   return measuredHere ? coefficients.errors.otherKind : coefficients.errors.framework
 }
 
-type Posterior = ReturnType<typeof residualPosterior>
+type Posterior = ReturnType<typeof fitResidualPosterior>
 const posteriors = new WeakMap<Coefficients, Map<string, Posterior>>()
 
-function posteriorOf(
+function findPosterior(
   coefficients: Coefficients,
   gpu: string | undefined,
   precision: Precision,
@@ -332,7 +334,7 @@ function posteriorOf(
     (b) => b.gpu === gpu && b.precision === precision && b.kind === kind,
   )
   if (block === undefined) return undefined
-  const posterior = residualPosterior(block.points)
+  const posterior = fitResidualPosterior(block.points)
   known.set(key, posterior)
   return posterior
 }

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { createEstimator } from '../launchers/simulated/estimate.ts'
-import { anchoredMs } from './anchor.ts'
-import { architectureOf } from './architecture.ts'
+import { findArchitecture } from './architecture.ts'
 import { findGpu } from './catalogue.ts'
-import { deviceLatencyMs, gpuMemoryMiB } from './device-model.ts'
-import { anchoredBy, type ServerCalibration, usualServer } from './server-calibration.ts'
+import { predictDeviceLatency, predictGpuMemory } from './device-model.ts'
+import { fitCalibration, fitTypicalServer, type ServerCalibration } from './server-calibration.ts'
+import { predictServerMs } from './server-fit.ts'
 
-const architecture = architectureOf('resnet50')
+const architecture = findArchitecture('resnet50')
 const a10 = findGpu('A10')
 /** ln host, ln host per item, ln floor, ln level, slope */
 const truth = [Math.log(2), Math.log(0.2), Math.log(6), Math.log(3), 0]
 const latencyMs = (batch: number) =>
-  anchoredMs(truth, batch, deviceLatencyMs({ architecture, gpu: a10, batch }).ms)
+  predictServerMs(truth, batch, predictDeviceLatency({ architecture, gpu: a10, batch }).ms)
 
 const calibration: ServerCalibration = {
   name: 'own-resnet50-a10',
@@ -23,13 +23,13 @@ const calibration: ServerCalibration = {
   points: [1, 4, 16, 64].map((batch) => ({ batch, latencyMs: latencyMs(batch), processes: 1 })),
   memory: [1, 4, 16, 64].map((batch) => ({ batch, gpuMemoryMiB: 1500 + 120 * batch })),
 }
-const anchored = anchoredBy(calibration, architecture)
+const calibratedServer = fitCalibration(calibration, architecture)
 const slo = { percentile: 0.99, limitMs: 200 }
 const at = (batchSize: number, more = {}) => ({ gpu: 'A10', batchSize, cpuCores: 8, ...more })
 
 test('estimates of a calibrated server are its own, and their error is smaller than that of one of which only the usual is known', () => {
-  const estimates = [usualServer(), anchored].map((server) =>
-    createEstimator({ architecture, slo, anchored: server }).estimate(at(32)),
+  const estimates = [fitTypicalServer(), calibratedServer].map((server) =>
+    createEstimator({ architecture, slo, calibratedServer: server }).estimate(at(32)),
   )
   const [usual, own] = estimates.map((estimated) => (estimated.serves ? estimated : undefined))
   expect(own!.saturationRps).toBeGreaterThan((0.93 * 32_000) / latencyMs(32))
@@ -39,10 +39,10 @@ test('estimates of a calibrated server are its own, and their error is smaller t
 })
 
 test('memory that was read decides what fits: at sizes that were not read, and with several processes', () => {
-  expect(gpuMemoryMiB({ architecture, gpu: a10, batch: 128, anchored })).toMatchObject({
+  expect(predictGpuMemory({ architecture, gpu: a10, batch: 128, calibratedServer })).toMatchObject({
     mib: 1500 + 120 * 128,
   })
-  const estimator = createEstimator({ architecture, slo, anchored })
+  const estimator = createEstimator({ architecture, slo, calibratedServer })
   expect(estimator.cannotServe(at(128))).toBe(false)
   expect(estimator.cannotServe(at(128, { instances: 2 }))).toBe(true)
   expect(estimator.estimate(at(256))).toMatchObject({
@@ -53,7 +53,9 @@ test('memory that was read decides what fits: at sizes that were not read, and w
 
 test('the numbers of the fit are what the search learns from trials; the GPU of the anchors is surer than another', () => {
   const gpus = ['A10', 'L4']
-  const { sd, at: moved } = createEstimator({ architecture, slo, anchored }).priorFactors(gpus)
+  const { sd, at: moved } = createEstimator({ architecture, slo, calibratedServer }).priorFactors(
+    gpus,
+  )
   expect(sd.length).toBe(5 + 1 + 2)
   expect(sd[7]!).toBeGreaterThan(2 * sd[6]!)
   const slower = moved(sd.map((_, i) => (i === 6 ? 0.3 : 0)))
@@ -65,7 +67,7 @@ test('the numbers of the fit are what the search learns from trials; the GPU of 
 
 test('a lone request takes what was measured: the work of the host and a delay count once', () => {
   for (const instances of [1, 2]) {
-    const estimated = createEstimator({ architecture, slo, anchored }).estimate(
+    const estimated = createEstimator({ architecture, slo, calibratedServer }).estimate(
       at(32, { instances, cpuCores: 1 }),
     )
     expect(estimated.serves && estimated.unloadedMs / latencyMs(1)).toBeCloseTo(1, 1)
@@ -75,11 +77,11 @@ test('a lone request takes what was measured: the work of the host and a delay c
 describe('what requests cost beside their batches', () => {
   const limitRps = 64_000 / latencyMs(64)
   const foretold = (rps: number | undefined, configuration = at(64)) => {
-    const server = anchoredBy(
+    const server = fitCalibration(
       { ...calibration, ...(rps !== undefined && { saturation: { connections: 64, rps } }) },
       architecture,
     )
-    const estimated = createEstimator({ architecture, slo, anchored: server }).estimate(
+    const estimated = createEstimator({ architecture, slo, calibratedServer: server }).estimate(
       configuration,
     )
     return estimated.serves ? estimated : undefined

@@ -1,98 +1,94 @@
-/** What was measured of a server of the user's own, and the device model that follows from it. */
+/** Measurements of a user's own server, and the device model fitted to them. */
 import type { Configuration } from '../../search/types.ts'
-import { type AnchorPoint, anchoredMs, fitAnchor, fitServerMemory } from './anchor.ts'
 import type { Architecture } from './architecture.ts'
 import { findGpu, type Gpu, type Precision } from './catalogue.ts'
-import { type AnchoredOn, deviceLatencyMs } from './device-model.ts'
+import { type CalibratedServer, predictDeviceLatency } from './device-model.ts'
 import { findMigProfile } from './mig.ts'
+import { type BatchLatency, fitServer, fitServerMemory, predictServerMs } from './server-fit.ts'
 
-/** JSON-safe: the store keeps it, and the fit is made anew whenever it is read. */
+/** JSON-safe, as stored; the fit is repeated whenever it is read. */
 export interface ServerCalibration {
-  /** 'triton-resnet50-a10': of server, model and device. */
+  /** Server, model and device: 'triton-resnet50-a10'. */
   readonly name: string
   readonly server: string
   readonly model: string
   readonly device: string
   /** ISO 8601. */
   readonly measuredAt: string
-  /** What it ran with: GPU, share, precision, sizes. */
+  /** The measured configuration: GPU, share, precision, sizes. */
   readonly configuration: Configuration
-  readonly points: readonly (AnchorPoint & { readonly processes: number })[]
-  /**
-   * What it answered to so many requests of one item at once, requests per second; absent in
-   * calibrations before there was such a reading.
-   */
+  readonly points: readonly (BatchLatency & { readonly processes: number })[]
+  /** Throughput of a closed loop of single-item requests; absent in older calibrations. */
   readonly saturation?: { readonly connections: number; readonly rps: number }
-  /** GPU memory of one process after each batch, where the machine tells it. */
+  /** GPU memory of one process after each batch, where it can be read. */
   readonly memory: readonly { readonly batch: number; readonly gpuMemoryMiB: number }[]
 }
 
 /** @throws DeviceModelError for a GPU, slice or precision that is not known */
-export function anchoredBy(
+export function fitCalibration(
   calibration: ServerCalibration,
   architecture: Architecture,
   ownGpus: readonly Gpu[] = [],
-): AnchoredOn {
+): CalibratedServer {
   const { configuration, points, memory, saturation } = calibration
   const gpu = findGpu(String(configuration.gpu), ownGpus)
   const slice = configuration.migProfile
   const mig =
     slice === undefined || slice === 'none' ? undefined : findMigProfile(gpu, String(slice))
   const percent = Number(configuration.gpuMemoryPercent ?? 100)
-  const on = { gpu, mig, share: mig ? 1 : percent / 100, sharing: 'memory-only' as const }
+  const measuredOn = { gpu, mig, share: mig ? 1 : percent / 100, sharing: 'memory-only' as const }
   const call = {
-    ...on,
+    ...measuredOn,
     architecture,
     precision: configuration.precision as Precision | undefined,
     sequenceLength:
       configuration.sequenceLength === undefined ? undefined : Number(configuration.sequenceLength),
     imageSize: configuration.imageSize === undefined ? undefined : Number(configuration.imageSize),
   }
-  const deviceMs = (batch: number) => deviceLatencyMs({ ...call, batch }).ms
-  const fit = fitAnchor(points.map((p) => ({ ...p, deviceMs: deviceMs(p.batch) })))
+  const deviceMs = (batch: number) => predictDeviceLatency({ ...call, batch }).ms
+  const fit = fitServer(points.map((p) => ({ ...p, deviceMs: deviceMs(p.batch) })))
   const perRequest =
     saturation &&
-    perRequestOf(
+    estimatePerRequestCost(
       saturation.rps,
-      batchLimitRps(fit.at, configuration, saturation.connections, deviceMs),
+      computeBatchLimitRps(fit.parameters, configuration, saturation.connections, deviceMs),
     )
-  return { ...fit, on, memory: fitServerMemory(memory), perRequest }
+  return { ...fit, measuredOn, memory: fitServerMemory(memory), perRequest }
 }
 
-/** What batches of as many as there are at once would let through, requests per second. */
-function batchLimitRps(
-  at: readonly number[],
+/** Throughput of a closed loop if batches alone limited it, requests per second. */
+function computeBatchLimitRps(
+  parameters: readonly number[],
   configuration: Configuration,
-  atOnce: number,
+  concurrency: number,
   deviceMs: (batch: number) => number,
 ): number {
   const processes = Number(configuration.instances ?? 1)
   const batch = Math.max(
     1,
-    Math.min(Number(configuration.batchSize ?? atOnce), Math.floor(atOnce / processes)),
+    Math.min(Number(configuration.batchSize ?? concurrency), Math.floor(concurrency / processes)),
   )
-  return (1000 * processes * batch) / anchoredMs(at, batch, deviceMs(batch), processes)
+  return (1000 * processes * batch) / predictServerMs(parameters, batch, deviceMs(batch), processes)
 }
 
-/**
- * A server that answered less than this share of what its batches allow is held up by what it does
- * for each request.
- */
-const heldUp = 0.8
+/** A throughput below this share of the batch limit counts as limited by per-request host work. */
+const hostBoundShare = 0.8
 
 /**
- * Requests of many items hide what each request costs, many requests at once show it: they were
- * answered at `servedRps`, and batches alone would have been at `limitRps`. A loop of connections
- * that wait for each other is the slowest way to ask, so that the server's own limit lies between
- * the two: their geometric mean, to either of them.
+ * Host time for each request, from single-item requests served at `servedRps` where batches alone
+ * allow `limitRps`. A closed loop underestimates the server's limit, so the estimate is the
+ * geometric mean of the two, and its error reaches either.
  */
-function perRequestOf(servedRps: number, limitRps: number): AnchoredOn['perRequest'] {
-  if (servedRps >= heldUp * limitRps) return undefined
+function estimatePerRequestCost(
+  servedRps: number,
+  limitRps: number,
+): CalibratedServer['perRequest'] {
+  if (servedRps >= hostBoundShare * limitRps) return undefined
   return {
     ms: 1000 / Math.sqrt(servedRps * limitRps),
     relativeError: Math.sqrt(limitRps / servedRps) - 1,
   }
 }
 
-/** A server of which nothing is known but what is usual. */
-export const usualServer = (): AnchoredOn => fitAnchor([])
+/** A server without measurements: the prior. */
+export const fitTypicalServer = (): CalibratedServer => fitServer([])

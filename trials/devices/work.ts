@@ -1,25 +1,29 @@
-/** The work that one call of an architecture asks of a device. */
+/** Counts the work of one inference call by architecture. */
 import {
   type Architecture,
   type CallShape,
+  countKvBytesPerToken,
   type Decoder,
   defaultSequenceLength,
   type Encoder,
-  kvBytesPerToken,
 } from './architecture.ts'
-import { flopsOf, type Work } from './call-work.ts'
+import { countFlops, type Work } from './call-work.ts'
 import type { Precision } from './catalogue.ts'
-import { bytesPerElement, type Convnet, convolutionsOf } from './convnets.ts'
-import { type GraphArchitecture, graphCountOf } from './onnx/graph-architecture.ts'
+import { type Convnet, getBytesPerElement, listConvolutions } from './convnets.ts'
+import { countGraphItem, type GraphArchitecture } from './onnx/graph-architecture.ts'
 
-export function workOf(architecture: Architecture, shape: CallShape, precision: Precision): Work {
+export function countWork(
+  architecture: Architecture,
+  shape: CallShape,
+  precision: Precision,
+): Work {
   switch (architecture.kind) {
     case 'encoder':
       return encoderWork(
         architecture,
         shape.batch,
         shape.sequenceLength ?? defaultSequenceLength,
-        bytesPerElement(precision),
+        getBytesPerElement(precision),
       )
     case 'decoder':
       return decoderWork(architecture, shape, precision)
@@ -28,26 +32,26 @@ export function workOf(architecture: Architecture, shape: CallShape, precision: 
         architecture,
         shape.batch,
         shape.imageSize ?? architecture.imageSize,
-        bytesPerElement(precision),
+        getBytesPerElement(precision),
       )
     case 'graph':
-      return graphWork(architecture, shape, bytesPerElement(precision))
+      return graphWork(architecture, shape, getBytesPerElement(precision))
   }
 }
 
-/** Whether convolutions are what it computes. */
+/** Whether convolutions make up most of its operations. */
 export const isConvolutional = (architecture: Architecture): boolean => {
   if (architecture.kind !== 'graph') return architecture.kind === 'convnet'
-  const { products } = graphCountOf(architecture, {})
+  const { products } = countGraphItem(architecture, {})
   return (
-    flopsOf({ products: products.filter(({ convolution }) => convolution) }) >
-    flopsOf({ products }) / 2
+    countFlops({ products: products.filter(({ convolution }) => convolution) }) >
+    countFlops({ products }) / 2
   )
 }
 
-/** The count of one item, with as many rows and blocks as the batch has items. */
+/** The count of one item, scaled to the batch. */
 function graphWork(a: GraphArchitecture, shape: CallShape, bytes: number): Work {
-  const { kernels, products, attention, activations, workingSet } = graphCountOf(a, shape)
+  const { kernels, products, attention, activations, workingSet } = countGraphItem(a, shape)
   const { batch } = shape
   return {
     kernels,
@@ -85,14 +89,14 @@ function encoderWork(a: Encoder, batch: number, length: number, bytes: number): 
   }
 }
 
-/** Query rows of one thread block of flash attention. */
+/** Query rows of one thread block in FlashAttention. */
 const queryBlock = 128
 
 function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
   const length = shape.sequenceLength ?? defaultSequenceLength
   const decode = shape.phase === 'decode'
   const rows = decode ? shape.batch : shape.batch * length
-  const bytes = bytesPerElement(precision)
+  const bytes = getBytesPerElement(precision)
   const activation = Math.max(bytes, 2)
   const { layers, hidden, intermediate, headSize, heads, kvHeads } = a
   return {
@@ -123,13 +127,13 @@ function decoderWork(a: Decoder, shape: CallShape, precision: Precision): Work {
     weightElementBytes: bytes,
     activationBytes: layers * rows * (8 * hidden + 3 * intermediate) * activation,
     workingSetBytes: rows * (hidden + intermediate) * activation,
-    kvBytes: kvBytesPerToken(a, precision) * shape.batch * (decode ? length : 0),
+    kvBytes: countKvBytesPerToken(a, precision) * shape.batch * (decode ? length : 0),
   }
 }
 
 function convnetWork(a: Convnet, batch: number, imageSize: number, bytes: number): Work {
   const scale = (imageSize / a.imageSize) ** 2
-  const layers = convolutionsOf(a)
+  const layers = listConvolutions(a)
   const perImage = layers.map((l) => (l.rows > 1 ? scale : 1) * (l.inputs + l.outputs))
   const total = perImage.reduce((sum, n) => sum + n, 0)
   return {
@@ -143,7 +147,7 @@ function convnetWork(a: Convnet, batch: number, imageSize: number, bytes: number
     })),
     weightElementBytes: bytes,
     activationBytes: total * batch * bytes,
-    // The mean over bytes, not over layers: the large layers are those that miss.
+    // Weighted by bytes: large layers cause most cache misses.
     workingSetBytes: (perImage.reduce((sum, n) => sum + n ** 2, 0) / total) * batch * bytes,
     kvBytes: 0,
   }

@@ -9,7 +9,7 @@ export const builtinImage = 'tune-predictor:0.1.0'
  * PEERS=node-llama-cpp, '-cuda' with deploy/predictor-cuda.Dockerfile. Undefined: no image has that
  * engine with CUDA, because each engine needs another CUDA release.
  */
-export function builtinImageFor({
+export function chooseBuiltinImage({
   engine,
   gpu,
 }: {

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { inspectMachine, type MachineFacts } from '../machine/machine-facts.ts'
 import type { GpuFacts } from '../machine/nvidia-smi.ts'
-import { resourcesOf } from '../resources.ts'
-import { engineFor, missingGpuDriver } from './builtin.ts'
+import { parseResources } from '../resources.ts'
+import { chooseEngine, findMissingGpuDriver } from './builtin.ts'
 import { createLocalLauncher } from './local/local-launcher.ts'
 import type { BuiltinTemplate } from './template.ts'
 
@@ -101,16 +101,16 @@ describe('which engine auto comes to', () => {
   })
 
   test('a real one on CPU', () =>
-    expect(engineFor(auto, resourcesOf({ gpu: 'none' }), machine)).toBe('tfjs'))
+    expect(chooseEngine(auto, parseResources({ gpu: 'none' }), machine)).toBe('tfjs'))
   test('a real one on the GPU that is here', () =>
-    expect(engineFor(auto, resourcesOf({ gpu: 'T4' }), withGpu('ok'))).toBe('tfjs'))
+    expect(chooseEngine(auto, parseResources({ gpu: 'T4' }), withGpu('ok'))).toBe('tfjs'))
   test('emulated for a GPU that is not', () =>
-    expect(engineFor(auto, resourcesOf({ gpu: 'V100' }), withGpu('ok'))).toBe('emulated'))
+    expect(chooseEngine(auto, parseResources({ gpu: 'V100' }), withGpu('ok'))).toBe('emulated'))
   test('emulated where nothing drives the GPU', () =>
-    expect(engineFor(auto, resourcesOf({ gpu: 'T4' }), withGpu('absent'))).toBe('emulated'))
+    expect(chooseEngine(auto, parseResources({ gpu: 'T4' }), withGpu('absent'))).toBe('emulated'))
   test('never silently: tfjs asked for on a GPU that nothing drives is refused', () =>
     expect(() =>
-      engineFor({ ...auto, engine: 'tfjs' }, resourcesOf({ gpu: 'T4' }), withGpu('absent')),
+      chooseEngine({ ...auto, engine: 'tfjs' }, parseResources({ gpu: 'T4' }), withGpu('absent')),
     ).toThrow(/tfjs-node-gpu is not installed/))
   test('never silently: ONNX Runtime without its CUDA provider is refused', () => {
     const onnx = {
@@ -119,15 +119,15 @@ describe('which engine auto comes to', () => {
       state: 'ok' as const,
       version: '1.30.0',
     }
-    const asked = resourcesOf({ gpu: 'T4' })
+    const asked = parseResources({ gpu: 'T4' })
     const cpuOnly = {
       ...withGpu('absent'),
       packages: [{ ...onnx, gpuProblem: 'its CUDA provider is not installed' }],
     }
-    expect(() => engineFor({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(
+    expect(() => chooseEngine({ ...auto, engine: 'onnx' }, asked, cpuOnly)).toThrow(
       /onnxruntime-node cannot use it: its CUDA provider/,
     )
-    expect(engineFor({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe(
+    expect(chooseEngine({ ...auto, engine: 'onnx' }, asked, { ...cpuOnly, packages: [onnx] })).toBe(
       'onnx',
     )
   })
@@ -139,7 +139,7 @@ describe('which engine auto comes to', () => {
       version: '1.30.0',
     }
     const withDriver = (driver: string) =>
-      missingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
+      findMissingGpuDriver('onnx', { packages: [onnx], gpus: [{ ...t4, driver }] })
     expect(withDriver('470.223.02')).toEqual({
       what: 'the CUDA release of onnxruntime-node needs driver 525 or later, but this machine has 470.223.02',
       install: 'update the NVIDIA driver',
@@ -147,7 +147,7 @@ describe('which engine auto comes to', () => {
     expect(withDriver('525.60.13')).toBeUndefined()
     const tfjs = { ...onnx, name: '@tensorflow/tfjs-node-gpu' }
     expect(
-      missingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] }),
+      findMissingGpuDriver('tfjs', { packages: [tfjs], gpus: [{ ...t4, driver: '470.223.02' }] }),
     ).toBeUndefined()
   })
 })

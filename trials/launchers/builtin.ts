@@ -4,15 +4,15 @@ import { processEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../devices/catalogue.ts'
-import { catalogueName } from '../machine/gpu-offer.ts'
+import { findCatalogueName } from '../machine/gpu-offer.ts'
 import type { MachineFacts } from '../machine/machine-facts.ts'
 import { bindingInstall, bindingName } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { nodeFlags } from '../predictor/node-flags.ts'
 import { type BuiltinProtocol, spoken } from '../predictor/protocol/spoken.ts'
-import { type Resources, resourceParameters, servingParametersOf } from '../resources.ts'
+import { type Resources, readServingParameters, resourceParameters } from '../resources.ts'
 import { LaunchError } from '../types.ts'
 import type { Cause } from './diagnosis.ts'
-import { environmentName, type FilledTemplate } from './fill.ts'
+import { type FilledTemplate, formatEnvironmentName } from './fill.ts'
 import type { BuiltinTemplate } from './template.ts'
 
 type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
@@ -22,7 +22,7 @@ type RunningEngine = Exclude<BuiltinTemplate['engine'], 'auto'>
  * emulated one.
  * @throws LaunchError where a real engine lacks the package for the GPU
  */
-export const engineFor = (
+export const chooseEngine = (
   template: BuiltinTemplate,
   asked: Resources,
   machine: MachineFacts,
@@ -30,10 +30,10 @@ export const engineFor = (
 ): RunningEngine => {
   const wanted = template.engine === 'auto' ? 'tfjs' : template.engine
   if (wanted === 'emulated' || asked.gpu === undefined) return wanted
-  const missing = missingGpuDriver(wanted, machine)
+  const missing = findMissingGpuDriver(wanted, machine)
   if (template.engine === 'auto')
     return missing === undefined &&
-      machine.gpus.some((gpu) => catalogueName(gpu.name, ownGpus) === asked.gpu)
+      machine.gpus.some((gpu) => findCatalogueName(gpu.name, ownGpus) === asked.gpu)
       ? 'tfjs'
       : 'emulated'
   if (missing !== undefined)
@@ -68,12 +68,12 @@ const gpuPackages: Readonly<
       'ONNXRUNTIME_NODE_INSTALL=cuda12 npm install onnxruntime-node@1.30.0 (CUDA 12, cuDNN 9)',
     minDriver: 525,
   },
-  // llama.cpp has Vulkan beside CUDA.
+  // llama.cpp supports Vulkan in addition to CUDA.
   gguf: { name: bindingName, install: `${bindingInstall} (CUDA, Vulkan or Metal)` },
 }
 
 /** Why an engine cannot use the GPUs of this machine, and what to install; undefined: it can. */
-export const missingGpuDriver = (
+export const findMissingGpuDriver = (
   engine: ComputingEngine,
   { packages, gpus }: Pick<MachineFacts, 'packages' | 'gpus'>,
 ): { readonly what: string; readonly install: string } | undefined => {
@@ -106,13 +106,13 @@ export const missingGpuDriver = (
 }
 
 /** Why this machine cannot serve GGUF files, and what to install; undefined: it can. */
-export const missingGguf = ({
+export const findMissingGguf = ({
   packages,
 }: Pick<MachineFacts, 'packages'>):
   | { readonly what: string; readonly install: string }
-  | undefined => missingGpuDriver('gguf', { packages, gpus: [] })
+  | undefined => findMissingGpuDriver('gguf', { packages, gpus: [] })
 
-/** Exit codes of the built-in predictor beside 0 and 1; its help lists them. */
+/** Exit codes of the built-in predictor other than 0 and 1; its help lists them. */
 export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
   2: 'misconfigured',
   12: 'out-of-memory',
@@ -121,9 +121,9 @@ export const builtinExitCodes: Readonly<Record<number, Cause['kind']>> = {
 
 /**
  * @param configuration defaults included
- * @param gpuMemoryFraction share of the GPU's memory that the trial holds, 0-1
+ * @param gpuMemoryFraction share of GPU memory reserved for the trial, 0-1
  */
-export const builtinCommand = (
+export const createBuiltinCommand = (
   template: BuiltinTemplate,
   configuration: Configuration,
   asked: Resources,
@@ -132,12 +132,12 @@ export const builtinCommand = (
   ownGpus: readonly Gpu[] = [],
 ): FilledTemplate => {
   const entry = processEntry('../predictor/main', import.meta.url)
-  const engine = engineFor(template, asked, machine, ownGpus)
-  const traits = protocolTable[builtinProtocol(template)]
+  const engine = chooseEngine(template, asked, machine, ownGpus)
+  const traits = protocolTable[getBuiltinProtocol(template)]
   return {
     argv: [process.execPath, ...nodeFlags, ...entry.execArgv, entry.path],
     env: {
-      ...predictorEnvironment(template, configuration, engine, asked, gpuMemoryFraction),
+      ...createPredictorEnvironment(template, configuration, engine, asked, gpuMemoryFraction),
       ...(engine === 'emulated' &&
         template.gpuCatalogue !== undefined && { GPU_CATALOGUE: template.gpuCatalogue }),
       ...(engine === 'emulated' &&
@@ -156,14 +156,14 @@ export const builtinCommand = (
 }
 
 /** Environment that selects model, engine and devices, on this machine and in pods. */
-export const predictorEnvironment = (
+export const createPredictorEnvironment = (
   template: BuiltinTemplate,
   configuration: Configuration,
   engine: RunningEngine,
   asked: Resources,
   gpuShare = asked.gpuShare,
 ): Record<string, string> => ({
-  ...servingEnvironment(template, configuration, engine),
+  ...createServingEnvironment(template, configuration, engine),
   MODEL: template.model,
   ENGINE: engine,
   CPU_CORES: String(Math.ceil(asked.cpuCores)),
@@ -176,15 +176,15 @@ export const predictorEnvironment = (
 })
 
 /**
- * Environment of the tuned values. Untuned ones get what the device model assumes, so that the
+ * Environment of the tuned values. Untuned values are those of the device model, so that the
  * launched predictor is the modelled one.
  */
-export const servingEnvironment = (
+export const createServingEnvironment = (
   template: BuiltinTemplate,
   configuration: Configuration,
   engine: RunningEngine,
 ): Record<string, string> => {
-  const { sharing, precision, ...serving } = servingParametersOf(configuration)
+  const { sharing, precision, ...serving } = readServingParameters(configuration)
   const assumed: Record<string, string> = {
     BATCH_SIZE: String(serving.batchSize),
     MAX_DELAY_MS: String(serving.maxDelayMs),
@@ -194,7 +194,7 @@ export const servingEnvironment = (
   }
   const tuned = Object.entries(configuration)
     .filter(([name]) => !resourceNames.has(name))
-    .map(([name, value]) => [environmentName(name), String(value)])
+    .map(([name, value]) => [formatEnvironmentName(name), String(value)])
   return { ...assumed, GPU_SHARING: sharing, ...template.env, ...Object.fromEntries(tuned) }
 }
 
@@ -202,7 +202,7 @@ export const servingEnvironment = (
 const resourceNames: ReadonlySet<string> = new Set([...resourceParameters, 'sharing'])
 
 /** The protocol of the requests. */
-export const builtinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol =>
+export const getBuiltinProtocol = ({ protocol }: BuiltinTemplate): BuiltinProtocol =>
   protocol ?? spoken.tensors[0]
 
 /**

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Target } from '../../profiler/model/target.ts'
 import type { Answered, AnswerReading } from '../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../search/types.ts'
-import { rememberSecret } from '../secrets.ts'
+import { registerSecret } from '../secrets.ts'
 import type { Launcher, Predictor } from '../types.ts'
 import { type AnswerRules, withCheckedAnswers } from './checked-answers.ts'
 import { GoldenStore } from './golden-store.ts'
@@ -339,7 +339,7 @@ test('answers of a load are held against them too', async () => {
 })
 
 test('what a server repeats of a secret stands neither in the file nor in the verdict', async () => {
-  rememberSecret('planted-echo')
+  registerSecret('planted-echo')
   const path = join(folder, 'golden-answers.json')
   const { launcher } = serving(
     ({ batch }) => ({ header: 'Bearer planted-echo', label: `${batch} planted-echo` }),

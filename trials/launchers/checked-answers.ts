@@ -17,11 +17,11 @@ import {
 } from '../../profiler/protocols/golden-answers.ts'
 import type { Answered, AnswerReading } from '../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../search/types.ts'
-import { mapTexts, withoutSecrets } from '../secrets.ts'
+import { mapTexts, redactSecrets } from '../secrets.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../types.ts'
 import type { GoldenStore } from './golden-store.ts'
 import type { PredictorTemplate } from './template.ts'
-import { variantParameter, withVariant } from './variants.ts'
+import { applyVariant, variantParameter } from './variants.ts'
 
 export interface AnswerRules {
   readonly expect: readonly Expectation[]
@@ -42,7 +42,7 @@ interface CheckedAnswersOptions {
   readonly template: PredictorTemplate
   readonly reading: AnswerReading
   readonly store: GoldenStore
-  /** Default: this machine's. Tests use one whose time passes at once. */
+  /** Default: the machine's clock. Tests use a virtual one. */
   readonly clock?: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<unknown> }
 }
 
@@ -53,7 +53,7 @@ const machineClock: NonNullable<CheckedAnswersOptions['clock']> = {
 
 type HttpTarget = Extract<Target, { kind: 'http' }>
 
-/** Different requests whose answers are compared. */
+/** Number of different requests whose answers are compared. */
 const maxBodies = 8
 /** Requests of the payload that are searched for different ones. */
 const maxBodiesSearched = 512
@@ -90,12 +90,12 @@ export function withCheckedAnswers<L extends Launcher>(
   }
 }
 
-/** A server may repeat what it was sent, secrets too. */
+/** A server may repeat its request, including secrets. */
 function removeSecrets(reading: AnswerReading): AnswerReading {
   const clear = ({ document, result, ...rest }: Answered): Answered => ({
     ...rest,
-    document: mapTexts(document, withoutSecrets),
-    result: mapTexts(result, withoutSecrets),
+    document: mapTexts(document, redactSecrets),
+    result: mapTexts(result, redactSecrets),
   })
   return {
     ...reading,
@@ -123,7 +123,7 @@ async function checkAnswers(
     answersInFile === undefined
       ? selectDifferentBodies(target)
       : Array.from({ length: Math.min(answersInFile, target.bodies.length) }, (_, i) => i)
-  const { configuration: served } = withVariant(template, context.configuration)
+  const { configuration: served } = applyVariant(template, context.configuration)
   const bits = detectBits(Object.values(served))
   const golden = await getGoldenAnswers(target, bodies, bits, context)
   const { expect, tolerance } = rules
@@ -196,7 +196,7 @@ function writeKey(
   target: HttpTarget,
   bodies: readonly number[],
 ): string {
-  const { template: served, configuration } = withVariant(template, given)
+  const { template: served, configuration } = applyVariant(template, given)
   const model =
     served.kind === 'builtin'
       ? [served.model, served.env?.MODEL_PATH]
@@ -208,9 +208,9 @@ function writeKey(
 }
 
 /**
- * Answers to the same requests in three rounds: one by one, concurrently, and concurrently once more,
- * at least a second later where answers may contain a timestamp. None where an answer is not as the
- * user expects.
+ * Answers to the same requests in three rounds: one by one, concurrently, and concurrently once
+ * more, at least a second later where answers may contain a timestamp. Empty if an answer differs
+ * from the user's expectation.
  */
 async function requestRounds(
   target: HttpTarget,
@@ -254,7 +254,7 @@ async function requestAnswers(
   return [answer, ...rest.map((one) => one.answer)]
 }
 
-/** Without an answer where the request failed: the load test counts such errors. */
+/** Has no answer if the request failed: the load test counts such errors. */
 async function requestAnswer(
   target: HttpTarget,
   body: number,

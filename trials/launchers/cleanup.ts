@@ -1,4 +1,4 @@
-/** What must be undone when a launch fails or a predictor stops: newest first, each once. */
+/** Undo actions for a failed launch or a stopped predictor: run newest first, each once. */
 export class Cleanup {
   private steps: (() => void | Promise<void>)[] = []
   private running: Promise<void> | undefined

@@ -8,7 +8,7 @@ export interface DeviceReading {
    * busy, 0-1.
    */
   readonly utilization?: number
-  /** Power now (nvidia-smi: mean of the last second) of all GPUs that are held, W. */
+  /** Current power of all reserved GPUs, W (nvidia-smi: mean of the last second). */
   readonly gpuWatts?: number
   /** Power of the machine's processors since the last reading, W. */
   readonly cpuWatts?: number
@@ -21,28 +21,25 @@ export interface DeviceReading {
   readonly cacheUse?: number
   /** Sequences that gave up their place in it since the first reading. */
   readonly preemptions?: number
-  /**
-   * Draft tokens that a step kept of each answer, on average since the first reading (speculative
-   * decoding).
-   */
+  /** Mean accepted draft tokens of a step since the first reading (speculative decoding). */
   readonly acceptedTokens?: number
 }
 
-/** Reads once. Rejects when it cannot be read just now. */
+/** Reads once. Rejects if there is no reading now. */
 export type DeviceProbe = () => Promise<DeviceReading>
 
 /** Timeout of a read of a server's own metrics. */
 export const scrapeTimeoutMs = 2_000
 
 /**
- * The built-in predictor's own metrics.
- * @param hasGpu false: its devices are CPU engines, whose use is not that of a GPU.
+ * Probes the metrics of the built-in predictor.
+ * @param hasGpu false: its devices are CPU engines, whose utilisation is not that of a GPU
  */
-export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
+export const createMetricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
   let first: Metrics | undefined
   let last: Metrics | undefined
   return async () => {
-    const now = await builtinMetrics(url)
+    const now = await readBuiltinMetrics(url)
     const since = first ?? now
     const before = last ?? now
     first = since
@@ -64,8 +61,11 @@ export const metricsProbe = (url: string, hasGpu: boolean): DeviceProbe => {
   }
 }
 
-/** What a built-in predictor has counted so far. @throws where it does not answer */
-async function builtinMetrics(url: string): Promise<Metrics> {
+/**
+ * Reads the counters of a built-in predictor.
+ * @throws if it does not answer
+ */
+async function readBuiltinMetrics(url: string): Promise<Metrics> {
   const response = await fetch(new URL('/metrics', url), {
     signal: AbortSignal.timeout(scrapeTimeoutMs),
   })
@@ -79,12 +79,12 @@ interface Metrics {
   readonly readySeconds: number
   readonly devices: number
   readonly memoryMiB: number
-  /** Of a language model: draft tokens that were kept, and how often an answer had some drafted. */
+  /** Language models: accepted draft tokens, and the number of drafts. */
   readonly accepted: number
   readonly draftings: number
 }
 
-/** Sums over labels of the counters and gauges of `trials/predictor/metrics.ts`. */
+/** Sums over labels of the counters and gauges of `trials/predictor/server/metrics.ts`. */
 export const readMetrics = (text: string): Metrics => {
   const sum = (name: string) =>
     [...text.matchAll(new RegExp(`^${name}(?:\\{[^}]*\\})? (\\S+)`, 'gm'))].reduce(

@@ -32,7 +32,7 @@ const outOfMemoryLines = [
   /Cannot allocate memory|ENOMEM/,
   /\bout of memory\b/i,
 ]
-/** Such lines, and those of the emulated engine, that can only mean GPU memory. */
+/** The lines among them that can only mean GPU memory, and those of the emulated engine. */
 const gpuMemoryLines = [
   /(CUDA|HIP) out of memory|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|cudaMalloc failed: out of memory/i,
   /failed to allocate memory on (the )?device|OOM when allocating tensor.*GPU/i,
@@ -40,7 +40,7 @@ const gpuMemoryLines = [
 ]
 
 /** Whether the evidence of an out-of-memory end names GPU memory; if not, it may be either. */
-export const lacksGpuMemory = (detail: string): boolean =>
+export const isGpuOutOfMemory = (detail: string): boolean =>
   gpuMemoryLines.some((pattern) => pattern.test(detail))
 
 const noGpuLines = [
@@ -76,7 +76,7 @@ export const diagnose = (
   const killed = exit !== undefined && (exit.signal === 'SIGKILL' || exit.code === 137)
   const how = exit ? describeExit(exit) : 'still running'
   const find = (patterns: readonly RegExp[], text = log) =>
-    patterns.map((pattern) => lineWith(text, pattern)).find((line) => line !== undefined)
+    patterns.map((pattern) => findLine(text, pattern)).find((line) => line !== undefined)
   const meant = known[exit?.code ?? 0]
   if (meant !== undefined) return { kind: meant, evidence: how }
   if (killed && killedForMemory)
@@ -95,7 +95,7 @@ export const diagnose = (
   const portTaken = find(portTakenLines)
   if (portTaken !== undefined) return { kind: 'port-taken', evidence: portTaken }
   // Servers also report optional modules as missing; the fatal one is at the end.
-  const missing = find(missingLines, lastLinesOf(log, 12))
+  const missing = find(missingLines, getLastLines(log, 12))
   if (missing !== undefined || exit.code === 127 || exit.code === 126)
     return { kind: 'missing', evidence: missing ?? how }
   if (killed || exit.signal === 'SIGTERM')
@@ -132,10 +132,10 @@ const countMemoryKills = (): number | undefined => {
   }
 }
 
-const lastLinesOf = (log: string, lines: number) =>
+const getLastLines = (log: string, lines: number) =>
   log.trimEnd().split('\n').slice(-lines).join('\n')
 
-const lineWith = (log: string, pattern: RegExp): string | undefined =>
+const findLine = (log: string, pattern: RegExp): string | undefined =>
   log
     .split('\n')
     .find((line) => pattern.test(line))
@@ -143,5 +143,5 @@ const lineWith = (log: string, pattern: RegExp): string | undefined =>
     .slice(0, 300)
 
 /** Whether the log reports that the port is in use; the predictor may still run and retry. */
-export const saysPortTaken = (log: string): boolean =>
+export const reportsTakenPort = (log: string): boolean =>
   portTakenLines.some((pattern) => pattern.test(log))

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
 import { InfeasibleError, LaunchError } from '../types.ts'
-import { lastLines, launchFailure, noGoodAnswer } from './failure.ts'
+import { createBadAnswerError, launchFailure, readLastLines } from './failure.ts'
 import type { PredictorLog } from './predictor-log.ts'
 
 const log = { path: '/log', tail: () => '' }
@@ -13,10 +13,10 @@ test('a configuration whose answers differ cannot serve; one without a good answ
     undefined,
     'answers-differ',
   )
-  expect(noGoodAnswer(differs, log)).toEqual(
+  expect(createBadAnswerError(differs, log)).toEqual(
     new InfeasibleError('answers-differ', 'http://h answers, but ...', '/log'),
   )
-  expect(noGoodAnswer(new ProtocolError('oip-v2', 'no'), log)).toBeInstanceOf(LaunchError)
+  expect(createBadAnswerError(new ProtocolError('oip-v2', 'no'), log)).toBeInstanceOf(LaunchError)
 })
 
 test('what a known server lacks is answered with what installs it', () => {
@@ -73,7 +73,7 @@ Node.js v20.20.2
   ],
 ])('what went wrong is told, not the frames of the stack below it: %#', (text, told) => {
   expect(
-    lastLines({
+    readLastLines({
       path: '/log',
       tail: (lines = 20) => text.trimEnd().split('\n').slice(-lines).join('\n'),
     }),

@@ -2,9 +2,9 @@
 
 import type { NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import { type Finality, InfeasibleError, type InfeasibleReason, LaunchError } from '../types.ts'
-import { type Cause, saysPortTaken } from './diagnosis.ts'
+import { type Cause, reportsTakenPort } from './diagnosis.ts'
 import type { PredictorLog } from './predictor-log.ts'
-import { finalityOf } from './readiness.ts'
+import { getFinality } from './readiness.ts'
 
 /** Another server has the port: the launcher tries the next one. */
 export class PortTakenError extends Error {}
@@ -21,7 +21,7 @@ const infeasible: Readonly<Partial<Record<Cause['kind'], InfeasibleReason>>> = {
   'no-gpu': 'no-such-gpu',
   crashed: 'crashed',
 }
-/** Hints for the other causes, whose trials are tried again. */
+/** Hints for the other causes, whose trials are retried. */
 export type CauseHints = Readonly<
   Record<Exclude<Cause['kind'], 'out-of-memory' | 'no-gpu' | 'crashed'>, string>
 >
@@ -35,28 +35,28 @@ const hints: CauseHints = {
 
 /**
  * The error for a predictor that ended before it served.
- * @param what the end in words
- * @param cleanExit it exited with code 0, which a server does not
- * @param before what it ended before, in words
- * @param final for causes that another try does not resolve; absent: it is tried again
+ * @param what description of the end
+ * @param cleanExit exit code 0, which a server should not return
+ * @param before description of the step that it did not reach
+ * @param final for causes that a retry does not resolve; absent: retry
  */
 export const endBeforeReady = (
   cause: Cause,
   what: string,
   cleanExit: boolean,
   log: LogEnd,
-  hintOf: CauseHints,
+  hintByCause: CauseHints,
   before = 'it was ready',
   final?: Finality,
 ): Error => {
-  const message = `${what} before ${before}${lastLines(log)}`
+  const message = `${what} before ${before}${readLastLines(log)}`
   const reason = infeasible[cause.kind]
   if (reason === undefined)
     return new LaunchError(
       message,
-      hintOf[cause.kind as keyof CauseHints],
+      hintByCause[cause.kind as keyof CauseHints],
       log.path,
-      lasting.has(cause.kind) ? final : undefined,
+      permanentCauses.has(cause.kind) ? final : undefined,
     )
   return new InfeasibleError(
     reason,
@@ -65,8 +65,8 @@ export const endBeforeReady = (
   )
 }
 
-/** Causes that are still there on the next try. */
-const lasting: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
+/** Causes that a retry does not resolve. */
+const permanentCauses: ReadonlySet<Cause['kind']> = new Set(['missing', 'misconfigured'])
 
 /**
  * @param how the exit in words
@@ -80,48 +80,52 @@ export const launchFailure = (
   final: Finality,
   install = hints.missing,
 ): Error => {
-  const hintOf = { ...hints, missing: install }
+  const hintByCause = { ...hints, missing: install }
   const error = endBeforeReady(
     cause,
     describeCause(cause, how),
     how === 'exit code 0',
     log,
-    hintOf,
+    hintByCause,
     undefined,
     final,
   )
   return cause.kind === 'port-taken' ? new PortTakenError(error.message) : error
 }
 
-export const neverReady = (cause: Cause, error: NeverReadyError, log: PredictorLog): Error => {
+export const createNeverReadyError = (
+  cause: Cause,
+  error: NeverReadyError,
+  log: PredictorLog,
+): Error => {
   if (cause.kind === 'out-of-memory')
     return new InfeasibleError(
       'out-of-memory',
-      `${error.message}; out of memory: ${cause.evidence}${lastLines(log)}`,
+      `${error.message}; out of memory: ${cause.evidence}${readLastLines(log)}`,
       log.path,
     )
-  if (saysPortTaken(log.tail(200)))
+  if (reportsTakenPort(log.tail(200)))
     return new LaunchError(
-      `${error.message}; its port is in use${lastLines(log)}`,
+      `${error.message}; its port is in use${readLastLines(log)}`,
       portHint,
       log.path,
     )
-  return neverReadyInTime(error, log)
+  return createReadyTimeoutError(error, log)
 }
 
-export const neverReadyInTime = (error: NeverReadyError, log: LogEnd): InfeasibleError =>
+export const createReadyTimeoutError = (error: NeverReadyError, log: LogEnd): InfeasibleError =>
   new InfeasibleError(
     'never-ready',
-    `${error.message}; raise readyTimeout if it only needs more time${lastLines(log)}`,
+    `${error.message}; raise readyTimeout if it only needs more time${readLastLines(log)}`,
     log.path,
   )
 
 /** @param error a ProtocolError, by name */
-export const noGoodAnswer = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
+export const createBadAnswerError = (error: Error, log: LogEnd): InfeasibleError | LaunchError => {
   if ('why' in error && error.why === 'answers-differ')
     return new InfeasibleError('answers-differ', error.message, log.path)
-  const message = `the predictor responds, but not as expected: ${error.message}${lastLines(log)}`
-  return new LaunchError(message, answerHint(error), log.path, finalityOf(error))
+  const message = `the predictor responds, but not as expected: ${error.message}${readLastLines(log)}`
+  return new LaunchError(message, answerHint(error), log.path, getFinality(error))
 }
 
 /** @param error a ProtocolError */
@@ -154,13 +158,13 @@ const frames = [
 const isFrame = (line: string): boolean => frames.some((pattern) => pattern.test(line))
 
 /** The last lines of the log without stack traces, unless it has nothing else. */
-export const lastLines = (log: LogEnd): string => {
+export const readLastLines = (log: LogEnd): string => {
   const lines = log
     .tail(60)
     .split('\n')
     .map((line) => line.trim())
     .filter((line) => line !== '')
-  const said = lines.filter((line) => !isFrame(line))
-  const last = (said.length > 0 ? said : lines).slice(-3)
+  const outputLines = lines.filter((line) => !isFrame(line))
+  const last = (outputLines.length > 0 ? outputLines : lines).slice(-3)
   return last.length === 0 ? '; it printed nothing' : `; last lines: ${last.join(' | ')}`
 }

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { LaunchError } from '../types.ts'
 import {
-  environmentName,
   fillCommand,
+  findTemplateProblems,
+  formatEnvironmentName,
+  listTunedParts,
   type TunedParameter,
-  templateProblems,
-  tunedParts,
 } from './fill.ts'
 import type { CommandTemplate } from './template.ts'
 
@@ -85,9 +85,9 @@ describe('a template filled with a configuration', () => {
 
 describe('what is wrong with a template is found before any trial', () => {
   const sound = template({ command: ['serve', '${port}', '${threads}'] })
-  test('nothing', () => expect(templateProblems(sound, parameters)).toEqual([]))
+  test('nothing', () => expect(findTemplateProblems(sound, parameters)).toEqual([]))
   test('unknown placeholders, each with its place', () => {
-    const problems = templateProblems(
+    const problems = findTemplateProblems(
       { ...sound, env: { A: '${batch}' }, files: [{ path: 'x', template: '${b}' }] },
       parameters,
     )
@@ -97,24 +97,24 @@ describe('what is wrong with a template is found before any trial', () => {
     ])
   })
   test('a server parameter that reaches nothing', () => {
-    expect(templateProblems(template(), parameters)).toEqual([
+    expect(findTemplateProblems(template(), parameters)).toEqual([
       expect.stringContaining('parameter threads (server) never reaches the predictor'),
     ])
   })
   test('files outside the trial’s folder', () => {
     for (const path of ['/etc/passwd', '../x', 'a/../../x', '']) {
       expect(
-        templateProblems({ ...sound, files: [{ path, template: '' }] }, parameters),
+        findTemplateProblems({ ...sound, files: [{ path, template: '' }] }, parameters),
       ).toHaveLength(1)
     }
   })
   test('an argument format of one’s own invention', () => {
-    expect(templateProblems({ ...sound, argFormat: ['--${NAME}'] }, parameters)).toEqual([
+    expect(findTemplateProblems({ ...sound, argFormat: ['--${NAME}'] }, parameters)).toEqual([
       expect.stringContaining('argFormat[0]'),
     ])
   })
   test('an empty command', () =>
-    expect(templateProblems(template({ command: [] }), [])).toEqual(['command: is empty']))
+    expect(findTemplateProblems(template({ command: [] }), [])).toEqual(['command: is empty']))
 })
 
 test.each([
@@ -123,10 +123,12 @@ test.each([
   ['gpuMemoryMiB', 'GPU_MEMORY_MIB'],
   ['OMP_NUM_THREADS', 'OMP_NUM_THREADS'],
   ['workers', 'WORKERS'],
-])('%s is %s in the environment', (name, variable) => expect(environmentName(name)).toBe(variable))
+])('%s is %s in the environment', (name, variable) =>
+  expect(formatEnvironmentName(name)).toBe(variable),
+)
 
 test('the tuned parts of a template: arguments with the flag before them, variables, and what neither has', () => {
-  const parts = tunedParts(
+  const parts = listTunedParts(
     template({
       command: ['serve', '--port', '${port}', '--threads', '${threads}', '--batch=${batch}'],
       env: { OMP: '${threads}', HOME: '/root' },

@@ -3,8 +3,13 @@ import { join, resolve } from 'node:path'
 import type { Configuration, Parameter } from '../../search/types.ts'
 import { isReference } from '../secrets.ts'
 import { recogniseServer } from '../servers/own-command.ts'
-import { OwnSettings, plainFlag, SettingsFileError, withoutFlags } from '../servers/own-settings.ts'
-import { listFlags, selectServerParameters, serverTuning } from '../servers/preset.ts'
+import {
+  normaliseFlag,
+  OwnSettings,
+  removeFlags,
+  SettingsFileError,
+} from '../servers/own-settings.ts'
+import { createServerTuning, listFlags, selectServerParameters } from '../servers/preset.ts'
 import type { ServerKind } from '../servers/server-kinds.ts'
 import { isLanguageServer } from '../servers/server-kinds.ts'
 import { LaunchError } from '../types.ts'
@@ -15,10 +20,10 @@ import {
   type TemplateFile,
 } from './template.ts'
 
-/** What the launcher needs to know of a parameter. */
+/** The part of a parameter that launchers use. */
 export type TunedParameter = Pick<Parameter, 'name' | 'category'>
 
-/** Placeholders beside the parameters' own names. */
+/** Placeholders other than names of parameters. */
 export const launcherPlaceholders = [
   'host',
   'port',
@@ -30,7 +35,7 @@ export const launcherPlaceholders = [
   'gpuMemoryMiB',
   'gpuMemoryFraction',
 ] as const
-/** The folder that a `prepare` step fills; there where a template has one. */
+/** The folder that a `prepare` step fills, if the template has one. */
 const preparedName = 'prepared'
 export type LauncherValues = Readonly<
   Partial<Record<(typeof launcherPlaceholders)[number] | typeof preparedName, string | number>>
@@ -46,19 +51,20 @@ export interface FilledTemplate {
 /** A `prepare` step of one configuration. */
 export interface FilledPrepare {
   /**
-   * The folder that it fills still stands as `preparedPlaceholder`: what a step is known by is the
-   * same wherever it is kept.
+   * Contains `preparedPlaceholder` for the folder: the cache key must not depend on the location.
    */
   readonly argv: readonly string[]
   readonly env: Readonly<Record<string, string>>
   readonly inputs: readonly string[]
   readonly timeoutS: number
-  /** A value of the configuration stands in it: with another one it may do otherwise. */
+  /**
+   * Contains a value of the configuration, so that its result may differ between configurations.
+   */
   readonly varies: boolean
 }
 export const preparedPlaceholder = `\${${preparedName}}`
 
-/** What a `prepare` step may name: all that is the same for every trial of a configuration. */
+/** Placeholders of a `prepare` step: those that are equal in every trial of a configuration. */
 const preparePlaceholders = ['model', 'cpuCores', 'gpuMemoryMiB', 'gpuMemoryFraction'] as const
 
 /** @throws LaunchError naming every placeholder without a value */
@@ -83,7 +89,9 @@ export const fillPrepare = (
     env: Object.fromEntries(Object.entries(env).map(([name, value]) => [name, fill(value)])),
     inputs,
     timeoutS,
-    varies: texts.flatMap(placeholdersIn).some((name) => name !== preparedName && name !== 'model'),
+    varies: texts
+      .flatMap(findPlaceholders)
+      .some((name) => name !== preparedName && name !== 'model'),
   }
   checkFilled('prepare', missing)
   return filled
@@ -93,7 +101,7 @@ export const fillPrepare = (
 const checkFilled = (step: 'prepare' | 'reconfigure', missing: ReadonlySet<string>): void => {
   if (missing.size > 0)
     throw new LaunchError(
-      `${step}: no value for ${names([...missing])}`,
+      `${step}: no value for ${joinNames([...missing])}`,
       `pin it, or remove it from \`${step}\``,
     )
 }
@@ -118,7 +126,7 @@ export const fillReconfigure = (
  * Parameters that reach a server by its `reconfigure` command alone: of another value it need not
  * be started again.
  */
-export const reconfigurable = (
+export const listReconfigurable = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): ReadonlySet<string> => {
@@ -130,8 +138,8 @@ export const reconfigurable = (
     cwd,
     ...prepareTexts(prepare),
   ]
-  const elsewhere = new Set(started.flatMap(placeholdersIn))
-  const set = new Set((template.reconfigure ?? []).flatMap(placeholdersIn))
+  const elsewhere = new Set(started.flatMap(findPlaceholders))
+  const set = new Set((template.reconfigure ?? []).flatMap(findPlaceholders))
   return new Set(
     parameters.flatMap(({ name, category }) =>
       category === 'server' && set.has(name) && !elsewhere.has(name) ? [name] : [],
@@ -140,16 +148,15 @@ export const reconfigurable = (
 }
 
 /**
- * Of a template the arguments and variables that a parameter has a placeholder in, each with the
- * flag before it, and the names of the parameters that the server takes in another way: in files,
- * by its preset, or once it runs.
+ * Arguments and variables of a template with placeholders for parameters, each with the flag before
+ * it. Also names of parameters that reach the server by files, by its preset, or at run time.
  */
-export const tunedParts = (
+export const listTunedParts = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): { readonly template: CommandTemplate; readonly elsewhere: readonly string[] } => {
-  const names = new Set(parameters.map(({ name }) => name))
-  const isTuned = (text: string) => placeholdersIn(text).some((name) => names.has(name))
+  const joinNames = new Set(parameters.map(({ name }) => name))
+  const isTuned = (text: string) => findPlaceholders(text).some((name) => joinNames.has(name))
   const isFlag = (word: string | undefined) => word !== undefined && /^--?[^=\s]+$/.test(word)
   const command = template.command.flatMap((word, i) => {
     if (!isTuned(word)) return []
@@ -159,8 +166,8 @@ export const tunedParts = (
   const env = Object.fromEntries(
     Object.entries(template.env ?? {}).filter(([, text]) => isTuned(text)),
   )
-  const told = new Set([...command, ...Object.values(env)].flatMap(placeholdersIn))
-  const taken = template.server && selectServerParameters(template.server.kind, [...names])
+  const told = new Set([...command, ...Object.values(env)].flatMap(findPlaceholders))
+  const taken = template.server && selectServerParameters(template.server.kind, [...joinNames])
   return {
     template: { ...template, command, env, files: [], server: undefined },
     elsewhere: parameters.flatMap(({ name, category }) =>
@@ -184,8 +191,10 @@ export const fillCommand = (
   const args = parameters
     .filter((parameter) => parameter.category === 'args' && parameter.name in configuration)
     .flatMap(({ name }) =>
-      (template.argFormat ?? argFormatOf(template.server?.kind)).map((part) =>
-        substitute(part, argumentNames(name, String(configuration[name])), (n) => missing.add(n)),
+      (template.argFormat ?? getArgFormat(template.server?.kind)).map((part) =>
+        substitute(part, formatArgumentNames(name, String(configuration[name])), (n) =>
+          missing.add(n),
+        ),
       ),
     )
   const hasSlot = template.command.includes(argsSlot)
@@ -197,7 +206,7 @@ export const fillCommand = (
   }))
   const server =
     template.server &&
-    tuningOf(
+    createTuning(
       template.server,
       configuration,
       {
@@ -215,7 +224,7 @@ export const fillCommand = (
     )
   const filled = {
     argv: [
-      ...withoutFlags(command, server?.replaced ?? []),
+      ...removeFlags(command, server?.replaced ?? []),
       ...(hasSlot ? [] : args),
       ...(server?.args ?? []),
     ],
@@ -223,7 +232,7 @@ export const fillCommand = (
       ...Object.fromEntries(
         Object.entries(template.env ?? {}).map(([name, value]) => [name, fill(value)]),
       ),
-      ...environmentOf(
+      ...createEnvironment(
         parameters.filter(({ name }) => !server?.taken.has(name)),
         configuration,
         template.envNames,
@@ -234,11 +243,11 @@ export const fillCommand = (
   }
   if (missing.size > 0)
     throw new LaunchError(
-      `predictor template: no value for ${names([...missing])}`,
-      placeholderHint(parameters),
+      `predictor template: no value for ${joinNames([...missing])}`,
+      formatPlaceholderHint(parameters),
     )
-  // What is put in for a placeholder may lead anywhere.
-  const outside = filled.files.find(leavesFolder)
+  // The value of a placeholder may lead outside the folder.
+  const outside = filled.files.find(isOutsideFolder)
   if (outside !== undefined)
     throw new LaunchError(
       `files: ${JSON.stringify(outside.path)} is not a path below the trial's folder`,
@@ -250,9 +259,11 @@ export const fillCommand = (
 }
 
 /** @throws LaunchError for a settings file of the user's that cannot be merged */
-function tuningOf(...given: Parameters<typeof serverTuning>): ReturnType<typeof serverTuning> {
+function createTuning(
+  ...given: Parameters<typeof createServerTuning>
+): ReturnType<typeof createServerTuning> {
   try {
-    return serverTuning(...given)
+    return createServerTuning(...given)
   } catch (error) {
     if (!(error instanceof SettingsFileError)) throw error
     throw new LaunchError(error.message, settingsHint, undefined, 'experiment')
@@ -265,7 +276,7 @@ const settingsHint = 'correct the file, or remove it from the command'
  * parameters that reach nothing, files outside the trial's folder. Messages start with the key at
  * fault, for the experiment file's errors.
  */
-export const templateProblems = (
+export const findTemplateProblems = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): string[] => {
@@ -287,33 +298,33 @@ export const templateProblems = (
     ]),
     ['cwd', template.cwd ?? ''],
   ]
-  const own = new OwnSettings(template.command, template.cwd, writtenByTemplate(template))
-  const settings = settingsProblems(template, parameters, own)
+  const own = new OwnSettings(template.command, template.cwd, listWrittenFiles(template))
+  const settings = findSettingsProblems(template, parameters, own)
   const used = new Set(
     settings.length > 0
       ? tuned
       : template.server && selectServerParameters(template.server.kind, tuned, own),
   )
   for (const name of [...prepareTexts(template.prepare), ...(template.reconfigure ?? [])].flatMap(
-    placeholdersIn,
+    findPlaceholders,
   ))
     used.add(name)
   const unknown = places.flatMap(([place, text]) =>
     text === argsSlot
       ? []
-      : placeholdersIn(text).flatMap((name) => {
+      : findPlaceholders(text).flatMap((name) => {
           used.add(name)
           return known.has(name)
             ? []
-            : [`${place}: unknown placeholder \${${name}}; ${placeholderHint(parameters)}`]
+            : [`${place}: unknown placeholder \${${name}}; ${formatPlaceholderHint(parameters)}`]
         }),
   )
   const argFormat = (template.argFormat ?? []).flatMap((part, index) =>
-    placeholdersIn(part)
-      .filter((name) => !(name in argumentNames('', '')))
+    findPlaceholders(part)
+      .filter((name) => !(name in formatArgumentNames('', '')))
       .map(
         (name) =>
-          `argFormat[${index}]: unknown placeholder \${${name}}; known: ${names(Object.keys(argumentNames('', '')))}`,
+          `argFormat[${index}]: unknown placeholder \${${name}}; known: ${joinNames(Object.keys(formatArgumentNames('', '')))}`,
       ),
   )
   const unused = parameters
@@ -335,10 +346,10 @@ export const templateProblems = (
     )
     .map(
       ({ name }) =>
-        `parameter ${name}: ${ofServer} does not read a variable ${environmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
+        `parameter ${name}: ${ofServer} does not read a variable ${formatEnvironmentName(name)}; use category: args to pass a flag, or write the name of a variable in capitals`,
     )
   const outside = (template.files ?? [])
-    .filter(leavesFolder)
+    .filter(isOutsideFolder)
     .map((file) => `files: ${JSON.stringify(file.path)} is not a path below the trial's folder`)
   const empty = template.command.length === 0 ? ['command: is empty'] : []
   const wrong = template.prepare ? prepareProblems(template.prepare, tuned) : []
@@ -347,8 +358,8 @@ export const templateProblems = (
     ...unknown,
     ...wrong,
     ...settings,
-    ...fixedFlags(template, parameters, settings.length === 0 ? own : new OwnSettings()),
-    ...reconfigureProblems(template, parameters),
+    ...findFixedFlags(template, parameters, settings.length === 0 ? own : new OwnSettings()),
+    ...findReconfigureProblems(template, parameters),
     ...argFormat,
     ...unused,
     ...unread,
@@ -357,21 +368,21 @@ export const templateProblems = (
 }
 
 /** By the path as the command names it, with the placeholder of the trial's folder. */
-const writtenByTemplate = ({ files = [], cwd }: CommandTemplate): ReadonlyMap<string, string> =>
+const listWrittenFiles = ({ files = [], cwd }: CommandTemplate): ReadonlyMap<string, string> =>
   new Map(
     files.map((file) => [resolve(cwd ?? process.cwd(), `\${dir}/${file.path}`), file.template]),
   )
 
 /** A settings file of the user's own that tuned values cannot be merged into. */
-function settingsProblems(
+function findSettingsProblems(
   { server }: CommandTemplate,
   parameters: readonly TunedParameter[],
   own: OwnSettings,
 ): string[] {
   if (server === undefined) return []
   try {
-    const names = parameters.map(({ name }) => name)
-    selectServerParameters(server.kind, names, own)
+    const joinNames = parameters.map(({ name }) => name)
+    selectServerParameters(server.kind, joinNames, own)
     return []
   } catch (error) {
     if (!(error instanceof SettingsFileError)) throw error
@@ -383,7 +394,7 @@ function settingsProblems(
  * Arguments and variables of the command that a parameter sets too: which of both is read is the
  * server's choice.
  */
-function fixedFlags(
+function findFixedFlags(
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
   own: OwnSettings,
@@ -391,10 +402,10 @@ function fixedFlags(
   const { command } = template
   return parameters.flatMap(({ name, category }) => {
     if (category === 'resource') return []
-    const flags = flagsSetBy(template, { name, category }, own).map(plainFlag)
+    const flags = listParameterFlags(template, { name, category }, own).map(normaliseFlag)
     const isSet = (word: string) =>
-      flags.includes(plainFlag(word)) || (/^-\w\d+$/.test(word) && flags.includes(word[1]))
-    const variable = template.envNames?.[name] ?? environmentName(name)
+      flags.includes(normaliseFlag(word)) || (/^-\w\d+$/.test(word) && flags.includes(word[1]))
+    const variable = template.envNames?.[name] ?? formatEnvironmentName(name)
     const fixed = command.find((word, i) =>
       word.startsWith('-')
         ? isSet(word) && !isTunedAt(command, i)
@@ -409,18 +420,18 @@ function fixedFlags(
 }
 
 /**
- * Arguments by which a command may fix what a parameter sets: those that it is written as, those of
- * a known server's table, and those of its very name, which win over a variable or a file.
+ * Arguments by which a command may fix a parameter: its own argument, those of a known server's
+ * table, and those with its name, which override a variable or a file.
  */
-function flagsSetBy(
+function listParameterFlags(
   { command, server, argFormat }: CommandTemplate,
   { name, category }: TunedParameter,
   own: OwnSettings,
 ): readonly string[] {
-  const written = (argFormat ?? argFormatOf(server?.kind)).map((part) =>
-    substitute(part, argumentNames(name, ''), () => {}),
+  const written = (argFormat ?? getArgFormat(server?.kind)).map((part) =>
+    substitute(part, formatArgumentNames(name, ''), () => {}),
   )
-  const named = Object.values(argumentNames(name, '')).map((text) => `--${text}`)
+  const named = Object.values(formatArgumentNames(name, '')).map((text) => `--${text}`)
   const known = recogniseServer(command)?.knobs.find((knob) => knob.name === name)?.args ?? []
   return [
     ...(category === 'args' ? written : []),
@@ -432,21 +443,21 @@ function flagsSetBy(
 const isTunedAt = (words: readonly string[], at: number): boolean =>
   (words[at]!.includes('=') ? words[at]! : (words[at + 1] ?? '')).includes('${')
 
-const reconfigureProblems = (
+const findReconfigureProblems = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): string[] => {
   const { reconfigure } = template
   if (reconfigure === undefined) return []
   const known = [...parameters.map(({ name }) => name), ...reconfigurePlaceholders]
-  const unknown = [...new Set(reconfigure.flatMap(placeholdersIn))].filter(
+  const unknown = [...new Set(reconfigure.flatMap(findPlaceholders))].filter(
     (name) => !known.includes(name),
   )
   if (unknown.length > 0)
     return unknown.map(
-      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${names(known)}`,
+      (name) => `reconfigure: unknown placeholder \${${name}}; known: ${joinNames(known)}`,
     )
-  if (reconfigurable(template, parameters).size > 0) return []
+  if (listReconfigurable(template, parameters).size > 0) return []
   return [
     'reconfigure: must set a parameter of category server that is set nowhere else: put its ${name} only into reconfigure',
   ]
@@ -458,14 +469,14 @@ const prepareTexts = (step: PrepareStep | undefined): string[] => [
 ]
 
 const prepareProblems = (step: PrepareStep, tuned: readonly string[]): string[] =>
-  [...new Set(prepareTexts(step).flatMap(placeholdersIn))].flatMap((name) => {
+  [...new Set(prepareTexts(step).flatMap(findPlaceholders))].flatMap((name) => {
     if ([...tuned, ...preparePlaceholders, preparedName].includes(name)) return []
     return (launcherPlaceholders as readonly string[]).includes(name)
       ? [
           `prepare: \${${name}} differs in every trial, but all trials share what is prepared: remove it`,
         ]
       : [
-          `prepare: unknown placeholder \${${name}}; known: ${names([...tuned, ...preparePlaceholders, preparedName])}`,
+          `prepare: unknown placeholder \${${name}}; known: ${joinNames([...tuned, ...preparePlaceholders, preparedName])}`,
         ]
   })
 
@@ -477,10 +488,10 @@ const shareNames: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether the server is told its share of a GPU's memory, to keep to it: by a flag of its own, a
- * placeholder, or a parameter that it is handed.
+ * Whether the server receives its share of GPU memory and enforces it: by its own flag, a
+ * placeholder, or a parameter.
  */
-export const boundsGpuMemory = (
+export const limitsOwnGpuMemory = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): boolean => {
@@ -491,7 +502,7 @@ export const boundsGpuMemory = (
     ...(template.files ?? []).map((file) => file.template),
   ]
   return (
-    texts.flatMap(placeholdersIn).some((name) => shareNames.has(name)) ||
+    texts.flatMap(findPlaceholders).some((name) => shareNames.has(name)) ||
     parameters.some(
       ({ name, category }) => shareNames.has(name) && (category === 'env' || category === 'args'),
     )
@@ -499,26 +510,27 @@ export const boundsGpuMemory = (
 }
 
 /** MAX_BATCH_SIZE for maxBatchSize, max-batch-size and max_batch_size. */
-export const environmentName = (name: string): string => separated(name, '_').toUpperCase()
+export const formatEnvironmentName = (name: string): string =>
+  separateWords(name, '_').toUpperCase()
 
 const argsSlot = '${args}'
-const argFormatOf = (kind: ServerKind | undefined): readonly string[] => {
+const getArgFormat = (kind: ServerKind | undefined): readonly string[] => {
   if (kind === undefined || !isLanguageServer(kind)) return ['--${name}=${value}']
   return [kind === 'tensorrt-llm' ? '--${snake_name}=${value}' : '--${kebab-name}=${value}']
 }
 
-const argumentNames = (name: string, value: string): Record<string, string> => ({
+const formatArgumentNames = (name: string, value: string): Record<string, string> => ({
   name,
-  'kebab-name': separated(name, '-').toLowerCase(),
-  snake_name: separated(name, '_').toLowerCase(),
+  'kebab-name': separateWords(name, '-').toLowerCase(),
+  snake_name: separateWords(name, '_').toLowerCase(),
   value,
 })
 
 /**
- * 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; 'MiB'
- * and its like stay whole.
+ * 'gpuMemoryMiB' → gpu, Memory, MiB: words begin at a capital after a small letter or digit; units
+ * such as 'MiB' are not split.
  */
-const separated = (name: string, by: string): string =>
+const separateWords = (name: string, by: string): string =>
   name
     .replace(/([a-z0-9])([A-Z])/g, '$1 $2')
     .replace(/ ?([KMGT]) ?i ?B\b/g, ' $1iB')
@@ -526,7 +538,7 @@ const separated = (name: string, by: string): string =>
     .split(/[\s_\-.]+/)
     .join(by)
 
-const environmentOf = (
+const createEnvironment = (
   parameters: readonly TunedParameter[],
   configuration: Configuration,
   envNames: Readonly<Record<string, string>> = {},
@@ -534,12 +546,15 @@ const environmentOf = (
   Object.fromEntries(
     parameters
       .filter(({ name, category }) => category === 'env' && name in configuration)
-      .map(({ name }) => [envNames[name] ?? environmentName(name), String(configuration[name])]),
+      .map(({ name }) => [
+        envNames[name] ?? formatEnvironmentName(name),
+        String(configuration[name]),
+      ]),
   )
 
 const placeholder = /\$?\$\{([^}]*)\}/g
 
-const placeholdersIn = (text: string): string[] =>
+const findPlaceholders = (text: string): string[] =>
   [...text.matchAll(placeholder)]
     .filter(([whole, name]) => !whole.startsWith('$$') && !isReference(name!))
     .map(([, name]) => name!)
@@ -551,20 +566,20 @@ const substitute = (
 ): string =>
   text.replace(placeholder, (whole, name: string) => {
     if (whole.startsWith('$$')) return whole.slice(1)
-    // To a secret, which is put in where it is used: specs keep it as it is.
+    // A reference to a secret, which is resolved on use: specs keep the reference.
     if (isReference(name)) return whole
     if (!Object.hasOwn(values, name)) missing(name)
     return String(values[name])
   })
 
-const leavesFolder = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
+const isOutsideFolder = ({ path }: Pick<TemplateFile, 'path'>): boolean =>
   path.startsWith('/') ||
   path.split('/').includes('..') ||
   path === '' ||
   path.endsWith('/') ||
   path.includes('\0')
 
-const placeholderHint = (parameters: readonly TunedParameter[]): string =>
-  `known: ${names([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders])} ($\${ writes a plain \${)`
+const formatPlaceholderHint = (parameters: readonly TunedParameter[]): string =>
+  `known: ${joinNames([...parameters.map((parameter) => parameter.name), ...launcherPlaceholders])} ($\${ writes a plain \${)`
 
-const names = (list: readonly string[]): string => list.join(', ')
+const joinNames = (list: readonly string[]): string => list.join(', ')

@@ -1,4 +1,4 @@
-/** Golden answers of an experiment, saved beside its logs, so that a resumed run uses the same. */
+/** Golden answers of an experiment, saved with its logs, so that a resumed run uses the same. */
 import { renameSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readText } from '../../profiler/bounded-reader.ts'
@@ -17,7 +17,7 @@ export class GoldenStore {
 
   /**
    * The answers of a key. The first caller collects them while the others wait.
-   * @param collect resolves with undefined where there are none now
+   * @param collect resolves with undefined if there are none now
    * @throws LaunchError for a file that cannot be read or written
    */
   async get(

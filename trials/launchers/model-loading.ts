@@ -4,11 +4,11 @@ export const loadPath = (model: string): string =>
   `/v2/repository/models/${encodeURIComponent(model)}/load`
 
 /** The message of an error response. */
-export const errorIn = (text: string): string => {
+export const readErrorMessage = (text: string): string => {
   try {
     return String((JSON.parse(text) as { error?: unknown }).error ?? text)
   } catch {
-    // Not JSON: the words as they are.
+    // Not JSON: return the text.
     return text
   }
 }

@@ -20,9 +20,9 @@ const tailCharacters = 64 * 1024
 const defaultLimitBytes = 8 * 2 ** 20
 
 /**
- * Opens the first free of predictor.log, predictor-2.log, ... in a folder, so that a retried trial
- * keeps what its first try said. When a file reaches `limitBytes` it becomes `.1` and a new one
- * begins: at most twice the limit is kept, the newest of it.
+ * Opens the first unused of predictor.log, predictor-2.log, ... in a folder, so that a retry does
+ * not overwrite the first log. A file of `limitBytes` is rotated to `.1`: at most twice the limit
+ * remains.
  * @param onLine called for each whole line
  */
 export const openLog = (
@@ -57,8 +57,8 @@ export const openLog = (
       }
       bytes += writeSync(file, chunk)
     } catch (error) {
-      // A full disk must not end the trial: the end of the output is still in memory, and says what
-      // happened to the file.
+      // A full disk must not end the trial: the end of the output remains in memory, and records
+      // the failure.
       closeFile()
       recent += `\n[${path}: the log ends here: ${(error as Error).message}]\n`
     }

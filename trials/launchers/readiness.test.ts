@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
 import { untilServing } from '../../profiler/protocols/until-serving.ts'
-import { finalityOf } from './readiness.ts'
+import { getFinality } from './readiness.ts'
 
 const { signal } = new AbortController()
 const stops: (() => void)[] = []
@@ -43,7 +43,7 @@ describe('a command whose server is asked by a path that it does not know', {
       /\/healthz answers 404, and so does .*\/predict, as to any path that it does not know/,
     )
     expect(error).toMatchObject({ hint: expect.stringContaining('--path') })
-    expect(finalityOf(error)).toBe('experiment')
+    expect(getFinality(error)).toBe('experiment')
   })
 
   test('is waited for while it comes up, whatever it answers before', async () => {

@@ -1,4 +1,4 @@
-/** What errors of a protocol mean for other configurations; waiting with a deadline. */
+/** Classifies protocol errors by finality, and waits with a deadline. */
 import { formatSeconds, NeverReadyError } from '../../profiler/protocols/until-serving.ts'
 import type { Finality } from '../types.ts'
 
@@ -9,14 +9,14 @@ const wrongRequests: readonly unknown[] = ['other-protocol', 'other-port', 'deni
  * How final a ProtocolError with a reason is: wrong requests fail with every configuration, any
  * other refusal with its own. Undefined: another try may succeed.
  */
-export const finalityOf = (error: Error): Finality | undefined => {
+export const getFinality = (error: Error): Finality | undefined => {
   if (error.name === 'PayloadError') return 'experiment'
   if (!('why' in error) || error.why === undefined || error.why === 'not-ready') return undefined
   return wrongRequests.includes(error.why) ? 'experiment' : 'configuration'
 }
 
 /** Awaits a value with a deadline. Rejects like `untilServing`. */
-export const within = async <T>(
+export const awaitWithDeadline = async <T>(
   value: T | Promise<T>,
   timeoutMs: number,
   until: AbortSignal,

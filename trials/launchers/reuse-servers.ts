@@ -1,12 +1,12 @@
 /**
- * Reuses a running server for the next trial where only values change that it takes while it runs.
- * Any other change (arguments, environment, a real GPU) starts another server:
+ * Reuses a running server for the next trial if only run-time values change. Any other change
+ * (arguments, environment, a real GPU) starts another server:
  *
  *     start ──► begin ──► change ──► in use by a trial ──stop──► idle ──next trial──► change
  *                           │             │                       │
  *                           └── fails ────┴── dies ───────────────┴── another start: stopped
  *
- * A server that refuses values, and is as before (`keepsRefused`), becomes idle instead.
+ * A server that rejects values and stays as before (`keepsRefused`) becomes idle instead.
  */
 
 import type { Target } from '../../profiler/model/target.ts'
@@ -27,12 +27,12 @@ import {
 export interface ReusableServer<Known> {
   readonly predictor: Predictor
   readonly url: string
-  /** What `begin` found out about it. */
+  /** Result of `begin`. */
   readonly known: Known
 }
 
 /** How a running server gets other values. */
-interface Changing<Known> {
+interface ChangeMethod<Known> {
   /** The parameters that it takes while it runs. */
   readonly names: ReadonlySet<string>
   /** How the reused server was changed: 'reconfigured', 'model reloaded'. */
@@ -42,18 +42,18 @@ interface Changing<Known> {
   /** Called once after its start. */
   begin(predictor: Predictor, url: string, signal: AbortSignal): Promise<Known>
   /**
-   * Called before each trial, the first one too. Resolves once it serves with the values.
-   * @param signal aborts too when the server ends
-   * @throws InfeasibleError where it refuses them
+   * Called before each trial, including the first. Resolves once the server serves with the values.
+   * @param signal also aborts when the server ends
+   * @throws InfeasibleError if it rejects the values
    */
   change(
     server: ReusableServer<Known>,
     configuration: Configuration,
     signal: AbortSignal,
-  ): Promise<Changed>
+  ): Promise<ChangeResult>
 }
 
-interface Changed {
+interface ChangeResult {
   readonly target: Target
   /** Its isolation, where that changed. */
   readonly isolation?: string
@@ -62,7 +62,7 @@ interface Changed {
 }
 
 /** @param inner starts servers */
-export function reuseServers<Known>(inner: Launcher, changing: Changing<Known>): Launcher {
+export function reuseServers<Known>(inner: Launcher, changing: ChangeMethod<Known>): Launcher {
   interface Kept extends ReusableServer<Known> {
     readonly key: string
     /** Aborts when the server ends by itself. */
@@ -84,7 +84,7 @@ export function reuseServers<Known>(inner: Launcher, changing: Changing<Known>):
     signal: AbortSignal,
     onWaiting: OnWaiting | undefined,
   ): Promise<Kept> => {
-    // Idle servers hold cores and memory that the new one may need.
+    // Idle servers use cores and memory that the new one may need.
     await stopIdle()
     const predictor = await inner.launch(configuration, trialNumber, signal, onWaiting)
     try {
@@ -147,9 +147,9 @@ export function reuseServers<Known>(inner: Launcher, changing: Changing<Known>):
         const predictor = {
           ...server.predictor,
           ...(isolation !== undefined && { isolation }),
-          target: ofProcesses(target, server.predictor),
+          target: addProcesses(target, server.predictor),
         }
-        return trialOf(predictor, changing.done, changeSeconds, { realisedBatch, stop })
+        return createTrialView(predictor, changing.done, changeSeconds, { realisedBatch, stop })
       } catch (error) {
         const { death } = server
         // A server that no longer answers is stopped.
@@ -172,7 +172,7 @@ export function reuseServers<Known>(inner: Launcher, changing: Changing<Known>):
 }
 
 /** The target with the processes of the server that was started. */
-const ofProcesses = (target: Target, { target: started }: Predictor): Target =>
+const addProcesses = (target: Target, { target: started }: Predictor): Target =>
   target.kind === 'http' && started.kind === 'http' && started.serverPids
     ? { ...target, serverPids: started.serverPids }
     : target
@@ -181,11 +181,11 @@ const ofProcesses = (target: Target, { target: started }: Predictor): Target =>
  * One trial's view of a server that outlives it.
  * @param changeSeconds absent: the server was started for this trial
  */
-function trialOf(
+function createTrialView(
   predictor: Predictor,
   done: string,
   changeSeconds: number | undefined,
-  { realisedBatch, stop }: Pick<Changed, 'realisedBatch'> & { stop(): Promise<void> },
+  { realisedBatch, stop }: Pick<ChangeResult, 'realisedBatch'> & { stop(): Promise<void> },
 ): Predictor {
   let stopped: Promise<void> | undefined
   return {

@@ -1,17 +1,17 @@
 /**
  * Predictor templates: what a launcher starts, and how tuned values reach it.
  *
- * | category | reaches a command as |
- * |---|---|
- * | `env`      | an environment variable: MAX_BATCH_SIZE for maxBatchSize, or the name in `envNames` |
- * | `args`     | an argument: --maxBatchSize=8, or as `argFormat` says; appended, or where `${args}` stands |
- * | `server`   | a placeholder `${maxBatchSize}` in `command`, `env` or a file |
- * | `resource` | cores, GPU and GPU memory held by the launcher; also to be had as a placeholder |
+ * | category   | reaches a command as                                                          |
+ * |------------|-------------------------------------------------------------------------------|
+ * | `env`      | an environment variable: MAX_BATCH_SIZE for maxBatchSize, or its `envNames`    |
+ * | `args`     | an argument: --maxBatchSize=8, or as in `argFormat`; appended, or at `${args}` |
+ * | `server`   | a placeholder `${maxBatchSize}` in `command`, `env` or a file                  |
+ * | `resource` | cores, GPU and GPU memory reserved by the launcher; also as placeholders       |
  *
- * Placeholders that are always there: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the
- * trial's own folder, where files are written) `${cpuCores}` `${coreList}` ('0-1,4', the cores
- * held) `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` where there
- * is a `prepare` step. `$${` writes a plain `${`.
+ * Placeholders that always exist: `${host}` `${port}` `${model}` `${trial}` `${dir}` (the trial's
+ * own folder, where files are written) `${cpuCores}` `${coreList}` ('0-1,4', the reserved cores)
+ * `${gpuMemoryMiB}` `${gpuMemoryFraction}` (of the GPU, 0-1), and `${prepared}` with a `prepare`
+ * step. `$${` writes a plain `${`.
  */
 
 import type { TlsOptions } from '../../profiler/model/tls-options.ts'
@@ -25,7 +25,7 @@ import type { ServerPreset } from '../servers/server-start.ts'
 
 export type PredictorTemplate = BuiltinTemplate | CommandTemplate | UrlTemplate | ImportedTemplate
 
-/** The engines of the built-in predictor. `auto`: tfjs on the devices that are there. */
+/** The engines of the built-in predictor. `auto`: tfjs on the available devices. */
 type BuiltinEngine = 'auto' | EngineName
 
 /** How fast the keys and values of a prompt move from a prefill server to a decode server. */
@@ -36,7 +36,7 @@ export interface KvTransfer {
   readonly latencyMs: number
 }
 
-/** What a variant changes of the built-in predictor. */
+/** Settings of the built-in predictor that a variant changes. */
 export interface VariantSettings {
   /** An architecture in place of the template's model. */
   readonly model?: string
@@ -59,9 +59,9 @@ export interface BuiltinTemplate {
   /** A known architecture ('bert', 'resnet50', ...) or the path of a model. */
   readonly model: string
   readonly engine: BuiltinEngine
-  /** Which it is asked with. Default: the first of those it speaks of tensors. */
+  /** Protocol of the requests. Default: its first tensor protocol. */
   readonly protocol?: BuiltinProtocol
-  /** The server of language models whose values are tuned and which deploys. Default: vLLM. */
+  /** The language-model server that is tuned and deployed. Default: vLLM. */
   readonly standsFor?: LanguageServer
   /**
    * Of a language model that is emulated or simulated: probability that a draft token is accepted
@@ -74,7 +74,7 @@ export interface BuiltinTemplate {
   readonly gpuCatalogue?: string
   /** File of the model's own dimensions, absolute, for the emulated engine. */
   readonly architectureFile?: string
-  /** What the values of the parameter 'variant' stand for. */
+  /** Settings by value of the parameter 'variant'. */
   readonly variants?: Readonly<Record<string, VariantSettings>>
   /** Fixed settings, e.g. { SEQUENCE_LENGTH: '128' }. Tuned values win. */
   readonly env?: Readonly<Record<string, string>>
@@ -82,8 +82,8 @@ export interface BuiltinTemplate {
   readonly readyTimeoutS?: number
 }
 
-/** How any predictor but the built-in one is asked. */
-export interface Called {
+/** How requests to a predictor other than the built-in one are sent. */
+export interface RequestSettings {
   /** The model's name in the protocol's paths. */
   readonly model: string
   readonly protocol: ProtocolName
@@ -91,7 +91,7 @@ export interface Called {
   readonly path?: string
   /** Of TensorFlow Serving: which is called, where it is not the usual one. */
   readonly signature?: string
-  /** Path that answers 200 once ready, where it is not the protocol's own. */
+  /** Path that answers 200 once ready, if not the protocol's own. */
   readonly healthPath?: string
   /**
    * Request body for protocol 'json', with {{text}}, {{image}} or {{int}} filled in for each
@@ -112,15 +112,14 @@ export interface Called {
 }
 
 /** Any command that starts an HTTP server. */
-export interface CommandTemplate extends Called {
+export interface CommandTemplate extends RequestSettings {
   readonly kind: 'command'
   /** Program and arguments, with placeholders; never through a shell. */
   readonly command: readonly string[]
-  /** Environment beside the tuner's own, with placeholders. */
+  /** Environment in addition to the tuner's, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
   /**
-   * Parameter → environment variable, where MAX_BATCH_SIZE for maxBatchSize is not what the server
-   * reads.
+   * Parameter → environment variable, if the server does not read MAX_BATCH_SIZE for maxBatchSize.
    */
   readonly envNames?: Readonly<Record<string, string>>
   /**
@@ -133,7 +132,7 @@ export interface CommandTemplate extends Called {
    * placeholders.
    */
   readonly files?: readonly TemplateFile[]
-  /** Run before it is started, once for everything that it depends on. */
+  /** Runs before the predictor starts, once for each set of inputs. */
   readonly prepare?: PrepareStep
   /**
    * Program and arguments that set values on the server while it runs, with placeholders: of
@@ -141,16 +140,16 @@ export interface CommandTemplate extends Called {
    */
   readonly reconfigure?: readonly string[]
   /**
-   * A server whose flags and files are written for it: the flags follow `command`, and batching,
-   * instances and the like are tuned by their usual names.
+   * A known server, whose flags and files are generated: the flags follow `command`, and parameters
+   * have common names.
    */
   readonly server?: ServerPreset
   /** Working directory. Default: the experiment's. */
   readonly cwd?: string
 }
 /**
- * What is made before a predictor is started, and kept: an engine that is built, a model that is
- * converted.
+ * A step before the predictor starts whose result is saved, such as building an engine or
+ * converting a model.
  */
 export interface PrepareStep {
   /**
@@ -158,7 +157,7 @@ export interface PrepareStep {
    * `${model}`, `${cpuCores}` and the GPU's memory. Never through a shell.
    */
   readonly command: readonly string[]
-  /** Beside the tuner's own, with placeholders. */
+  /** In addition to the tuner's environment, with placeholders. */
   readonly env?: Readonly<Record<string, string>>
   /**
    * Files and folders, absolute, that it reads: when they change it runs again. Files that its
@@ -175,8 +174,8 @@ export interface TemplateFile {
   readonly template: string
 }
 
-/** A server that runs already: measured as it is, never started, never stopped. */
-export interface UrlTemplate extends Called {
+/** A server that already runs: neither started nor stopped. */
+export interface UrlTemplate extends RequestSettings {
   readonly kind: 'url'
   /** Of several the first. */
   readonly url: string
@@ -198,16 +197,14 @@ export interface UrlTemplate extends Called {
   }
 }
 
-/** What another load tester measured: nothing of it can be started or asked. */
-export interface ImportedTemplate extends Called {
+/** Imported results of another load tester: nothing can be started or requested. */
+export interface ImportedTemplate extends RequestSettings {
   readonly kind: 'imported'
   /** The files, each with its tool: 'Model Analyzer: metrics-model-inference.csv'. */
   readonly from: readonly string[]
 }
 
-/**
- * Whether trials start it: not a server that runs already, nor one of which only results are there.
- */
+/** Whether trials start it: neither a running server nor imported results. */
 export const isStarted = (
   template: PredictorTemplate,
 ): template is BuiltinTemplate | CommandTemplate =>

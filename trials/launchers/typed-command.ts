@@ -71,10 +71,10 @@ function readScript(
   if (isPlain && operators.every((operator) => operator === '&&' || operator === ';'))
     return {
       words: dropExec(words).map(expandPort),
-      shell: { words: shell, before: asTemplate(script.slice(0, lastAt).trim()) },
+      shell: { words: shell, before: escapePlaceholders(script.slice(0, lastAt).trim()) },
     }
   checkPort(script, needsShell ?? `'${operators[0] ?? words[0]}'`)
-  return { words: [...shell, asTemplate(script)] }
+  return { words: [...shell, escapePlaceholders(script)] }
 }
 
 /** Expands what a shell would: the trial's port, variables of the command and of this shell. */
@@ -100,7 +100,7 @@ const isPlaceholder = (name: string): boolean =>
   (launcherPlaceholders as readonly string[]).includes(name)
 
 /** A script as a template: `${...}` of the shell is escaped, so that no trial fills it in. */
-const asTemplate = (script: string): string =>
+const escapePlaceholders = (script: string): string =>
   script.replace(/(?<!\$)\$\{([^}]*)\}/g, (whole, name: string) =>
     isPlaceholder(name) ? whole : `$${whole}`,
   )

@@ -8,11 +8,8 @@ import type { PredictorTemplate } from './template.ts'
 /** The parameter that chooses. */
 export const variantParameter = 'variant'
 
-/**
- * The template and the configuration that a variant comes to; both as they are where the template
- * has none.
- */
-export function withVariant<T extends PredictorTemplate>(
+/** Applies a variant to template and configuration; both are unchanged if the template has none. */
+export function applyVariant<T extends PredictorTemplate>(
   template: T,
   configuration: Configuration,
 ): { template: T; configuration: Configuration } {

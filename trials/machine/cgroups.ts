@@ -1,7 +1,4 @@
-/**
- * Control groups of this machine: which version, what they allow us, and whether we may make our
- * own.
- */
+/** Control groups of this machine: their version, our limits, and where we may create groups. */
 import { accessSync, constants, existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 
@@ -16,7 +13,8 @@ export interface CgroupFacts {
   /** Folder in which we may make groups that limit memory. */
   readonly memoryParent?: string
   /**
-   * Folder in which we may make groups that limit nothing, and hold whatever is started in them.
+   * Folder in which we may create groups without limits, which contain all processes started in
+   * them.
    */
   readonly holdParent?: string
   /** Cores' worth of CPU time that this process and all it starts may use; undefined: no limit. */
@@ -38,20 +36,20 @@ export const inspectCgroups = (
       .map((line) => line.split(':'))
       .map(([, controllers = '', path = '/']) => [controllers, path.replace(/\/$/, '')]),
   )
-  if (existsSync(join(root, 'cgroup.controllers'))) return unified(root, paths.get('') ?? '')
+  if (existsSync(join(root, 'cgroup.controllers'))) return inspectUnified(root, paths.get('') ?? '')
   if (existsSync(join(root, 'cpu')) || existsSync(join(root, 'cpu,cpuacct')))
-    return legacy(root, paths)
+    return inspectLegacy(root, paths)
   return { version: 0 }
 }
 
-const unified = (root: string, own: string): CgroupFacts => {
+const inspectUnified = (root: string, own: string): CgroupFacts => {
   const folder = existsSync(join(root, own)) ? join(root, own) : root
   const [quota, period] = readIfThere(join(folder, 'cpu.max'))?.trim().split(' ') ?? []
   return {
     version: 2,
-    cpuParent: parentWith('cpu', root, folder),
-    memoryParent: parentWith('memory', root, folder),
-    holdParent: holdsIn(folder),
+    cpuParent: findParent('cpu', root, folder),
+    memoryParent: findParent('memory', root, folder),
+    holdParent: findWritable(folder),
     cpuQuotaCores:
       quota === undefined || quota === 'max' ? undefined : Number(quota) / Number(period),
     memoryLimitMiB: limitMiB(readIfThere(join(folder, 'memory.max'))),
@@ -60,21 +58,21 @@ const unified = (root: string, own: string): CgroupFacts => {
 
 /**
  * The nearest folder, upwards from our own group, whose children have the controller and where we
- * may make some. Our own group seldom serves: a group that holds processes cannot hand controllers
- * to children ("no internal processes", Documentation/admin-guide/cgroup-v2.rst).
+ * may create groups. Our own group is rarely usable: a group with processes cannot delegate
+ * controllers to children ("no internal processes", Documentation/admin-guide/cgroup-v2.rst).
  */
-const parentWith = (controller: string, root: string, from: string): string | undefined => {
+const findParent = (controller: string, root: string, from: string): string | undefined => {
   for (let folder = from; ; folder = dirname(folder)) {
     const hands = readIfThere(join(folder, 'cgroup.subtree_control'))
       ?.split(/\s+/)
       .includes(controller)
-    if (hands && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs'))) return folder
+    if (hands && isWritable(folder) && isWritable(join(folder, 'cgroup.procs'))) return folder
     if (folder === root || folder === dirname(folder)) return undefined
   }
 }
 
-const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts => {
-  const folderOf = (controller: string): string | undefined => {
+const inspectLegacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts => {
+  const findFolder = (controller: string): string | undefined => {
     const names = [...paths.keys()].find((list) => list.split(',').includes(controller))
     if (names === undefined) return undefined
     const hierarchy = [names, controller].map((name) => join(root, name)).find(existsSync)
@@ -83,15 +81,15 @@ const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts =
     // In a container the path is often the host's, and the mount already our own group.
     return existsSync(own) ? own : hierarchy
   }
-  const cpu = folderOf('cpu')
-  const memory = folderOf('memory')
+  const cpu = findFolder('cpu')
+  const memory = findFolder('memory')
   const quota = Number(cpu && readIfThere(join(cpu, 'cpu.cfs_quota_us')))
   return {
     version: 1,
-    cpuParent: cpu !== undefined && mayWrite(cpu) ? cpu : undefined,
-    memoryParent: memory !== undefined && mayWrite(memory) ? memory : undefined,
+    cpuParent: cpu !== undefined && isWritable(cpu) ? cpu : undefined,
+    memoryParent: memory !== undefined && isWritable(memory) ? memory : undefined,
     holdParent: [join(root, 'unified', paths.get('') ?? ''), join(root, 'unified'), cpu, memory]
-      .map(holdsIn)
+      .map(findWritable)
       .find((folder) => folder !== undefined),
     cpuQuotaCores:
       quota > 0 ? quota / Number(readIfThere(join(cpu!, 'cpu.cfs_period_us'))) : undefined,
@@ -99,8 +97,8 @@ const legacy = (root: string, paths: ReadonlyMap<string, string>): CgroupFacts =
   }
 }
 
-const holdsIn = (folder: string | undefined): string | undefined =>
-  folder !== undefined && mayWrite(folder) && mayWrite(join(folder, 'cgroup.procs'))
+const findWritable = (folder: string | undefined): string | undefined =>
+  folder !== undefined && isWritable(folder) && isWritable(join(folder, 'cgroup.procs'))
     ? folder
     : undefined
 
@@ -110,12 +108,12 @@ const limitMiB = (text: string | undefined): number | undefined => {
   return Number.isNaN(bytes) || bytes >= 2 ** 62 ? undefined : bytes / 2 ** 20
 }
 
-const mayWrite = (path: string): boolean => {
+const isWritable = (path: string): boolean => {
   try {
     accessSync(path, constants.W_OK)
     return true
   } catch {
-    // Read-only mount, another user's, or gone: no matter which, we may not.
+    // A read-only mount, another user's, or removed: not writable.
     return false
   }
 }
@@ -124,7 +122,7 @@ const readIfThere = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'utf8')
   } catch {
-    // Which files exist is the question asked here.
+    // A missing file is an expected answer.
     return undefined
   }
 }

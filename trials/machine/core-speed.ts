@@ -1,6 +1,6 @@
 /**
- * How fast a core of this machine is, for what the device model expects of CPUs: its costs are
- * those of one core (`npm run bench:predictor -- cpu`, and `-- inference`).
+ * Measures the speed of a core of this machine relative to the core of the device model's CPU costs
+ * (`npm run bench:predictor -- cpu`, and `-- inference`).
  */
 
 const side = 48
@@ -16,7 +16,7 @@ const request = JSON.stringify({
 })
 const requests = 40
 
-/** A piece of what servers do on cores: a product of matrices, and requests that are parsed. */
+/** A unit of typical server work: a matrix product, and parsing of requests. */
 function work(left: Float32Array, right: Float32Array, product: Float32Array): number {
   for (let i = 0; i < side; i++)
     for (let j = 0; j < side; j++) {
@@ -29,10 +29,7 @@ function work(left: Float32Array, right: Float32Array, product: Float32Array): n
   return read
 }
 
-/**
- * Of one piece, ms, on the core whose costs the device model has: the fastest tenth of thousands of
- * pieces there.
- */
+/** Time of one unit on the reference core, ms: the 10 % quantile of thousands of units. */
 const referenceMs = 0.312
 /** Before them the code is compiled. */
 const warmUpPieces = 60

@@ -1,16 +1,16 @@
 /**
- * What of this machine's GPUs a trial may hold, and what a user should know of them. The one place
- * that decides whether a share of a GPU exists.
+ * Which GPUs of this machine trials may use, with warnings. The only place that decides whether a
+ * share of a GPU can be enforced.
  */
 import { findGpu, type Gpu, gpuCatalogue } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
-import { migProfilesOf } from '../devices/mig.ts'
+import { listMigProfiles } from '../devices/mig.ts'
 import type { GpuFacts } from './nvidia-smi.ts'
 
 /** 'Exclusive_Process', and the 'Exclusive_Thread' of drivers before it. */
 const isExclusive = ({ computeMode }: GpuFacts): boolean => computeMode.startsWith('Exclusive')
 
-/** Whether a process may hold it whole. */
+/** Whether a process may use the whole GPU. */
 export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean =>
   !migEnabled && computeMode !== 'Prohibited'
 
@@ -18,7 +18,7 @@ export const isWhole = ({ migEnabled, computeMode }: GpuFacts): boolean =>
  * The catalogue's (or the user's own) name of a GPU as the driver calls it; the driver's for one
  * that neither knows.
  */
-export const catalogueName = (driverName: string, ownGpus: readonly Gpu[] = []): string => {
+export const findCatalogueName = (driverName: string, ownGpus: readonly Gpu[] = []): string => {
   try {
     return findGpu(driverName, ownGpus).name
   } catch (error) {
@@ -28,16 +28,16 @@ export const catalogueName = (driverName: string, ownGpus: readonly Gpu[] = []):
 }
 
 /**
- * What bounds a process to a part of a whole GPU: an MPS daemon, the server's own memory limit, or
- * nothing. MIG slices are no parts: they have names.
+ * What limits a process to a share of a GPU: an MPS daemon, or the server's own memory limit. MIG
+ * slices are not shares.
  */
 export type ShareBound = 'mps' | 'server'
 
 /**
- * Undefined: a share would be enforced by nothing, so that there is none.
- * @param serverBounds the predictor is told its share and keeps to it
+ * What enforces a share; undefined if nothing does, so that shares are unavailable.
+ * @param serverBounds the predictor enforces its share
  */
-export const shareBound = (
+export const findShareBound = (
   gpus: readonly GpuFacts[],
   mps: boolean,
   serverBounds: boolean,
@@ -52,30 +52,29 @@ export const shareBound = (
 /** Of a GPU's memory at the start; more than a display and a driver take. */
 const othersMiB = 512
 
-/** MiB that others hold of a GPU before anything of ours runs; 0 for what an idle one shows. */
-export const heldByOthersMiB = ({ usedMemoryMiB }: GpuFacts): number =>
+/** MiB of a GPU that other processes use at the start; 0 for the usage of an idle GPU. */
+export const getForeignMemoryMiB = ({ usedMemoryMiB }: GpuFacts): number =>
   usedMemoryMiB > othersMiB ? usedMemoryMiB : 0
 
 /**
- * What is wrong with a GPU, or must be known of it: that nothing can run on it, that others fill
- * it, that one process has it alone.
+ * Warnings about a GPU: it is unusable, other processes use its memory, or it is in exclusive mode.
  */
-export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
+export const listGpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
   const which = `${gpu.name} (GPU ${gpu.index})`
   if (gpu.computeMode === 'Prohibited')
     return [
       `${which} is in compute mode Prohibited: nothing can run on it (nvidia-smi -i ${gpu.index} -c DEFAULT)`,
     ]
-  const held = heldByOthersMiB(gpu)
+  const foreignMiB = getForeignMemoryMiB(gpu)
   return [
     ...(gpu.migEnabled && gpu.migDevices.length === 0
       ? [
-          `${which} is in MIG mode without a slice: nothing can run on it (create a slice: nvidia-smi mig -i ${gpu.index} -cgi ${smallestProfile(gpu)} -C; on existing GPU instances: nvidia-smi mig -i ${gpu.index} -cci; or leave MIG mode: nvidia-smi -i ${gpu.index} -mig 0)`,
+          `${which} is in MIG mode without a slice: nothing can run on it (create a slice: nvidia-smi mig -i ${gpu.index} -cgi ${getSmallestProfile(gpu)} -C; on existing GPU instances: nvidia-smi mig -i ${gpu.index} -cci; or leave MIG mode: nvidia-smi -i ${gpu.index} -mig 0)`,
         ]
       : []),
-    ...(held > 0
+    ...(foreignMiB > 0
       ? [
-          `${which}: ${held} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are in use by other processes, which may distort measurements on it (${smiOf(gpu)} lists them)`,
+          `${which}: ${foreignMiB} ${gpu.memoryMiB === undefined ? '' : `of ${gpu.memoryMiB} `}MiB are in use by other processes, which may distort measurements on it (${getSmiCommand(gpu)} lists them)`,
         ]
       : []),
     ...(gpu.eccErrors !== undefined && gpu.eccErrors > 0
@@ -91,12 +90,13 @@ export const gpuWarnings = (gpu: GpuFacts, mps: boolean): string[] => {
   ]
 }
 
-const smiOf = ({ vendor }: GpuFacts) => (vendor === 'amd' ? 'rocm-smi --showpids' : 'nvidia-smi')
+const getSmiCommand = ({ vendor }: GpuFacts) =>
+  vendor === 'amd' ? 'rocm-smi --showpids' : 'nvidia-smi'
 
 /** For the hint alone. */
-const smallestProfile = ({ name }: GpuFacts): string => {
-  const known = catalogueName(name)
+const getSmallestProfile = ({ name }: GpuFacts): string => {
+  const known = findCatalogueName(name)
   return (
-    gpuCatalogue.filter((gpu) => gpu.name === known).flatMap(migProfilesOf)[0]?.name ?? 'PROFILE'
+    gpuCatalogue.filter((gpu) => gpu.name === known).flatMap(listMigProfiles)[0]?.name ?? 'PROFILE'
   )
 }

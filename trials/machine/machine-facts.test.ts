@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { formatCoreList, parseCoreList } from '../../profiler/load/cpu-affinity.ts'
 import { inspectCgroups } from './cgroups.ts'
-import { cardsWithoutTool, inspectMachine } from './machine-facts.ts'
+import { findCardsWithoutTool, inspectMachine } from './machine-facts.ts'
 
 test('core lists, both ways', () => {
   for (const [list, cores] of [
@@ -46,17 +46,17 @@ describe('cards on the bus that no tool tells of', () => {
   test('say what to install', () => {
     device('0000:00:02.0', '0x8086', '0x030000')
     device('0000:03:00.0', '0x1002', '0x030000')
-    expect(cardsWithoutTool(root)).toBeUndefined()
+    expect(findCardsWithoutTool(root)).toBeUndefined()
     device('0000:01:00.0', '0x10de', '0x030200')
     device('0000:02:00.0', '0x10de', '0x030000')
-    expect(cardsWithoutTool(root)).toBe(
+    expect(findCardsWithoutTool(root)).toBe(
       'an NVIDIA card is installed, but nvidia-smi does not report it: install the NVIDIA driver',
     )
     device('0000:04:00.0', '0x1002', '0x120000')
-    expect(cardsWithoutTool(root)).toContain(
+    expect(findCardsWithoutTool(root)).toContain(
       '; an AMD card is installed, but rocm-smi does not report it: install ROCm',
     )
-    expect(cardsWithoutTool(join(root, 'absent'))).toBeUndefined()
+    expect(findCardsWithoutTool(join(root, 'absent'))).toBeUndefined()
   })
 })
 

@@ -1,5 +1,5 @@
 /**
- * What this machine can do for local trials: cores, memory, control groups, GPUs, optional
+ * Resources of this machine for local trials: cores, memory, control groups, GPUs, optional
  * packages.
  */
 import { execFile } from 'node:child_process'
@@ -10,12 +10,12 @@ import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { readAllowedCores } from '../../profiler/load/cpu-affinity.ts'
-import { plainCi } from '../predictor/llm/gguf/gguf-knobs.ts'
+import { normaliseCiVariable } from '../predictor/llm/gguf/gguf-knobs.ts'
 import { type CgroupFacts, inspectCgroups } from './cgroups.ts'
 import { type GpuFacts, listNvidiaGpus } from './nvidia-smi.ts'
-import { programIn } from './programs.ts'
+import { findProgram } from './programs.ts'
 import { listAmdGpus } from './rocm-smi.ts'
-import { visibleGpus } from './visible-gpus.ts'
+import { selectVisibleGpus } from './visible-gpus.ts'
 
 export interface MachineFacts {
   readonly platform: NodeJS.Platform
@@ -27,12 +27,12 @@ export interface MachineFacts {
   readonly memoryMiB: number
   readonly availableMemoryMiB: number
   readonly cgroups: CgroupFacts
-  /** Path of taskset(1), which holds a predictor to its cores; undefined: not installed. */
+  /** Path of taskset(1), which pins a predictor to its cores; undefined if not installed. */
   readonly taskset?: string
   readonly gpus: readonly GpuFacts[]
   /**
-   * Why a GPU that is there is not among them: the words of nvidia-smi or rocm-smi, that neither
-   * tells of a card on the bus, or the variable that hides it.
+   * Why an existing GPU is missing: the error of nvidia-smi or rocm-smi, a card on the bus that
+   * neither lists, or the variable that hides it.
    */
   readonly gpuProblem?: string
   /** A CUDA MPS control daemon runs: processes may share a GPU with limits. */
@@ -45,7 +45,7 @@ export interface MachineFacts {
   readonly cluster?: string
 }
 
-/** An optional package: absent, importable, or there and broken. */
+/** An optional package: absent, importable, or broken. */
 type PackageFacts = { readonly name: string; readonly gives: string } & (
   | { readonly state: 'absent' }
   | {
@@ -68,52 +68,54 @@ const optionalPackages = [
  */
 export const inspectMachine = async (): Promise<MachineFacts> => {
   const [{ gpus, gpuProblem }, packages] = await Promise.all([
-    gpusOrProblem(),
+    listGpusOrProblem(),
     Promise.all(optionalPackages.map(inspectPackage)),
   ])
   return {
     platform: process.platform,
     cpuModel: cpus()[0]?.model.trim() || 'unknown CPU',
     cores: cpus().length,
-    affinity: affinity(),
+    affinity: readAffinity(),
     memoryMiB: Math.round(totalmem() / 2 ** 20),
-    availableMemoryMiB: availableMemoryMiB(),
+    availableMemoryMiB: readAvailableMemoryMiB(),
     cgroups: inspectCgroups(),
-    taskset: onPath('taskset'),
+    taskset: findOnPath('taskset'),
     gpus,
     gpuProblem,
     mps: existsSync(join(process.env.CUDA_MPS_PIPE_DIRECTORY ?? '/tmp/nvidia-mps', 'control')),
     packages,
-    cluster: cluster(),
+    cluster: findCluster(),
   }
 }
 
-const affinity = (): number[] => {
+const readAffinity = (): number[] => {
   const allowed = readAllowedCores(process.pid)
   return allowed.length > 0
     ? allowed
     : Array.from({ length: availableParallelism() }, (_, core) => core)
 }
 
-const availableMemoryMiB = (): number =>
+const readAvailableMemoryMiB = (): number =>
   Math.round((process.availableMemory?.() ?? totalmem()) / 2 ** 20)
 
-const gpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
-  const asked = await Promise.allSettled([listNvidiaGpus(), listAmdGpus()])
-  const found = asked.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value.gpus : []))
-  const { gpus, problem: hidden } = visibleGpus(found, process.env)
-  const told = asked.flatMap((answer) =>
+const listGpusOrProblem = async (): Promise<Pick<MachineFacts, 'gpus' | 'gpuProblem'>> => {
+  const results = await Promise.allSettled([listNvidiaGpus(), listAmdGpus()])
+  const found = results.flatMap((answer) =>
+    answer.status === 'fulfilled' ? answer.value.gpus : [],
+  )
+  const { gpus, problem: hidden } = selectVisibleGpus(found, process.env)
+  const told = results.flatMap((answer) =>
     answer.status === 'rejected' ? (answer.reason as Error).message : (answer.value.problem ?? []),
   )
   const problem =
     [...told, ...(hidden === undefined ? [] : [hidden])].join('; ') ||
-    (found.length === 0 ? cardsWithoutTool() : undefined)
+    (found.length === 0 ? findCardsWithoutTool() : undefined)
   return problem === undefined ? { gpus } : { gpus, gpuProblem: problem }
 }
 
 /**
  * PCI classes: 0x03 displays (0x0302 3D, 0x0380 other), 0x12 processing accelerators. AMD's 0x0300
- * are graphics beside a CPU, mostly.
+ * are mostly integrated graphics.
  */
 const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly missing: string }>> =
   {
@@ -129,10 +131,10 @@ const cardMakers: Readonly<Record<string, { readonly classes: RegExp; readonly m
   }
 
 /**
- * What is missing for cards on the bus that no tool told of.
- * @param root of PCI devices
+ * What is missing for cards on the bus that no tool lists.
+ * @param root folder of PCI devices
  */
-export const cardsWithoutTool = (root = '/sys/bus/pci/devices'): string | undefined => {
+export const findCardsWithoutTool = (root = '/sys/bus/pci/devices'): string | undefined => {
   if (!existsSync(root)) return undefined
   const read = (device: string, file: string) => {
     const path = join(root, device, file)
@@ -146,14 +148,14 @@ export const cardsWithoutTool = (root = '/sys/bus/pci/devices'): string | undefi
 }
 
 /**
- * Imports the package in a process of its own: native parts fail at import, and some take seconds
- * or end the process.
+ * Imports the package in a separate process: native parts fail at import, and some take seconds or
+ * end the process.
  */
 const inspectPackage = async ({
   name,
   gives,
 }: (typeof optionalPackages)[number]): Promise<PackageFacts> => {
-  const manifest = packageManifest(name)
+  const manifest = readPackageManifest(name)
   if (manifest === undefined) return { name, gives, state: 'absent' }
   const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string }
   try {
@@ -161,7 +163,7 @@ const inspectPackage = async ({
     const script = `await import(${JSON.stringify(name)})`
     await promisify(execFile)(process.execPath, ['--input-type=module', '--eval', script], {
       cwd: folder,
-      env: { ...process.env, CI: plainCi(process.env.CI) },
+      env: { ...process.env, CI: normaliseCiVariable(process.env.CI) },
       timeout: 30_000,
       killSignal: 'SIGKILL',
     })
@@ -170,12 +172,12 @@ const inspectPackage = async ({
       gives,
       state: 'ok',
       version,
-      ...(name === 'onnxruntime-node' && onnxGpuProblem(dirname(manifest))),
+      ...(name === 'onnxruntime-node' && findOnnxGpuProblem(dirname(manifest))),
     }
   } catch (error) {
     const { stderr, message } = error as { stderr?: string; message: string }
     const lines = (stderr || message).split('\n')
-    // An excerpt of the source that threw stands above what it said.
+    // Skip the source excerpt above the message.
     const problem =
       lines.find((line) => /^\w*Error\b.*:/.test(line)) ??
       lines.find((line) => /Error|error:/.test(line)) ??
@@ -185,10 +187,10 @@ const inspectPackage = async ({
 }
 
 /**
- * The CUDA provider is no part of the package: its install script fetches it where it finds a CUDA
- * toolkit, or is told to.
+ * The CUDA provider is not in the package: its install script downloads it if it finds a CUDA
+ * toolkit, or on request.
  */
-const onnxGpuProblem = (folder: string): { gpuProblem?: string } =>
+const findOnnxGpuProblem = (folder: string): { gpuProblem?: string } =>
   existsSync(
     join(
       folder,
@@ -202,19 +204,19 @@ const onnxGpuProblem = (folder: string): { gpuProblem?: string } =>
     ? {}
     : { gpuProblem: 'its CUDA provider is not installed' }
 
-const packageManifest = (name: string): string | undefined =>
+const readPackageManifest = (name: string): string | undefined =>
   createRequire(import.meta.url)
     .resolve.paths(name)
     ?.map((folder) => join(folder, name, 'package.json'))
     .find(existsSync)
 
-const onPath = (program: string): string | undefined =>
-  programIn(
+const findOnPath = (program: string): string | undefined =>
+  findProgram(
     (process.env.PATH ?? '').split(delimiter).filter((folder) => folder !== ''),
     program,
   )
 
-const cluster = (): string | undefined => {
+const findCluster = (): string | undefined => {
   const named = process.env.KUBECONFIG?.split(delimiter).find(existsSync)
   if (named !== undefined) return `KUBECONFIG=${named}`
   const home = join(homedir(), '.kube', 'config')

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { listNvidiaGpus, nvidiaUse, parseGpus, parseMemoryOf } from './nvidia-smi.ts'
+import { listNvidiaGpus, parseGpus, parseProcessMemoryMiB, readNvidiaUse } from './nvidia-smi.ts'
 import { standIn } from './testing/stand-in.ts'
 
 // In the formats of nvidia-smi 470 to 550. The A100's `-L` is that of DataDog/datadog-agent#33120
@@ -112,9 +112,9 @@ describe('GPUs', () => {
 
 test('memory of a group of processes, and nothing when others’ alone are listed', () => {
   const apps = '4711, 2048\n4712, 512\n9000, 10000\n4713, [N/A]\n'
-  expect(parseMemoryOf(apps, [4711, 4712, 4713])).toBe(2560)
-  expect(parseMemoryOf(apps, [1])).toBeUndefined()
-  expect(parseMemoryOf('', [1])).toBeUndefined()
+  expect(parseProcessMemoryMiB(apps, [4711, 4712, 4713])).toBe(2560)
+  expect(parseProcessMemoryMiB(apps, [1])).toBeUndefined()
+  expect(parseProcessMemoryMiB('', [1])).toBeUndefined()
 })
 
 describe('asking', () => {
@@ -194,17 +194,17 @@ describe('asking', () => {
       'silent',
       `case "$1" in *apps*) echo '7, 300';; *) echo '[N/A], [Not Supported]';; esac`,
     )
-    expect(await nvidiaUse('GPU-1', [7], program)).toEqual({
+    expect(await readNvidiaUse('GPU-1', [7], program)).toEqual({
       memoryMiB: 300,
       utilization: 0.37,
       gpuWatts: 61.5,
     })
-    expect(await nvidiaUse('GPU-1', [7], silent)).toEqual({
+    expect(await readNvidiaUse('GPU-1', [7], silent)).toEqual({
       memoryMiB: 300,
       utilization: undefined,
       gpuWatts: undefined,
     })
-    expect(await nvidiaUse('MIG-1', [7], program)).toEqual({
+    expect(await readNvidiaUse('MIG-1', [7], program)).toEqual({
       memoryMiB: 300,
       utilization: undefined,
       gpuWatts: undefined,

@@ -1,6 +1,6 @@
 /**
- * What nvidia-smi says of the GPUs of this machine. Parsing is apart from asking, and tested on
- * outputs of several GPUs.
+ * Reads the GPUs of this machine from nvidia-smi. Parsing is separate, and tested on outputs of
+ * several GPUs.
  */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
@@ -19,7 +19,7 @@ interface MigDevice {
 
 export interface GpuFacts {
   readonly vendor: 'nvidia' | 'amd'
-  /** By which the vendor's tools count it, and its runtimes unless `ordinal` says otherwise. */
+  /** Index in the vendor's tools, and in its runtimes unless `ordinal` differs. */
   readonly index: number
   /** By which AMD's runtime counts it where ROCR_VISIBLE_DEVICES leaves it a part of the GPUs. */
   readonly ordinal?: number
@@ -31,12 +31,9 @@ export interface GpuFacts {
   readonly runtimeUuid?: string
   /** As the driver calls it, e.g. 'Tesla T4', 'NVIDIA A100-SXM4-40GB'. */
   readonly name: string
-  /**
-   * Undefined: it has none of its own, or does not tell ('[N/A]' of a GB10, whose memory is the
-   * machine's).
-   */
+  /** Undefined if not reported ('[N/A]' for a GB10, which shares the machine's memory). */
   readonly memoryMiB?: number
-  /** By everyone, at the start; 0 where it is not told. */
+  /** Memory used by all processes at the start; 0 if not reported. */
   readonly usedMemoryMiB: number
   readonly driver: string
   /** 'Default', 'Exclusive_Process' or 'Prohibited'; AMD's is always 'Default'. */
@@ -52,10 +49,10 @@ export interface GpuFacts {
   readonly migDevices: readonly MigDevice[]
 }
 
-/** What a vendor's tool tells of a machine. */
+/** GPUs that a vendor's tool lists. */
 export interface GpuListing {
   readonly gpus: readonly GpuFacts[]
-  /** Of GPUs that are there and cannot be used, in the tool's words. */
+  /** The tool's message about unusable GPUs. */
   readonly problem?: string
 }
 
@@ -74,14 +71,13 @@ const newerFields = ['compute_cap', 'ecc.errors.uncorrected.volatile.total']
 const run = promisify(execFile)
 
 /**
- * Asks nvidia-smi for every GPU; none when it is not installed. A GPU that fell off the bus is told
- * of beside those that are left.
- * @throws Error with nvidia-smi's own words when it is installed and fails (a driver that does not
- * match, say)
+ * Lists every GPU by nvidia-smi; empty if it is not installed. A GPU that fell off the bus is
+ * reported with the others.
+ * @throws Error with nvidia-smi's message if it fails (for example for a driver mismatch)
  */
 export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuListing> => {
   try {
-    const list = await ask(program, ['-L'])
+    const list = await runProgram(program, ['-L'])
     return parseGpus(await query(program, list), list)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return { gpus: [] }
@@ -90,25 +86,25 @@ export const listNvidiaGpus = async (program = 'nvidia-smi'): Promise<GpuListing
 }
 
 /**
- * GPU memory of given processes, utilisation and power of an NVIDIA GPU (or of the GPU around a MIG
- * slice, where those two are not told).
+ * GPU memory of given processes, utilisation and power of an NVIDIA GPU (for a MIG slice, of its
+ * GPU, which reports neither).
  */
-export const nvidiaUse = async (
+export const readNvidiaUse = async (
   uuid: string,
   pids: readonly number[],
   program = 'nvidia-smi',
 ): Promise<{ memoryMiB?: number; utilization?: number; gpuWatts?: number }> => {
   const whole = uuid.startsWith('MIG-') ? [] : ['-i', uuid]
   const [apps, told] = await Promise.all([
-    ask(program, ['--query-compute-apps=pid,used_gpu_memory', ...csv, ...whole]),
+    runProgram(program, ['--query-compute-apps=pid,used_gpu_memory', ...csv, ...whole]),
     whole.length > 0
-      ? ask(program, ['--query-gpu=utilization.gpu,power.draw', ...csv, ...whole])
+      ? runProgram(program, ['--query-gpu=utilization.gpu,power.draw', ...csv, ...whole])
       : '',
   ])
-  // '[N/A]' or '[Not Supported]' where the card does not tell.
-  const [utilization, gpuWatts] = told.split(',').map((cell) => finite(Number.parseFloat(cell)))
+  // '[N/A]' or '[Not Supported]' if the card does not report it.
+  const [utilization, gpuWatts] = told.split(',').map((cell) => keepFinite(Number.parseFloat(cell)))
   return {
-    memoryMiB: parseMemoryOf(apps, pids),
+    memoryMiB: parseProcessMemoryMiB(apps, pids),
     utilization: utilization === undefined ? undefined : utilization / 100,
     gpuWatts,
   }
@@ -122,7 +118,7 @@ export const nvidiaUse = async (
  */
 export const parseGpus = (table: string, list: string): GpuListing => {
   const slices = parseMigDevices(list)
-  const told = rows(table)
+  const told = parseRows(table)
   const gpus = told
     .filter(([, , , memory]) => !lost.test(memory!))
     .map(
@@ -131,19 +127,19 @@ export const parseGpus = (table: string, list: string): GpuListing => {
         index: Number(index),
         uuid: isTold(uuid!) ? uuid! : index!,
         name: name!,
-        memoryMiB: finite(Number.parseFloat(memory!)),
-        usedMemoryMiB: finite(Number.parseFloat(used!)) ?? 0,
+        memoryMiB: keepFinite(Number.parseFloat(memory!)),
+        usedMemoryMiB: keepFinite(Number.parseFloat(used!)) ?? 0,
         driver: driver!,
         computeMode: isTold(mode!) ? mode! : 'Default',
         computeCapability: capability,
-        eccErrors: finite(Number.parseFloat(ecc ?? '')),
+        eccErrors: keepFinite(Number.parseFloat(ecc ?? '')),
         // '[N/A]' or '[Not Supported]' where the GPU knows no MIG.
         migEnabled: mig === 'Enabled',
         migDevices: slices.get(uuid!) ?? [],
       }),
     )
   const problems = [
-    ...[table, list].flatMap(unreachable),
+    ...[table, list].flatMap(listUnreachable),
     ...told.flatMap(([index, , name, memory]) =>
       lost.test(memory!) ? [`GPU ${index} (${name}): ${memory}`] : [],
     ),
@@ -151,17 +147,17 @@ export const parseGpus = (table: string, list: string): GpuListing => {
   return problems.length === 0 ? { gpus } : { gpus, problem: [...new Set(problems)].join('; ') }
 }
 
-/** What stands in the place of a figure that the GPU does not have: '[N/A]', '[Not Supported]'. */
+/** Placeholders for unsupported figures: '[N/A]', '[Not Supported]'. */
 const isTold = (cell: string) => !/^(\[.*\]|N\/A)$/.test(cell)
 
 /** In the place of every figure of a GPU that no longer answers. */
 const lost = /^\[?(GPU is lost|GPU requires reset|Unknown Error|ERR!)/i
 
 /**
- * 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error', among what is told
- * of the other GPUs.
+ * Errors such as 'Unable to determine the device handle for GPU 0000:0B:00.0: Unknown Error' within
+ * the output for other GPUs.
  */
-const unreachable = (text: string): string[] =>
+const listUnreachable = (text: string): string[] =>
   text
     .split('\n')
     .flatMap((line) =>
@@ -171,11 +167,14 @@ const unreachable = (text: string): string[] =>
     )
 
 /**
- * Sum over the given pids, MiB; undefined when none of them is listed (in a container nvidia-smi
- * sees other pids than we do).
+ * Sum over the given pids, MiB; undefined if none is listed (in a container, nvidia-smi lists the
+ * host's pids).
  */
-export const parseMemoryOf = (apps: string, pids: readonly number[]): number | undefined => {
-  const own = rows(apps).filter(
+export const parseProcessMemoryMiB = (
+  apps: string,
+  pids: readonly number[],
+): number | undefined => {
+  const own = parseRows(apps).filter(
     ([pid, memory]) => pids.includes(Number(pid)) && !Number.isNaN(Number(memory)),
   )
   return own.length === 0 ? undefined : own.reduce((sum, [, memory]) => sum + Number(memory), 0)
@@ -193,47 +192,53 @@ const parseMigDevices = (list: string): Map<string, MigDevice[]> => {
     }
     const slice = /^\s+MIG (\S+)\s+Device\s+\d+: \(UUID: (MIG-[^)]+)\)/.exec(line)
     if (slice)
-      current.push({ uuid: slice[2]!, profile: slice[1]!, memoryMiB: profileMemoryMiB(slice[1]!) })
+      current.push({
+        uuid: slice[2]!,
+        profile: slice[1]!,
+        memoryMiB: parseProfileMemoryMiB(slice[1]!),
+      })
   }
   return slices
 }
 
 /** '1g.5gb', '1c.3g.20gb', '1g.10gb+me' → MiB. */
-const profileMemoryMiB = (profile: string): number =>
+const parseProfileMemoryMiB = (profile: string): number =>
   Number(/(\d+)gb/.exec(profile)?.[1] ?? 0) * 1024
 
-const finite = (value: number): number | undefined => (Number.isFinite(value) ? value : undefined)
+const keepFinite = (value: number): number | undefined =>
+  Number.isFinite(value) ? value : undefined
 
 const csv = ['--format=csv,noheader,nounits']
 
 /** @param list of the GPUs that answer: where one does not, some drivers fail a query of all */
 const query = async (program: string, list: string): Promise<string> => {
   const indices = [...list.matchAll(/^GPU (\d+): .*\(UUID: /gm)].map(([, index]) => index)
-  const which = unreachable(list).length > 0 && indices.length > 0 ? ['-i', indices.join(',')] : []
+  const which =
+    listUnreachable(list).length > 0 && indices.length > 0 ? ['-i', indices.join(',')] : []
   try {
-    return await ask(program, [
+    return await runProgram(program, [
       `--query-gpu=${[...fields, ...newerFields].join(',')}`,
       ...csv,
       ...which,
     ])
   } catch (error) {
     if (!/not a valid field/i.test((error as Error).message)) throw error
-    return ask(program, [`--query-gpu=${fields.join(',')}`, ...csv, ...which])
+    return runProgram(program, [`--query-gpu=${fields.join(',')}`, ...csv, ...which])
   }
 }
 
-const ask = async (program: string, args: readonly string[]): Promise<string> => {
+const runProgram = async (program: string, args: readonly string[]): Promise<string> => {
   try {
     const { stdout } = await run(program, args, { timeout: 20_000, killSignal: 'SIGKILL' })
     return stdout
   } catch (error) {
     const { stdout, code } = error as { stdout?: string; code?: string | number }
     if (code === 'ENOENT') throw error
-    // It fails for the one GPU that does not answer, and tells of the others all the same.
+    // It fails if one GPU does not answer, but still lists the others.
     if (
       stdout !== undefined &&
-      unreachable(stdout).length > 0 &&
-      stdout.split('\n').some(tellsOfGpu)
+      listUnreachable(stdout).length > 0 &&
+      stdout.split('\n').some(isGpuLine)
     )
       return stdout
     // nvidia-smi explains itself on stdout.
@@ -242,9 +247,9 @@ const ask = async (program: string, args: readonly string[]): Promise<string> =>
 }
 
 /** A row of a table, or a line of `-L`. */
-const tellsOfGpu = (line: string) => /^\d+, |^GPU \d+: .*\(UUID: /.test(line)
+const isGpuLine = (line: string) => /^\d+, |^GPU \d+: .*\(UUID: /.test(line)
 
-const rows = (table: string): string[][] =>
+const parseRows = (table: string): string[][] =>
   table
     .split('\n')
     .filter((line) => /^\s*\d+\s*,/.test(line))

@@ -3,7 +3,7 @@ import { accessSync, constants, statSync } from 'node:fs'
 import { join } from 'node:path'
 
 /** The first of the folders' programs of that name, by its path; undefined where none has one. */
-export const programIn = (folders: readonly string[], name: string): string | undefined =>
+export const findProgram = (folders: readonly string[], name: string): string | undefined =>
   folders.map((folder) => join(folder, name)).find(isProgram)
 
 export function isProgram(file: string): boolean {

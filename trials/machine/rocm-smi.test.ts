@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { amdUse, listAmdGpus, parseAmdGpus } from './rocm-smi.ts'
+import { listAmdGpus, parseAmdGpus, readAmdUse } from './rocm-smi.ts'
 import { standIn } from './testing/stand-in.ts'
 
 // In the forms of ROCm 6.2 ('Card Series') and 5.7 ('Card series').
@@ -80,25 +80,25 @@ test('use of a card', async () => {
     'use',
     `echo '{"card1": {"GPU use (%)": "40", "VRAM Total Used Memory (B)": "1048576000"}}'`,
   )
-  expect(await amdUse(1, use)).toEqual({ memoryMiB: 1000, utilization: 0.4 })
-  expect(await amdUse(0, use)).toEqual({ memoryMiB: undefined, utilization: undefined })
+  expect(await readAmdUse(1, use)).toEqual({ memoryMiB: 1000, utilization: 0.4 })
+  expect(await readAmdUse(0, use)).toEqual({ memoryMiB: undefined, utilization: undefined })
 })
 
 test('power under the names of either release; what a card does not tell is not told', async () => {
   const telling = (figures: string) => standIn(folder, 'power', `echo '{"card0": {${figures}}}'`)
   expect(
-    (await amdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts,
+    (await readAmdUse(0, telling('"Current Socket Graphics Package Power (W)": "141.0"'))).gpuWatts,
   ).toBe(141)
-  expect((await amdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts).toBe(
-    88,
-  )
   expect(
-    await amdUse(0, telling('"Average Graphics Package Power (W)": "N/A (Secondary die)"')),
+    (await readAmdUse(0, telling('"Average Graphics Package Power (W)": "88.0"'))).gpuWatts,
+  ).toBe(88)
+  expect(
+    await readAmdUse(0, telling('"Average Graphics Package Power (W)": "N/A (Secondary die)"')),
   ).toEqual({})
   const silent = telling(
     '"GPU use (%)": "N/A", "VRAM Total Used Memory (B)": "N/A", "Current Socket Graphics Package Power (W)": "N/A"',
   )
-  expect(await amdUse(0, silent)).toEqual({})
+  expect(await readAmdUse(0, silent)).toEqual({})
 })
 
 test('words around the document are no part of it, and one that is broken is said to be', () => {

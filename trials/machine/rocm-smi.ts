@@ -1,4 +1,4 @@
-/** What rocm-smi says of the AMD GPUs of this machine. */
+/** Reads the AMD GPUs of this machine from rocm-smi. */
 import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import type { GpuFacts, GpuListing } from './nvidia-smi.ts'
@@ -6,14 +6,14 @@ import type { GpuFacts, GpuListing } from './nvidia-smi.ts'
 const run = promisify(execFile)
 
 /**
- * Asks rocm-smi for every GPU; none when it is not installed.
- * @throws Error with rocm-smi's own words when it is installed and fails
+ * Lists every GPU by rocm-smi; empty if it is not installed.
+ * @throws Error with rocm-smi's message if it fails
  */
 export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuListing> => {
   try {
     return {
       gpus: parseAmdGpus(
-        await ask(program, [
+        await runProgram(program, [
           '--showproductname',
           '--showuniqueid',
           '--showmeminfo',
@@ -29,13 +29,13 @@ export const listAmdGpus = async (program = 'rocm-smi'): Promise<GpuListing> => 
   }
 }
 
-/** Memory, utilisation and power of a whole AMD GPU: rocm-smi tells none by process. */
-export const amdUse = async (
+/** Memory, utilisation and power of a whole AMD GPU: rocm-smi reports none by process. */
+export const readAmdUse = async (
   index: number,
   program = 'rocm-smi',
 ): Promise<{ memoryMiB?: number; utilization?: number; gpuWatts?: number }> => {
   const cards = readCards(
-    await ask(program, [
+    await runProgram(program, [
       '-d',
       String(index),
       '--showuse',
@@ -46,23 +46,20 @@ export const amdUse = async (
     ]),
   )
   const card = cards.find((one) => one.index === index)
-  const busy = numberIn(card?.of('gpu use (%)'))
+  const busy = parseNumber(card?.of('gpu use (%)'))
   return {
-    memoryMiB: mib(card?.of('vram total used memory (b)')),
+    memoryMiB: parseMiB(card?.of('vram total used memory (b)')),
     utilization: busy === undefined ? undefined : busy / 100,
     // The first of MI300 by ROCm 6, the second of cards before.
-    gpuWatts: numberIn(
+    gpuWatts: parseNumber(
       card?.of('current socket graphics package power (w)') ??
         card?.of('average graphics package power (w)'),
     ),
   }
 }
 
-/**
- * 'N/A' where the card does not tell; 'N/A (Secondary die)' of a package's power, which the first
- * die tells for both.
- */
-const numberIn = (text: string | undefined): number | undefined => {
+/** Undefined for 'N/A', and for 'N/A (Secondary die)': the first die reports the power of both. */
+const parseNumber = (text: string | undefined): number | undefined => {
   const value = Number.parseFloat(text ?? '')
   return Number.isFinite(value) ? value : undefined
 }
@@ -73,12 +70,12 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
   return readCards(text).map(({ index, of }) => ({
     vendor: 'amd',
     index,
-    // Two dies of one package tell the same 'Unique ID'.
+    // Two dies of one package report the same 'Unique ID'.
     uuid: `AMD-${index}`,
-    runtimeUuid: runtimeUuid(of('unique id')),
-    name: nameOf(of),
-    memoryMiB: mib(of('vram total memory (b)')),
-    usedMemoryMiB: mib(of('vram total used memory (b)')) ?? 0,
+    runtimeUuid: readRuntimeUuid(of('unique id')),
+    name: readName(of),
+    memoryMiB: parseMiB(of('vram total memory (b)')),
+    usedMemoryMiB: parseMiB(of('vram total used memory (b)')) ?? 0,
     driver,
     computeMode: 'Default',
     migEnabled: false,
@@ -90,24 +87,24 @@ export const parseAmdGpus = (text: string): GpuFacts[] => {
  * As ROCr writes it (ROCR-Runtime, amd_filter_device.cpp): padded to 16 digits; 'N/A' and 0 name
  * nothing.
  */
-const runtimeUuid = (uniqueId = ''): string | undefined => {
+const readRuntimeUuid = (uniqueId = ''): string | undefined => {
   const digits = /^0x0*([1-9a-f][0-9a-f]*)$/i.exec(uniqueId)?.[1]
   return digits && `GPU-${digits.toLowerCase().padStart(16, '0')}`
 }
 
 /**
- * The board's name; by old releases that of the chip, with the board's behind: 'Navi 31 [Radeon Pro
- * W7900]'. Some tell a number, or nothing.
+ * The board's name. Old releases report the chip with the board: 'Navi 31 [Radeon Pro W7900]'; some
+ * report a number, or nothing.
  */
-function nameOf(of: Card['of']): string {
+function readName(of: Card['of']): string {
   const told = [of('card series'), of('device name'), of('card model')].find(
     (name) => name !== undefined && !/^(0x[0-9a-f]+|N\/A)$/i.test(name),
   )
   return /\[(.+)\]$/.exec(told ?? '')?.[1] ?? told ?? of('card model') ?? 'AMD GPU'
 }
 
-const mib = (bytes: string | undefined): number | undefined => {
-  const value = numberIn(bytes)
+const parseMiB = (bytes: string | undefined): number | undefined => {
+  const value = parseNumber(bytes)
   return value === undefined ? undefined : Math.round(value / 2 ** 20)
 }
 
@@ -117,12 +114,12 @@ interface Card {
   of(name: string): string | undefined
 }
 
-/** @throws Error for what is no document of cards */
+/** @throws Error if the output is no document of cards */
 const readCards = (text: string): Card[] => {
-  // Warnings may stand before the document, and after it.
+  // Warnings may precede and follow the document.
   const [document] = /^\{.*\}$/ms.exec(text) ?? []
   if (document === undefined) return []
-  const cards = parsed(document)
+  const cards = parseDocument(document)
   return Object.entries(cards).flatMap(([key, figures]) => {
     const index = /^card(\d+)$/.exec(key)?.[1]
     if (index === undefined) return []
@@ -133,7 +130,7 @@ const readCards = (text: string): Card[] => {
   })
 }
 
-const parsed = (document: string): Record<string, Record<string, string>> => {
+const parseDocument = (document: string): Record<string, Record<string, string>> => {
   try {
     return JSON.parse(document)
   } catch (error) {
@@ -141,7 +138,7 @@ const parsed = (document: string): Record<string, Record<string, string>> => {
   }
 }
 
-const ask = async (program: string, args: readonly string[]): Promise<string> => {
+const runProgram = async (program: string, args: readonly string[]): Promise<string> => {
   try {
     const { stdout } = await run(program, args, { timeout: 20_000, killSignal: 'SIGKILL' })
     return stdout

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { GpuFacts } from './nvidia-smi.ts'
-import { visibleGpus } from './visible-gpus.ts'
+import { selectVisibleGpus } from './visible-gpus.ts'
 
 const gpu = (index: number, more: Partial<GpuFacts> = {}): GpuFacts => ({
   vendor: 'nvidia',
@@ -17,7 +17,7 @@ const gpu = (index: number, more: Partial<GpuFacts> = {}): GpuFacts => ({
 const four = [0, 1, 2, 3].map((index) => gpu(index))
 const slice = (uuid: string) => ({ uuid, profile: '1g.5gb', memoryMiB: 5120 })
 const left = (gpus: readonly GpuFacts[], environment: Record<string, string>) => {
-  const { gpus: seen, problem } = visibleGpus(gpus, environment)
+  const { gpus: seen, problem } = selectVisibleGpus(gpus, environment)
   return { indices: seen.map(({ index }) => index), problem }
 }
 
@@ -59,7 +59,7 @@ describe('CUDA_VISIBLE_DEVICES', () => {
       migDevices: [slice('MIG-a1'), slice('MIG-b2'), slice('MIG-GPU-00abcdef-0000/3/0')],
     })
     const slices = (value: string) =>
-      visibleGpus([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: value }).gpus.map(({ migDevices }) =>
+      selectVisibleGpus([cut, gpu(1)], { CUDA_VISIBLE_DEVICES: value }).gpus.map(({ migDevices }) =>
         migDevices.map(({ uuid }) => uuid),
       )
     expect(slices('MIG-b2,MIG-GPU-00abcdef-0000/3/0')).toEqual([
@@ -84,8 +84,8 @@ describe('CUDA_VISIBLE_DEVICES', () => {
 })
 
 test('without a word, or for a vendor that is not here: all', () => {
-  expect(visibleGpus(four, {})).toEqual({ gpus: four })
-  expect(visibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({
+  expect(selectVisibleGpus(four, {})).toEqual({ gpus: four })
+  expect(selectVisibleGpus(four, { HIP_VISIBLE_DEVICES: '0', ROCR_VISIBLE_DEVICES: '1' })).toEqual({
     gpus: four,
   })
 })
@@ -128,7 +128,7 @@ test('HIP reads CUDA_VISIBLE_DEVICES for want of its own; an empty list is none'
 test('AMD’s runtime counts what ROCR_VISIBLE_DEVICES leaves it', () => {
   const cards = [0, 1, 2].map((index) => gpu(index, { vendor: 'amd', uuid: `AMD-${index}` }))
   expect(left(cards, { HIP_VISIBLE_DEVICES: '2' }).indices).toEqual([2])
-  const { gpus } = visibleGpus([gpu(0), ...cards], {
+  const { gpus } = selectVisibleGpus([gpu(0), ...cards], {
     ROCR_VISIBLE_DEVICES: '2,0',
     HIP_VISIBLE_DEVICES: '1',
   })

@@ -1,13 +1,12 @@
 /**
- * What an engine is: the part of a predictor that holds the model and runs batches on a device.
- * The server around it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine
- * only sees tensors.
+ * The engine interface: an engine holds the model and runs batches on a device. The server around
+ * it speaks HTTP, prepares inputs on CPU workers and forms batches; an engine handles tensors only.
  */
 
 import type { Precision, Sharing } from '../devices/catalogue.ts'
-import type { OwnDevices } from '../devices/own.ts'
+import type { CustomDevices } from '../devices/custom-devices.ts'
 
-/** Element types that engines take and give; the names of the Open Inference Protocol. */
+/** Element types of engine inputs and outputs, as named by the Open Inference Protocol. */
 export type EngineDatatype = 'FP32' | 'INT32'
 
 /**
@@ -34,23 +33,23 @@ export interface TensorSpec {
 export type Tensors = Readonly<Record<string, Tensor>>
 
 /**
- * Buffers worth handing over to another thread; copying smaller ones costs less. The tensors are
- * unusable here afterwards.
+ * Buffers that are cheaper to transfer to another thread than to copy. Their tensors are unusable
+ * afterwards.
  */
-export const largeBuffers = (tensors: Tensors): ArrayBuffer[] =>
+export const listLargeBuffers = (tensors: Tensors): ArrayBuffer[] =>
   Object.values(tensors)
     .filter((tensor) => tensor.data.byteLength > 65_536)
     .map((tensor) => tensor.data.buffer as ArrayBuffer)
 
 /**
- * What the server prepares for the engine.
+ * Inputs that the server prepares for the engine.
  * - text: inputs `input_ids` and `attention_mask`, INT32 [-1, sequenceLength], padded with zeros.
  * - image: one input, FP32 [-1, height, width, 3], normalised as the decoder does it.
  * - tensor: whatever the model declares, FP32 or INT32, taken from the request as it is.
  */
 export type Task = 'text' | 'image' | 'tensor'
 
-/** What an engine says of the model it has loaded. */
+/** An engine's description of its loaded model. */
 export interface EngineInfo {
   readonly task: Task
   readonly inputs: readonly TensorSpec[]
@@ -63,7 +62,7 @@ export interface EngineInfo {
   readonly memoryMiB: number
 }
 
-/** What an engine is started with; plain data, it crosses a process boundary. */
+/** Start options of an engine; plain data, which crosses a process boundary. */
 export interface EngineOptions {
   readonly model: string
   /** A user's own model: file or folder. */
@@ -76,12 +75,12 @@ export interface EngineOptions {
   /** Catalogue name of the GPU; undefined: CPU. */
   readonly gpu?: string
   /** The user's own GPUs and architectures, for an engine that emulates. */
-  readonly own?: OwnDevices
+  readonly own?: CustomDevices
   /** Share of the GPU that this predictor may take, in (0, 100]. */
   readonly gpuMemoryPercent: number
-  /** What that share bounds. */
+  /** What the share bounds. */
   readonly gpuSharing: Sharing
-  /** A hardware slice of the GPU, e.g. '1g.5gb'; the share then says nothing. */
+  /** A MIG slice of the GPU, e.g. '1g.5gb'; the share is then ignored. */
   readonly migProfile?: string
   /** Engine instances of this predictor that share the device; each holds its own weights. */
   readonly instances: number
@@ -92,7 +91,7 @@ export interface EngineOptions {
   readonly warmUpBatch: number
   /** Threads the engine may use for computing on CPU. */
   readonly cpuThreads: number
-  /** Seeds weights (when the user gives none) and emulated outputs. */
+  /** Seeds weights, if the user gives none, and emulated outputs. */
   readonly seed: number
 }
 
@@ -107,16 +106,16 @@ export interface Engine {
   readonly name: string
   /** 'emulated' when the device is a model of one; shown in every reply. */
   readonly provenance: 'measured' | 'emulated'
-  /** What runs the batches, in words: 'CPU (WebAssembly SIMD)', 'NVIDIA T4 (emulated)'. */
+  /** Description of the device: 'CPU (WebAssembly SIMD)', 'NVIDIA T4 (emulated)'. */
   readonly device: string
-  /** Loads the model and warms it. Rejects with OutOfMemoryError when the device cannot hold it. */
+  /** Loads the model and warms it. Rejects with OutOfMemoryError if it does not fit the device. */
   load(): Promise<EngineInfo>
   /**
    * Runs one batch. `inputs` holds every declared input, all with the same first dimension
    * (1..batchSize). Resolves with every declared output, the first dimension that of the inputs.
    * One call at a time. Rejects with OutOfMemoryError when the batch does not fit.
-   * @param sentAtMs when the server handed the batch over, on the machine's monotonic clock; only a
-   * modelled device needs it.
+   * @param sentAtMs when the server sent the batch, on the machine's monotonic clock; used by
+   * emulated devices only
    */
   infer(inputs: Tensors, sentAtMs: number): Promise<Tensors>
   utilization?(): Utilization
@@ -130,8 +129,8 @@ export interface Engine {
 export type CreateEngine = (options: EngineOptions) => Engine
 
 /**
- * The device cannot hold the model or the batch. The server ends with exit code 12 (ENOMEM), which
- * launchers read as infeasible.
+ * The model or the batch does not fit the device. The server exits with code 12 (ENOMEM), which
+ * launchers classify as infeasible.
  */
 export class OutOfMemoryError extends Error {
   constructor(message: string) {

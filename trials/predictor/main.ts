@@ -6,7 +6,7 @@
 import { realpathSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { OutOfMemoryError, outOfMemoryExitCode } from './engine.ts'
-import { readSettings, SettingsError, settingsHelp } from './settings.ts'
+import { formatSettingsHelp, readSettings, SettingsError } from './settings.ts'
 
 const portTakenExitCode = 98
 
@@ -21,18 +21,18 @@ export async function main(
   try {
     const settings = readSettings(args, env)
     if (!settings) {
-      process.stdout.write(`${settingsHelp()}\n`)
+      process.stdout.write(`${formatSettingsHelp()}\n`)
       return 0
     }
-    const asked = askedToStop(settings.exitWithParent)
+    const stopSignal = waitForStopSignal(settings.exitWithParent)
     const { startPredictor } = await import('./predictor.ts')
     const starting = startPredictor(
       settings,
       (values) => readSettings(args, { ...env, ...values })!,
     )
-    const predictor = await Promise.race([starting, asked])
+    const predictor = await Promise.race([starting, stopSignal])
     if (!predictor) {
-      // What fails to start leaves nothing to stop.
+      // After a failed start there is nothing to stop.
       void starting.then(
         (late) => late.stop(),
         () => undefined,
@@ -43,25 +43,25 @@ export async function main(
     process.stdout.write(
       `${JSON.stringify({ ready: true, port, grpcPort, url, model, device, provenance })}\n`,
     )
-    const death = await Promise.race([asked, predictor.died])
+    const death = await Promise.race([stopSignal, predictor.died])
     if (death) process.stderr.write(`predictor: ${death.what}\n`)
     await predictor.stop()
     if (!death) return 0
     return death.outOfMemory ? outOfMemoryExitCode : 1
   } catch (error) {
     process.stderr.write(`predictor: ${error instanceof Error ? error.message : error}\n`)
-    return exitCodeOf(error)
+    return getExitCode(error)
   }
 }
 
-function exitCodeOf(error: unknown): number {
+function getExitCode(error: unknown): number {
   if (error instanceof SettingsError) return 2
   if (error instanceof OutOfMemoryError) return outOfMemoryExitCode
   return (error as NodeJS.ErrnoException).code === 'EADDRINUSE' ? portTakenExitCode : 1
 }
 
-/** Resolves, once, on the first SIGTERM or SIGINT, or when the parent is gone. */
-function askedToStop(withParent: boolean): Promise<undefined> {
+/** Resolves on the first SIGTERM or SIGINT, or when the parent ends. */
+function waitForStopSignal(withParent: boolean): Promise<undefined> {
   return new Promise((resolve) => {
     const stop = () => resolve(undefined)
     process.once('SIGTERM', stop)

@@ -1,11 +1,11 @@
 /**
  * The built-in predictor. The steps of its start, in the order of `startPredictor`:
  *
- * 1. Hand language models to predictors of their own (`llm/`).
- * 2. Start the CPU workers (`cpu-pool.ts`) and the engines (`engine-host.ts`).
- * 3. Listen on HTTP and, where asked for, gRPC; requests are refused until the models are loaded.
- * 4. Connect the loaded models with batchers (`served-model.ts`) and publish them
- *    (`repository.ts`).
+ * 1. Delegate language models to their own predictors (`llm/`).
+ * 2. Start the CPU workers (`cpu/cpu-pool.ts`) and the engines (`engines/engine-host.ts`).
+ * 3. Listen on HTTP and, if configured, gRPC; requests are rejected until the models are loaded.
+ * 4. Connect the loaded models with batchers (`server/served-model.ts`) and publish them
+ *    (`server/repository.ts`).
  *
  * A request passes HTTP or gRPC, a CPU worker that decodes it, the batcher, an engine, and for a
  * large reply a CPU worker again. `stop` drains the requests in flight and ends all parts.
@@ -14,17 +14,17 @@ import { existsSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname, join } from 'node:path'
 import { readText } from '../../profiler/bounded-reader.ts'
-import { architectureOf } from '../devices/architecture.ts'
-import type { OwnDevices } from '../devices/own.ts'
-import { CpuPool } from './cpu-pool.ts'
+import { findArchitecture } from '../devices/architecture.ts'
+import type { CustomDevices } from '../devices/custom-devices.ts'
+import { CpuPool } from './cpu/cpu-pool.ts'
 import type { EngineOptions } from './engine.ts'
-import { type EngineHost, startEngines, sumUtilization } from './engine-host.ts'
-import type { GrpcServer } from './grpc-server.ts'
-import { PredictorMetrics } from './metrics.ts'
+import { type EngineHost, startEngines, sumUtilization } from './engines/engine-host.ts'
 import type { ServedModelInfo } from './protocol/tensors.ts'
-import { ModelRepository, type ModelVersion, versionsToServe } from './repository.ts'
 import type { RunningPredictor } from './running-predictor.ts'
-import { ServedModel } from './served-model.ts'
+import type { GrpcServer } from './server/grpc-server.ts'
+import { PredictorMetrics } from './server/metrics.ts'
+import { chooseVersions, ModelRepository, type ModelVersion } from './server/repository.ts'
+import { ServedModel } from './server/served-model.ts'
 import type { Settings } from './settings.ts'
 
 /** Connections that may wait to be accepted: a burst of load opens many at once. */
@@ -46,26 +46,26 @@ export async function startPredictor(
   const { engine } = settings
   if (engine === 'gguf')
     return (await import('./llm/gguf/gguf-predictor.ts')).startGgufPredictor(settings)
-  const own = await ownDevices(settings)
+  const own = await readCustomDevices(settings)
   if (engine === 'emulated') {
-    const architecture = architectureOf(settings.model, own.architectures)
+    const architecture = findArchitecture(settings.model, own.architectures)
     if (architecture.kind === 'decoder')
       return (await import('./llm/llm-predictor.ts')).startLlmPredictor(settings, architecture, own)
   }
-  const versions = await versionsToServe(settings.modelPath, settings.versionPolicy)
+  const versions = await chooseVersions(settings.modelPath, settings.versionPolicy)
   // Threads and processes start by themselves while this thread loads the web server.
   const pool = new CpuPool(settings.cpuCores)
   const starting = Promise.allSettled(
-    versions.map((version) => startEngines(engine, engineOptions(settings, own, version))),
+    versions.map((version) => startEngines(engine, createEngineOptions(settings, own, version))),
   )
-  const { createServer } = await import('./http-server.ts')
+  const { createServer } = await import('./server/http-server.ts')
   const metrics = new PredictorMetrics()
   const repository = new ModelRepository(settings.model)
   const maxBodyBytes = Math.round(settings.maxBodyMiB * 2 ** 20)
   const parts = { pool, repository, metrics, versions, own }
   let hosts: readonly EngineHost[] = []
   const load = async (given: Settings) => {
-    hosts = await reloaded(hosts, given, parts)
+    hosts = await reloadPredictor(hosts, given, parts)
   }
   const server = createServer(repository, metrics, {
     maxBodyBytes,
@@ -77,7 +77,7 @@ export async function startPredictor(
   const end = async () => {
     const closed = server.close()
     // This answers the requests in flight with an error.
-    await Promise.all([pool.close(), ...started(await starting).map((host) => host.close())])
+    await Promise.all([pool.close(), ...listStarted(await starting).map((host) => host.close())])
     const lastCall = setTimeout(() => server.server.closeAllConnections(), 500)
     await Promise.all([closed, grpc?.close()])
     clearTimeout(lastCall)
@@ -85,7 +85,7 @@ export async function startPredictor(
   try {
     await server.listen({ host: settings.host, port: settings.port, backlog: listenBacklog })
     if (settings.grpcPort !== undefined) {
-      const { startGrpcServer } = await import('./grpc-server.ts')
+      const { startGrpcServer } = await import('./server/grpc-server.ts')
       grpc = await startGrpcServer(repository, settings.host, settings.grpcPort, {
         maxBodyBytes,
         requestTimeoutS: settings.requestTimeoutS,
@@ -94,7 +94,7 @@ export async function startPredictor(
     const outcomes = await starting
     const failure = outcomes.find((outcome) => outcome.status === 'rejected')
     if (failure) throw failure.reason
-    hosts = started(outcomes)
+    hosts = listStarted(outcomes)
     await serve(hosts, settings, parts)
   } catch (error) {
     await end()
@@ -121,7 +121,7 @@ export async function startPredictor(
       pool.died.then((what) => ({ what, outOfMemory: false })),
     ]),
     stop: () => {
-      stopped ??= within(repository.drain(), settings.drainTimeoutMs).then(end)
+      stopped ??= waitAtMost(repository.drain(), settings.drainTimeoutMs).then(end)
       return stopped
     },
   }
@@ -133,7 +133,7 @@ interface Parts {
   readonly repository: ModelRepository
   readonly metrics: PredictorMetrics
   readonly versions: readonly ModelVersion[]
-  readonly own: OwnDevices
+  readonly own: CustomDevices
 }
 
 async function serve(
@@ -141,7 +141,7 @@ async function serve(
   settings: Settings,
   { pool, repository, metrics, versions }: Parts,
 ): Promise<void> {
-  const infos = versions.map((version, i) => servedInfo(settings, version, hosts[i]!))
+  const infos = versions.map((version, i) => describeServed(settings, version, hosts[i]!))
   await pool.serve(infos)
   const policy = {
     maxBatchSize: settings.batchSize,
@@ -157,10 +157,10 @@ async function serve(
 }
 
 /**
- * Loads other settings in the same process, once the requests in flight are answered. Rejects as the
- * start does; then no model is served until a later load succeeds.
+ * Reloads with other settings in the same process, after the requests in flight. Rejects like the
+ * start; then no model is served until a later load succeeds.
  */
-async function reloaded(
+async function reloadPredictor(
   hosts: readonly EngineHost[],
   settings: Settings,
   parts: Parts,
@@ -168,26 +168,30 @@ async function reloaded(
   await parts.repository.unload()
   await parts.pool.resize(settings.cpuCores)
   const others = await Promise.all(
-    hosts.map((host, i) => host.reload!(engineOptions(settings, parts.own, parts.versions[i]!))),
+    hosts.map((host, i) =>
+      host.reload!(createEngineOptions(settings, parts.own, parts.versions[i]!)),
+    ),
   )
   await serve(others, settings, parts)
   return others
 }
 
-const started = (outcomes: readonly PromiseSettledResult<EngineHost>[]): readonly EngineHost[] =>
+const listStarted = (
+  outcomes: readonly PromiseSettledResult<EngineHost>[],
+): readonly EngineHost[] =>
   outcomes.flatMap((outcome) => (outcome.status === 'fulfilled' ? [outcome.value] : []))
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0)
 
 /** GPUs and architectures of the user's files. @throws YamlFileError, or the read error */
-async function ownDevices({
+async function readCustomDevices({
   gpuCatalogue,
   architectureFile,
   model,
-}: Settings): Promise<OwnDevices> {
+}: Settings): Promise<CustomDevices> {
   if (gpuCatalogue === undefined && architectureFile === undefined)
     return { gpus: [], architectures: [] }
-  const { architectureFile: readArchitecture, parseGpus } = await import('../devices/own.ts')
+  const { parseGpus, readArchitecture } = await import('../devices/custom-devices.ts')
   return {
     gpus:
       gpuCatalogue === undefined ? [] : parseGpus(readText(gpuCatalogue, 'document'), gpuCatalogue),
@@ -198,7 +202,11 @@ async function ownDevices({
   }
 }
 
-function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersion): EngineOptions {
+function createEngineOptions(
+  settings: Settings,
+  own: CustomDevices,
+  { path }: ModelVersion,
+): EngineOptions {
   const {
     model,
     batchSize,
@@ -228,7 +236,7 @@ function engineOptions(settings: Settings, own: OwnDevices, { path }: ModelVersi
   }
 }
 
-function servedInfo(
+function describeServed(
   settings: Settings,
   { version, path }: ModelVersion,
   { loaded }: EngineHost,
@@ -254,7 +262,7 @@ function servedInfo(
   }
 }
 
-async function within(work: Promise<void>, limitMs: number): Promise<void> {
+async function waitAtMost(work: Promise<void>, limitMs: number): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const limit = new Promise<void>((resolve) => {
     timer = setTimeout(resolve, limitMs)

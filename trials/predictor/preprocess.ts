@@ -1,9 +1,9 @@
 /**
- * What turns a request's payload into an item of a batch; runs on CPU workers. Implemented in
- * `preprocess/text.ts` and `preprocess/image.ts`.
+ * Converts a request's payload into an item of a batch, on CPU workers. Implemented in
+ * `preprocess/text-input.ts` and `preprocess/image-input.ts`.
  */
 
-/** Token ids and mask of one text, both padded with zeros to the asked length. */
+/** Token ids and mask of one text, both padded with zeros to the configured length. */
 export interface EncodedText {
   readonly inputIds: Int32Array
   readonly attentionMask: Int32Array

@@ -1,5 +1,5 @@
-/** What every predictor is once it serves, whatever its engine. */
-import type { EngineDeath } from './engine-host.ts'
+/** The interface of a serving predictor, for every engine. */
+import type { EngineDeath } from './engines/engine-host.ts'
 
 /** A predictor that serves. */
 export interface RunningPredictor {

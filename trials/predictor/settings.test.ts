@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { readSettings, SettingsError, settingsHelp } from './settings.ts'
+import { formatSettingsHelp, readSettings, SettingsError } from './settings.ts'
 
 const faultsOf = (args: string[], env: Record<string, string> = {}): readonly string[] => {
   try {
@@ -113,7 +113,7 @@ describe('settings', () => {
 
   test('help shows every flag with unit and default', () => {
     expect(readSettings(['--help'], { BATCH_SIZE: 'nonsense' })).toBeUndefined()
-    expect(settingsHelp()).toMatch(/--batch-size .*\(default 1 items\)/)
-    expect(settingsHelp()).toContain('12 out of device memory')
+    expect(formatSettingsHelp()).toMatch(/--batch-size .*\(default 1 items\)/)
+    expect(formatSettingsHelp()).toContain('12 out of device memory')
   })
 })

@@ -2,14 +2,14 @@
 import { parseArgs } from 'node:util'
 import { z } from 'zod'
 import { precisions, type Sharing, sharings } from '../devices/catalogue.ts'
-import { instancesOnCores } from '../resources.ts'
+import { countCpuInstances } from '../resources.ts'
 import { type EngineName, engineNames } from './engines/engine-registry.ts'
 import { type LlmEngineName, llmEngineNames } from './llm/engine-profile.ts'
 import {
   flashAttentions,
   ggufSequences,
   kvCacheTypes,
-  mostGgufSequences,
+  maxGgufSequences,
 } from './llm/gguf/gguf-knobs.ts'
 import { llmDefaults } from './llm/serving-limits.ts'
 import { type SpeculativeMethod, speculativeMethods } from './llm/speculative-methods.ts'
@@ -21,26 +21,26 @@ import {
 } from './llm/step-model.ts'
 import { weightsToFill } from './weights-to-fill.ts'
 
-/** A number from its text; other text stays as it is, for the message. */
-const numeric = (value: unknown) =>
+/** Parses a number; other text is unchanged, for the error message. */
+const createNumericSetting = (value: unknown) =>
   typeof value === 'string' && value.trim() !== '' && !Number.isNaN(Number(value))
     ? Number(value)
     : value
-const real = (from: number, to: number) => {
+const createRealSetting = (from: number, to: number) => {
   const range = `must be a number from ${from} to ${to}`
   return z.preprocess(
-    numeric,
+    createNumericSetting,
     z
       .number({ error: ({ input }) => `${range}, not '${input}'` })
       .min(from, range)
       .max(to, range),
   )
 }
-const whole = (from: number, to: number) => {
+const createWholeSetting = (from: number, to: number) => {
   const range = `must be a whole number from ${from} to ${to}`
   const message = ({ input }: { input?: unknown }) => `${range}, not '${input}'`
   return z.preprocess(
-    numeric,
+    createNumericSetting,
     z.number({ error: message }).int(range).min(from, range).max(to, range),
   )
 }
@@ -87,26 +87,33 @@ const table = {
       .default('latest'),
   },
   HOST: { help: 'address to listen on', schema: word.default('127.0.0.1') },
-  PORT: { help: 'port to listen on; 0: any free port', schema: whole(0, 65535).default(8000) },
+  PORT: {
+    help: 'port to listen on; 0: any free port',
+    schema: createWholeSetting(0, 65535).default(8000),
+  },
   GRPC_PORT: {
     help: 'port for gRPC, for both protocols; 0: any free port; default: no gRPC',
-    schema: whole(0, 65535).optional(),
+    schema: createWholeSetting(0, 65535).optional(),
   },
   CPU_CORES: {
     help: 'CPU workers that decode, tokenise and resize',
     unit: 'threads',
-    schema: whole(1, 256).default(1),
+    schema: createWholeSetting(1, 256).default(1),
   },
-  BATCH_SIZE: { help: 'maximum batch size', unit: 'items', schema: whole(1, 4096).default(1) },
+  BATCH_SIZE: {
+    help: 'maximum batch size',
+    unit: 'items',
+    schema: createWholeSetting(1, 4096).default(1),
+  },
   MAX_DELAY_MS: {
     help: 'maximum time that a request waits for a batch to fill while an engine is free',
     unit: 'ms',
-    schema: real(0, 60_000).default(2),
+    schema: createRealSetting(0, 60_000).default(2),
   },
   QUEUE_LIMIT: {
     help: 'maximum waiting items; further requests get status 429',
     unit: 'items',
-    schema: whole(1, 1_000_000).default(1000),
+    schema: createWholeSetting(1, 1_000_000).default(1000),
   },
   GPU: { help: 'GPU to use or to emulate, e.g. T4; none: CPU', schema: word.optional() },
   GPU_CATALOGUE: { help: 'emulated: YAML file of your own GPUs', schema: word.optional() },
@@ -114,7 +121,11 @@ const table = {
     help: 'emulated: dimensions of the model, a Hugging Face config.json or YAML',
     schema: word.optional(),
   },
-  GPU_MEMORY_PERCENT: { help: 'share of the GPU', unit: '%', schema: real(0.1, 100).default(100) },
+  GPU_MEMORY_PERCENT: {
+    help: 'share of the GPU',
+    unit: '%',
+    schema: createRealSetting(0.1, 100).default(100),
+  },
   GPU_SHARING: {
     help: `how the GPU is shared: ${sharings.join(', ')}`,
     schema: z.enum(sharings).default('time-slice'),
@@ -125,35 +136,35 @@ const table = {
   },
   INSTANCES: {
     help: 'engine instances, each with its own weights; default: CPU_CORES without GPU, else 1',
-    schema: whole(1, 64).optional(),
+    schema: createWholeSetting(1, 64).optional(),
   },
   CPU_THREADS: {
     help: 'threads per engine instance for computing on CPU; default: CPU_CORES / INSTANCES without GPU, else 1',
     unit: 'threads',
-    schema: whole(1, 256).optional(),
+    schema: createWholeSetting(1, 256).optional(),
   },
   MAX_NUM_SEQS: {
     help: `language models: maximum concurrent sequences; default: ${llmDefaults.maxNumSeqs}, for gguf ${ggufSequences}`,
-    schema: whole(1, 4096).optional(),
+    schema: createWholeSetting(1, 4096).optional(),
   },
   MAX_NUM_BATCHED_TOKENS: {
     help: 'language models: maximum tokens per step',
     unit: 'tokens',
-    schema: whole(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
+    schema: createWholeSetting(16, 131_072).default(llmDefaults.maxNumBatchedTokens),
   },
   MAX_MODEL_LEN: {
     help: 'language models: maximum length of a sequence, prompt and answer together',
     unit: 'tokens',
-    schema: whole(32, 1_048_576).default(llmDefaults.maxModelLen),
+    schema: createWholeSetting(32, 1_048_576).default(llmDefaults.maxModelLen),
   },
   GPU_MEMORY_UTILIZATION: {
     help: 'language models: share of the memory of each GPU to use',
-    schema: real(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
+    schema: createRealSetting(0.05, 1).default(llmDefaults.gpuMemoryUtilization),
   },
   TENSOR_PARALLEL_SIZE: {
     help: 'language models: GPUs over which every layer is split',
     unit: 'GPUs',
-    schema: whole(1, 16).default(1),
+    schema: createWholeSetting(1, 16).default(1),
   },
   QUANTIZATION: {
     help: `language models: quantization of the weights: ${quantizations.join(', ')}`,
@@ -166,7 +177,7 @@ const table = {
   SPECULATIVE_TOKENS: {
     help: 'language models: draft tokens per sequence and step; 0: none',
     unit: 'tokens',
-    schema: whole(0, 64).default(llmDefaults.speculativeTokens),
+    schema: createWholeSetting(0, 64).default(llmDefaults.speculativeTokens),
   },
   SPECULATIVE_METHOD: {
     help: `language models: speculative decoding method: ${speculativeMethods.join(', ')}`,
@@ -178,7 +189,7 @@ const table = {
   },
   SPECULATIVE_ACCEPTANCE: {
     help: 'language models: probability that a draft token is accepted, 0-1; default: depends on the method',
-    schema: real(0, 1).optional(),
+    schema: createRealSetting(0, 1).optional(),
   },
   EMULATED_SERVER: {
     help: `language models: server whose scheduler and host overhead are emulated: ${llmEngineNames.join(', ')}`,
@@ -199,12 +210,12 @@ const table = {
   GPU_LAYERS: {
     help: 'gguf: layers on the GPU; default: all with --gpu, else none',
     unit: 'layers',
-    schema: whole(0, 1000).optional(),
+    schema: createWholeSetting(0, 1000).optional(),
   },
   SEQUENCE_LENGTH: {
     help: 'length in tokens to which a text is truncated or padded',
     unit: 'tokens',
-    schema: whole(2, 131_072).default(128),
+    schema: createWholeSetting(2, 131_072).default(128),
   },
   PRECISION: {
     help: 'number format of the engine; default: fp32, for language models fp16',
@@ -217,26 +228,26 @@ const table = {
   WARM_UP_BATCH: {
     help: 'size of the warm-up batch before ready; 0: none; default: BATCH_SIZE',
     unit: 'items',
-    schema: whole(0, 4096).optional(),
+    schema: createWholeSetting(0, 4096).optional(),
   },
   SEED: {
     help: 'seed of random weights and of the outputs of the emulated engine',
-    schema: whole(0, 2 ** 31 - 1).default(0),
+    schema: createWholeSetting(0, 2 ** 31 - 1).default(0),
   },
   MAX_BODY_MIB: {
     help: 'maximum size of a request body',
     unit: 'MiB',
-    schema: real(0.001, 1024).default(64),
+    schema: createRealSetting(0.001, 1024).default(64),
   },
   REQUEST_TIMEOUT_S: {
     help: 'maximum time to receive a request, headers and body; then its connection is closed',
     unit: 's',
-    schema: real(0.1, 3600).default(30),
+    schema: createRealSetting(0.1, 3600).default(30),
   },
   DRAIN_TIMEOUT_MS: {
     help: 'maximum time to finish requests in flight after SIGTERM',
     unit: 'ms',
-    schema: whole(0, 3_600_000).default(10_000),
+    schema: createWholeSetting(0, 3_600_000).default(10_000),
   },
   EXIT_WITH_PARENT: {
     help: 'stop when standard input ends, so that no process survives a killed parent',
@@ -254,7 +265,7 @@ const schema = z.object(
 
 type RawSettings = z.infer<typeof schema>
 
-/** What only language models read. */
+/** Settings of language models only. */
 interface LlmSettings {
   readonly precision: NonNullable<RawSettings['PRECISION']>
   readonly quantization: Quantization
@@ -315,7 +326,7 @@ export interface Settings {
   readonly exitWithParent: boolean
 }
 
-/** Every fault of the settings at once. */
+/** All invalid settings at once. */
 export class SettingsError extends Error {
   constructor(readonly faults: readonly string[]) {
     super(faults.join('\n'))
@@ -323,15 +334,15 @@ export class SettingsError extends Error {
   }
 }
 
-const keyOf = (name: string) => keys.find((key) => kebab(key) === name)
+const findKey = (name: string) => keys.find((key) => toKebabCase(key) === name)
 /** The word after an unknown flag is taken for its value. */
-const unknownFlag = (token?: { kind: string; name?: string }) =>
-  token?.kind === 'option' && keyOf(token.name ?? '') === undefined
-const kebab = (key: string) => key.toLowerCase().replace(/_/g, '-')
+const createUnknownFlagError = (token?: { kind: string; name?: string }) =>
+  token?.kind === 'option' && findKey(token.name ?? '') === undefined
+const toKebabCase = (key: string) => key.toLowerCase().replace(/_/g, '-')
 
 /**
- * Settings from flags, which win, and environment variables.
- * Throws SettingsError; returns undefined when help was asked for.
+ * Reads settings from flags, which take precedence, and environment variables. Throws
+ * SettingsError; returns undefined for --help.
  */
 export function readSettings(
   args: readonly string[],
@@ -339,7 +350,7 @@ export function readSettings(
 ): Settings | undefined {
   const { values, tokens } = parseArgs({
     args: [...args],
-    options: options(),
+    options: createParseOptions(),
     strict: false,
     allowPositionals: true,
     tokens: true,
@@ -349,13 +360,13 @@ export function readSettings(
   const raw: Record<string, unknown> = {}
   for (const key of keys) if (env[key] !== undefined) raw[key] = env[key]
   for (const [i, token] of tokens.entries()) {
-    const afterUnknown = unknownFlag(tokens[i - 1])
+    const afterUnknown = createUnknownFlagError(tokens[i - 1])
     if (token.kind === 'positional' && !afterUnknown)
       faults.push(
         `unexpected argument '${token.value}'; write settings as flags, e.g. --model bert`,
       )
     if (token.kind !== 'option') continue
-    const key = keyOf(token.name)
+    const key = findKey(token.name)
     if (!key) faults.push(`unknown flag '${token.rawName}'; --help lists all flags`)
     else if (token.value === undefined && key !== 'EXIT_WITH_PARENT')
       faults.push(`--${token.name} needs a value`)
@@ -364,8 +375,8 @@ export function readSettings(
   const checked = schema.safeParse(raw)
   if (!checked.success)
     for (const { path, message } of checked.error.issues)
-      faults.push(`--${kebab(String(path[0]))} (${String(path[0])}): ${message}`)
-  if (checked.success && checked.data.ENGINE === 'emulated' && withoutGpu(checked.data))
+      faults.push(`--${toKebabCase(String(path[0]))} (${String(path[0])}): ${message}`)
+  if (checked.success && checked.data.ENGINE === 'emulated' && hasNoGpu(checked.data))
     faults.push('--gpu (GPU): the emulated engine needs a GPU to emulate, e.g. T4')
   if (
     checked.success &&
@@ -378,34 +389,35 @@ export function readSettings(
   if (
     checked.success &&
     checked.data.ENGINE === 'gguf' &&
-    (checked.data.MAX_NUM_SEQS ?? 0) > mostGgufSequences
+    (checked.data.MAX_NUM_SEQS ?? 0) > maxGgufSequences
   )
     faults.push(
-      `--max-num-seqs (MAX_NUM_SEQS): llama.cpp supports at most ${mostGgufSequences} sequences`,
+      `--max-num-seqs (MAX_NUM_SEQS): llama.cpp supports at most ${maxGgufSequences} sequences`,
     )
   if (checked.success && checked.data.MODEL_PATH === weightsToFill)
     faults.push(
       `--model-path (MODEL_PATH): ${weightsToFill} is a placeholder: the spec was written without --model-uri, so it has no weights; set the path of their folder or file`,
     )
   if (faults.length > 0 || !checked.success) throw new SettingsError(faults)
-  return named(checked.data)
+  return nameSettings(checked.data)
 }
 
-const options = () =>
+const createParseOptions = () =>
   Object.fromEntries([
     ...keys.map(
-      (key) => [kebab(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const,
+      (key) =>
+        [toKebabCase(key), { type: key === 'EXIT_WITH_PARENT' ? 'boolean' : 'string' }] as const,
     ),
     ['help', { type: 'boolean', short: 'h' }] as const,
   ])
 
-const withoutGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
+const hasNoGpu = ({ GPU }: RawSettings) => GPU === undefined || GPU === 'none'
 
 /** Of a language model one, on however many cores. */
-const instancesOf = (raw: RawSettings): number =>
-  raw.INSTANCES ?? (withoutGpu(raw) && raw.ENGINE !== 'gguf' ? instancesOnCores(raw.CPU_CORES) : 1)
+const chooseInstances = (raw: RawSettings): number =>
+  raw.INSTANCES ?? (hasNoGpu(raw) && raw.ENGINE !== 'gguf' ? countCpuInstances(raw.CPU_CORES) : 1)
 
-const named = (raw: RawSettings): Settings => ({
+const nameSettings = (raw: RawSettings): Settings => ({
   model: raw.MODEL,
   engine: raw.ENGINE,
   modelPath: raw.MODEL_PATH,
@@ -417,16 +429,16 @@ const named = (raw: RawSettings): Settings => ({
   batchSize: raw.BATCH_SIZE,
   maxDelayMs: raw.MAX_DELAY_MS,
   queueLimit: raw.QUEUE_LIMIT,
-  gpu: withoutGpu(raw) ? undefined : raw.GPU,
+  gpu: hasNoGpu(raw) ? undefined : raw.GPU,
   gpuCatalogue: raw.GPU_CATALOGUE,
   architectureFile: raw.ARCHITECTURE_FILE,
   gpuMemoryPercent: raw.GPU_MEMORY_PERCENT,
   gpuSharing: raw.GPU_SHARING,
   migProfile: raw.MIG_PROFILE === 'none' ? undefined : raw.MIG_PROFILE,
-  instances: instancesOf(raw),
+  instances: chooseInstances(raw),
   cpuThreads:
     raw.CPU_THREADS ??
-    (withoutGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / instancesOf(raw))) : 1),
+    (hasNoGpu(raw) ? Math.max(1, Math.floor(raw.CPU_CORES / chooseInstances(raw))) : 1),
   sequenceLength: raw.SEQUENCE_LENGTH,
   precision: raw.PRECISION ?? 'fp32',
   llm: {
@@ -461,7 +473,7 @@ const named = (raw: RawSettings): Settings => ({
 })
 
 /** The help text. */
-export function settingsHelp(): string {
+export function formatSettingsHelp(): string {
   const lines = keys.map((key) => {
     const { help, schema, ...rest } = table[key] as Setting
     const fallback = schema.safeParse(undefined)
@@ -471,7 +483,7 @@ export function settingsHelp(): string {
         : rest.unit
           ? ` (${rest.unit})`
           : ''
-    return `  --${kebab(key).padEnd(21)} ${help}${shown}`
+    return `  --${toKebabCase(key).padEnd(21)} ${help}${shown}`
   })
   return [
     'Serves a model over the Open Inference Protocol v2 and the TensorFlow Serving API, REST and gRPC.',

@@ -1,5 +1,5 @@
 /**
- * Stands where a deployment's weights belong while nobody has named them. The built-in predictor
- * refuses to start with it, and says why.
+ * Placeholder for the weights of a deployment. The built-in predictor refuses to start with it,
+ * with an explanation.
  */
 export const weightsToFill = 'REPLACE_WITH_YOUR_MODEL'

@@ -1,7 +1,6 @@
 /**
- * Instances with GPUs that clouds sell, list prices in USD. Instances that another one of the same
- * cloud beats in every respect are left out, as are spot prices: they move by the hour, and no
- * dated list of them is known here.
+ * GPU instances of clouds, with list prices in USD. Instances that are dominated by another one of
+ * the same cloud are left out. So are spot prices, which change hourly.
  */
 export interface Instance {
   /** A cloud of the list below, or whatever a user's file calls it. */
@@ -15,7 +14,7 @@ export interface Instance {
   readonly onDemandPerHour: number
   /** Committed for one year, nothing paid upfront; absent: not known. */
   readonly reservedPerHour?: number
-  /** Where the prices hold, of when and from which list. */
+  /** Region, date and list of the prices. */
   readonly source: string
 }
 
@@ -190,7 +189,7 @@ export const instances: readonly Instance[] = [
 ]
 
 /** @throws RangeError for a name that no cloud of the list sells */
-export function instanceNamed(name: string): Instance {
+export function findInstance(name: string): Instance {
   const found = instances.find((instance) => instance.name === name)
   if (found === undefined) throw new RangeError(`no instance '${name}' in the list`)
   return found

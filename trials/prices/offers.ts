@@ -1,14 +1,14 @@
-/** Ways to buy what replicas run on: on demand or committed, each at its price. */
+/** Ways to buy capacity for replicas: on demand or committed, each with its price. */
 import type { Resources } from '../resources.ts'
 import { type PriceBook, pricePerHour } from './book.ts'
-import { fitting } from './whole-instances.ts'
+import { listFittingInstances } from './whole-instances.ts'
 
-/** What is bought one by one: an instance, or a replica where those are sold by themselves. */
+/** A unit of purchase: an instance, or a replica if those are sold separately. */
 export interface Offer {
   /** Of the instance; absent: a replica. */
   readonly instance?: string
   readonly replicasEach: number
-  /** $ per hour, used or not only while there is one. */
+  /** $ per hour while the unit exists. */
   readonly onDemandPerHour: number
   /** $ per hour of the whole term; absent: not known. */
   readonly committedPerHour?: number
@@ -18,10 +18,11 @@ export interface Offer {
 export type GivenPrice = { readonly perHour: number } | { readonly share: number }
 
 /**
- * What can be bought by a book. @param committed goes before the book's own prices of committed
- * capacity @throws PriceError as `pricePerHour`
+ * Lists the offers of a price book.
+ * @param committed takes precedence over the book's prices of committed capacity
+ * @throws PriceError as `pricePerHour`
  */
-export function offersOf(
+export function listOffers(
   resources: Resources,
   book: PriceBook,
   committed?: GivenPrice,
@@ -39,7 +40,7 @@ export function offersOf(
   }
   if (book.instances === undefined || resources.gpu === undefined)
     return [offer(pricePerHour(resources, book), { replicasEach: 1 })]
-  return fitting(resources, book.instances).map(
+  return listFittingInstances(resources, book.instances).map(
     ({ instance: { name, perHour, committedPerHour }, replicasEach }) =>
       offer(perHour, {
         instance: name,

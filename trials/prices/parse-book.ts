@@ -3,9 +3,9 @@ import { z } from 'zod'
 import { findGpu, type Gpu } from '../devices/catalogue.ts'
 import { DeviceModelError } from '../devices/device-model-error.ts'
 import { parseYaml } from '../yaml.ts'
-import { defaultPriceBook, type Price, type PriceBook, soldAs } from './book.ts'
-import { keptBy } from './node-keeps.ts'
-import { providerBook, providerNames } from './providers.ts'
+import { reservedByCluster } from './allocatable.ts'
+import { applyCheapestInstances, defaultPriceBook, type Price, type PriceBook } from './book.ts'
+import { findProviderBook, providerNames } from './providers.ts'
 import type { SoldInstance } from './whole-instances.ts'
 
 const perHour = z.number('expected a price per hour').nonnegative('expected a price of 0 or more')
@@ -36,7 +36,7 @@ function checkGpu(
   }
 }
 
-const bookSchema = (ownGpus: readonly Gpu[]) =>
+const createBookSchema = (ownGpus: readonly Gpu[]) =>
   z.strictObject({
     name: z.string().optional(),
     currency: z.string().optional(),
@@ -79,7 +79,7 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
           memoryGiB: above,
           price: perHour,
           committed: perHour.optional(),
-          /** `node.kubernetes.io/instance-type` of its nodes: specs ask for them. */
+          /** `node.kubernetes.io/instance-type` of its nodes, which specs select. */
           instanceType: z
             .string()
             .regex(
@@ -94,7 +94,7 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
           checkGpu(gpu, [name, 'gpu'], context, ownGpus)
       })
       .optional(),
-    /** What nodes keep of an instance for themselves: by a managed cluster's rule, or as said. */
+    /** Reservation of nodes: the rule of a managed cluster, or explicit figures. */
     nodeKeeps: z
       .union(
         [z.enum(['gke', 'eks', 'aks']), z.strictObject({ vcpus: amount, memoryGiB: amount })],
@@ -103,13 +103,13 @@ const bookSchema = (ownGpus: readonly Gpu[]) =>
       .optional(),
     vcpu: perHour.optional(),
     memoryGiB: perHour.optional(),
-    /** Committed capacity as a part of all prices here that have none of their own: 0.63 = 63 %. */
+    /** Price of committed capacity relative to the others, where not specified: 0.63 = 63 %. */
     committedShare: share.optional(),
   })
 
 /**
- * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; what it leaves
- * out keeps the list price unless it says `extends: nothing`.
+ * Reads a price book such as `gpus: { T4: 0.30 }`, `vcpu: 0.03`, `memoryGiB: 0.004`; missing prices
+ * are list prices unless it has `extends: nothing`.
  * @throws YamlFileError naming every problem with its file and line.
  */
 export function parsePriceBook(
@@ -117,8 +117,9 @@ export function parsePriceBook(
   fileName: string,
   ownGpus: readonly Gpu[] = [],
 ): PriceBook {
-  const schema = bookSchema(ownGpus).superRefine((book, context) => {
-    const sold = book.instances !== undefined || providerBook(book.extends)?.instances !== undefined
+  const schema = createBookSchema(ownGpus).superRefine((book, context) => {
+    const sold =
+      book.instances !== undefined || findProviderBook(book.extends)?.instances !== undefined
     if (sold && Object.keys(book.gpus).length > 0)
       context.addIssue({
         code: 'custom',
@@ -154,7 +155,7 @@ export function parsePriceBook(
         })
   })
   const book = parseYaml(text, fileName, schema)
-  const base = providerBook(book.extends) ?? defaultPriceBook
+  const base = findProviderBook(book.extends) ?? defaultPriceBook
   const source = book.source ?? fileName
   const priced = (value: number): Price => ({ perHour: value, source })
   const own = Object.fromEntries(
@@ -185,11 +186,11 @@ export function parsePriceBook(
       ...sold,
     ]
     const { nodeKeeps: keeps } = book
-    if (keeps === undefined) return soldAs(all, rates)
-    return soldAs(
+    if (keeps === undefined) return applyCheapestInstances(all, rates)
+    return applyCheapestInstances(
       all.map((instance) => ({
         ...instance,
-        kept: typeof keeps === 'string' ? keptBy[keeps](instance) : keeps,
+        kept: typeof keeps === 'string' ? reservedByCluster[keeps](instance) : keeps,
       })),
       rates,
     )

@@ -2,17 +2,17 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { computeFleetPricePerHour, findCheapestBundles } from '../../search/replica-price.ts'
 import { gpuCatalogue } from '../devices/catalogue.ts'
-import { resourcesOf } from '../resources.ts'
-import { bundlesIn, defaultPriceBook, pricePerHour } from './book.ts'
-import { instanceNamed, instances, listedAt } from './instances.ts'
-import { keptBy } from './node-keeps.ts'
-import { type GivenPrice, offersOf } from './offers.ts'
+import { parseResources } from '../resources.ts'
+import { reservedByCluster } from './allocatable.ts'
+import { defaultPriceBook, listBundles, pricePerHour } from './book.ts'
+import { findInstance, instances, listedAt } from './instances.ts'
+import { type GivenPrice, listOffers } from './offers.ts'
 import { parsePriceBook } from './parse-book.ts'
-import { providerBook, providerNames, unknownRatesHint } from './providers.ts'
-import { cheapestPlace, replicasPerInstance } from './whole-instances.ts'
+import { explainUnknownRates, findProviderBook, providerNames } from './providers.ts'
+import { countReplicasPerInstance, findCheapestInstance } from './whole-instances.ts'
 
 test('price = share of the GPU + cores + memory', () => {
-  const quarter = resourcesOf({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
+  const quarter = parseResources({ cpuCores: 2, memoryMiB: 4096, gpu: 'T4', gpuMemoryPercent: 25 })
   expect(pricePerHour(quarter, defaultPriceBook)).toBeCloseTo(
     0.35 / 4 + 2 * 0.031611 + 4 * 0.004237,
   )
@@ -20,7 +20,7 @@ test('price = share of the GPU + cores + memory', () => {
 
 test('list prices rebuild the instances they came from', () => {
   const price = (gpu: string, cpuCores: number, gib: number) =>
-    pricePerHour(resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024 }), defaultPriceBook)
+    pricePerHour(parseResources({ gpu, cpuCores, memoryMiB: gib * 1024 }), defaultPriceBook)
   expect(price('T4', 4, 16) / 0.526).toBeCloseTo(1, 1) // g4dn.xlarge
   expect(price('L4', 4, 16) / 0.8048).toBeCloseTo(1, 1) // g6.xlarge
   expect(price('H100', 16, 256) / 6.88).toBeCloseTo(1, 1) // p5.4xlarge
@@ -46,7 +46,7 @@ test('every priced GPU is in the catalogue', () => {
 })
 
 test('an unpriced GPU says how to give a price', () => {
-  expect(() => pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)).toThrow(
+  expect(() => pricePerHour(parseResources({ gpu: 'RTX-4090' }), defaultPriceBook)).toThrow(
     /no price for the GPU RTX-4090.*--prices FILE/,
   )
 })
@@ -92,7 +92,7 @@ test('prices in another currency stand beside no list prices', () => {
 
 test('a price that is missing is wrong input', () => {
   try {
-    pricePerHour(resourcesOf({ gpu: 'RTX-4090' }), defaultPriceBook)
+    pricePerHour(parseResources({ gpu: 'RTX-4090' }), defaultPriceBook)
     expect.unreachable()
   } catch (error) {
     expect(error).toMatchObject({ name: 'PriceError', exitCode: 2 })
@@ -121,14 +121,14 @@ test('every mistake is told at once, with its line', () => {
 
 test('one table: the instance that a GPU’s price is from comes back from its GPUs, cores and memory', () => {
   for (const provider of providerNames) {
-    const book = providerBook(provider)!
+    const book = findProviderBook(provider)!
     if (book.instances !== undefined) continue
     const sold = Object.entries(book.gpus).filter(
       ([, { source }]) => !source.startsWith('accelerator'),
     )
     expect(sold.length, provider).toBeGreaterThan(2)
     for (const [gpu, { source }] of sold) {
-      const instance = instanceNamed(source.slice(0, source.indexOf(',')))
+      const instance = findInstance(source.slice(0, source.indexOf(',')))
       const { gpus, vcpus, memoryGiB, onDemandPerHour, reservedPerHour } = instance
       expect(instance.gpu).toBe(gpu)
       const rebuilt = pricePerHour(
@@ -153,13 +153,13 @@ test('every instance is sold once, by a list with place and date, no dearer comm
     expect(source).toMatch(/20\d\d/)
     expect(reservedPerHour, name).toBeLessThan(onDemandPerHour)
   }
-  expect(() => instanceNamed('g4dn.tiny')).toThrow(/no instance 'g4dn.tiny'/)
+  expect(() => findInstance('g4dn.tiny')).toThrow(/no instance 'g4dn.tiny'/)
 })
 
 test('a provider’s book: every price has its place and date', () => {
   const known = new Set(gpuCatalogue.map(({ name }) => name))
   for (const provider of providerNames) {
-    const { name, gpus } = providerBook(provider)!
+    const { name, gpus } = findProviderBook(provider)!
     expect(name).toMatch(/20\d\d/)
     for (const [gpu, { perHour, source }] of Object.entries(gpus)) {
       expect(known, gpu).toContain(gpu)
@@ -167,7 +167,7 @@ test('a provider’s book: every price has its place and date', () => {
       expect(source, `${provider} ${gpu}`).toMatch(/20\d\d/)
     }
   }
-  expect(providerBook('constructor')).toBeUndefined()
+  expect(findProviderBook('constructor')).toBeUndefined()
 })
 
 test('the built-in list has AWS’s A100s: GCP’s beside AWS’s other GPUs were two thirds too dear', () => {
@@ -184,7 +184,7 @@ test('the built-in list has AWS’s A100s: GCP’s beside AWS’s other GPUs wer
     'B200',
   ])
     expect(
-      defaultPriceBook.gpus[gpu]!.perHour / providerBook('aws')!.gpus[gpu]!.perHour,
+      defaultPriceBook.gpus[gpu]!.perHour / findProviderBook('aws')!.gpus[gpu]!.perHour,
       gpu,
     ).toBeCloseTo(1, 1)
 })
@@ -192,57 +192,57 @@ test('the built-in list has AWS’s A100s: GCP’s beside AWS’s other GPUs wer
 test('a book may start from a provider’s', () => {
   const mine = parsePriceBook('extends: gcp\ngpus: { T4: 0.2 }', 'mine.yaml')
   expect(mine.gpus.T4!.perHour).toBe(0.2)
-  expect(mine.gpus.L4).toEqual(providerBook('gcp')!.gpus.L4)
-  expect(mine.vcpu).toEqual(providerBook('gcp')!.vcpu)
+  expect(mine.gpus.L4).toEqual(findProviderBook('gcp')!.gpus.L4)
+  expect(mine.vcpu).toEqual(findProviderBook('gcp')!.vcpu)
   expect(() => parsePriceBook('extends: gpc', 'mine.yaml')).toThrow(/extends/)
 })
 
 test('prices that nobody lists are asked of the user, by the provider that the file may start from', () => {
-  expect(unknownRatesHint('gcp-spot')).toMatch(
+  expect(explainUnknownRates('gcp-spot')).toMatch(
     /no spot prices of gcp: they change hourly; add your own with --prices FILE: {2}extends: gcp, source/,
   )
-  expect(unknownRatesHint('azure-committed')).toMatch(
+  expect(explainUnknownRates('azure-committed')).toMatch(
     /no committed prices of azure: tune has no dated list/,
   )
   for (const name of ['aws-reserved', 'gcp', 'our-spot', './aws-spot.yaml'])
-    expect(unknownRatesHint(name)).toBeUndefined()
+    expect(explainUnknownRates(name)).toBeUndefined()
 })
 
 test('one core and an H100 cost the instance that has an H100, whole or shared', () => {
-  const book = providerBook('aws-instances')!
-  const whole = resourcesOf({ cpuCores: 1, memoryMiB: 4096, gpu: 'H100' })
+  const book = findProviderBook('aws-instances')!
+  const whole = parseResources({ cpuCores: 1, memoryMiB: 4096, gpu: 'H100' })
   expect(pricePerHour(whole, book)).toBe(6.88)
-  expect(cheapestPlace(whole, book.instances!)).toMatchObject({
+  expect(findCheapestInstance(whole, book.instances!)).toMatchObject({
     instance: { name: 'p5.4xlarge' },
     replicasEach: 1,
   })
   // Quarters share one while its 16 cores go round: four of 4 cores, three of 5, ...
   const quarter = (cpuCores: number) =>
-    resourcesOf({ cpuCores, memoryMiB: 4096, gpu: 'H100', gpuMemoryPercent: 25 })
+    parseResources({ cpuCores, memoryMiB: 4096, gpu: 'H100', gpuMemoryPercent: 25 })
   expect(pricePerHour(quarter(4), book)).toBeCloseTo(6.88 / 4, 12)
   // ... and of eight GPUs with 192 cores 32 of 6, at the same price for each GPU.
   expect(pricePerHour(quarter(6), book)).toBeCloseTo(55.04 / 32, 12)
-  expect(findCheapestBundles(bundlesIn(quarter(6), book)!, 3)).toMatchObject({
+  expect(findCheapestBundles(listBundles(quarter(6), book)!, 3)).toMatchObject({
     bundle: { name: 'p5.4xlarge' },
     count: 2,
     perHour: 13.76,
   })
   // Seven slices on each.
-  expect(pricePerHour(resourcesOf({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(
+  expect(pricePerHour(parseResources({ gpu: 'H100', migProfile: '1g.10gb' }), book)).toBeCloseTo(
     6.88 / 7,
     12,
   )
   // Without a GPU cores and memory have the provider's own rates.
-  expect(pricePerHour(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(
+  expect(pricePerHour(parseResources({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeCloseTo(
     2 * 0.033 + 4 * 0.00375,
     12,
   )
-  expect(bundlesIn(resourcesOf({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeUndefined()
+  expect(listBundles(parseResources({ cpuCores: 2, memoryMiB: 4096 }), book)).toBeUndefined()
 })
 
 test('fleets on instances: whole ones, never below the part of a replica or of the GPU, and more replicas never cost less', () => {
   const share = fc.constantFrom(100, 50, 25, 20, 10)
-  const names = providerNames.filter((name) => providerBook(name)!.instances !== undefined)
+  const names = providerNames.filter((name) => findProviderBook(name)!.instances !== undefined)
   expect(names).toEqual([
     'aws-instances',
     'aws-reserved-instances',
@@ -260,18 +260,18 @@ test('fleets on instances: whole ones, never below the part of a replica or of t
       }),
       fc.integer({ min: 1, max: 60 }),
       (name, nth, { cpuCores, gib, gpuMemoryPercent }, replicas) => {
-        const book = providerBook(name)!
+        const book = findProviderBook(name)!
         const { gpu } = book.instances![nth % book.instances!.length]!
-        const resources = resourcesOf({ gpu, cpuCores, memoryMiB: gib * 1024, gpuMemoryPercent })
+        const resources = parseResources({ gpu, cpuCores, memoryMiB: gib * 1024, gpuMemoryPercent })
         const one = pricePerHour(resources, book)
-        const price = { pricePerHour: one, bundles: bundlesIn(resources, book)! }
+        const price = { pricePerHour: one, bundles: listBundles(resources, book)! }
         const fleet = computeFleetPricePerHour(price, replicas)
         expect(one).toBeGreaterThanOrEqual(book.gpus[gpu]!.perHour * resources.gpuShare - 1e-9)
         expect(fleet).toBeGreaterThanOrEqual(replicas * one - 1e-9)
         expect(computeFleetPricePerHour(price, replicas + 1)).toBeGreaterThanOrEqual(fleet - 1e-9)
         // Beside every instance of the list, those left out, too.
         const fleets = book.instances!.flatMap((instance) => {
-          const each = replicasPerInstance(resources, instance)
+          const each = countReplicasPerInstance(resources, instance)
           return each > 0 ? [Math.ceil(replicas / each) * instance.perHour] : []
         })
         expect(fleet).toBeCloseTo(Math.min(...fleets), 9)
@@ -285,22 +285,22 @@ test('ways to buy: prices of an instance before those of all, the price given be
     'extends: nothing\nvcpu: 0.03\nmemoryGiB: 0\ncommittedShare: 0.5\ninstances:\n  a: {gpu: T4, gpus: 2, vcpus: 8, memoryGiB: 32, price: 2, committed: 1.2}\n  b: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 3}\n  c: {gpu: L4, vcpus: 8, memoryGiB: 32, price: 1}',
     'mine.yaml',
   )
-  const t4 = resourcesOf({ gpu: 'T4', cpuCores: 1 })
-  expect(offersOf(t4, book)).toEqual([
+  const t4 = parseResources({ gpu: 'T4', cpuCores: 1 })
+  expect(listOffers(t4, book)).toEqual([
     { instance: 'a', replicasEach: 2, onDemandPerHour: 2, committedPerHour: 1.2 },
     { instance: 'b', replicasEach: 1, onDemandPerHour: 3, committedPerHour: 1.5 },
   ])
   const committed = (given: GivenPrice) =>
-    offersOf(t4, book, given).map(({ committedPerHour }) => committedPerHour)
+    listOffers(t4, book, given).map(({ committedPerHour }) => committedPerHour)
   expect(committed({ share: 0.4 })).toEqual([0.8, 1.2000000000000002])
   expect(committed({ perHour: 0.1 })).toEqual([0.1, 0.1])
   // Without a GPU a replica is sold by itself, at the book's share.
-  expect(offersOf(resourcesOf({ cpuCores: 2, memoryMiB: 1024 }), book)).toEqual([
+  expect(listOffers(parseResources({ cpuCores: 2, memoryMiB: 1024 }), book)).toEqual([
     { replicasEach: 1, onDemandPerHour: 0.06, committedPerHour: 0.03 },
   ])
   // A provider's commitments are those of its own list, and stand beside on-demand prices alone.
   const ofT4 = (name: string) =>
-    offersOf(t4, providerBook(name)!).find((o) => o.instance === 'g4dn.xlarge')
+    listOffers(t4, findProviderBook(name)!).find((o) => o.instance === 'g4dn.xlarge')
   expect(ofT4('aws-instances')).toEqual({
     instance: 'g4dn.xlarge',
     replicasEach: 1,
@@ -316,8 +316,8 @@ test('ways to buy: prices of an instance before those of all, the price given be
 })
 
 test('bundles know how nodes are labelled, and whether the replicas fill them', () => {
-  const t4 = (cpuCores: number) => resourcesOf({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
-  const [aws] = bundlesIn(t4(4), providerBook('aws-instances')!)!
+  const t4 = (cpuCores: number) => parseResources({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
+  const [aws] = listBundles(t4(4), findProviderBook('aws-instances')!)!
   expect(aws).toEqual({
     name: 'g4dn.xlarge',
     replicas: 1,
@@ -325,19 +325,19 @@ test('bundles know how nodes are labelled, and whether the replicas fill them', 
     instanceType: 'g4dn.xlarge',
     isFull: true,
   })
-  expect(bundlesIn(t4(3), providerBook('aws-instances')!)![0]).not.toHaveProperty('isFull')
-  const [azure] = bundlesIn(t4(2), providerBook('azure-instances')!)!
+  expect(listBundles(t4(3), findProviderBook('aws-instances')!)![0]).not.toHaveProperty('isFull')
+  const [azure] = listBundles(t4(2), findProviderBook('azure-instances')!)!
   expect(azure).toMatchObject({ name: 'NC4as_T4_v3', instanceType: 'Standard_NC4as_T4_v3' })
   const own = (more: string) =>
     parsePriceBook(
       `instances: {box: {gpu: T4, vcpus: 8, memoryGiB: 32, price: 2${more}}}`,
       'mine.yaml',
     )
-  expect(bundlesIn(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({
+  expect(listBundles(t4(2), own(', instanceType: n1-standard-8'))![0]).toMatchObject({
     name: 'box',
     instanceType: 'n1-standard-8',
   })
-  expect(bundlesIn(t4(2), own(''))![0]).not.toHaveProperty('instanceType')
+  expect(listBundles(t4(2), own(''))![0]).not.toHaveProperty('instanceType')
   expect(() => own(", instanceType: 'a b'")).toThrow('label value')
 })
 
@@ -352,19 +352,19 @@ test.each([
   ['aks', 16, 8, 0.26, 2.1],
   ['aks', 64, 440, 0.74, 2.3],
 ] as const)('%s keeps of %d cores and %d GiB so much', (cluster, vcpus, memoryGiB, cores, gib) => {
-  const kept = keptBy[cluster]({ vcpus, memoryGiB })
+  const kept = reservedByCluster[cluster]({ vcpus, memoryGiB })
   expect(kept.vcpus).toBeCloseTo(cores, 9)
   expect(kept.memoryGiB).toBeCloseTo(gib, 1)
 })
 
 test('what nodes keep is no replica’s: a book that says so sells larger instances, and leaves nothing to be made smaller', () => {
-  const t4 = (cpuCores: number) => resourcesOf({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
+  const t4 = (cpuCores: number) => parseResources({ gpu: 'T4', cpuCores, memoryMiB: 4096 })
   const eks = parsePriceBook('extends: aws-instances\nnodeKeeps: eks\n', 'mine.yaml')
-  const [first] = bundlesIn(t4(4), eks)!
+  const [first] = listBundles(t4(4), eks)!
   expect(first).toMatchObject({ name: 'g4dn.2xlarge', replicas: 1, perHour: 0.752 })
   expect(first).not.toHaveProperty('isFull')
   expect(pricePerHour(t4(4), eks)).toBe(0.752)
-  expect(bundlesIn(t4(3.9), eks)![0]).toMatchObject({ name: 'g4dn.xlarge' })
+  expect(listBundles(t4(3.9), eks)![0]).toMatchObject({ name: 'g4dn.xlarge' })
   const box = (keeps: string) =>
     parsePriceBook(
       `nodeKeeps: ${keeps}\ninstances: {box: {gpu: T4, gpus: 4, vcpus: 16, memoryGiB: 64, price: 2}}`,
@@ -386,15 +386,15 @@ test('what nodes keep is no replica’s: a book that says so sells larger instan
 })
 
 test('what no instance holds is said with those that are sold', () => {
-  const big = resourcesOf({ gpu: 'T4', cpuCores: 200 })
-  expect(() => pricePerHour(big, providerBook('aws-instances')!)).toThrow(
+  const big = parseResources({ gpu: 'T4', cpuCores: 200 })
+  expect(() => pricePerHour(big, findProviderBook('aws-instances')!)).toThrow(
     /has 1 x T4 with 200 cores and 4 GiB; it sells .*g4dn.xlarge \(1 x T4/,
   )
   // A part of each of two GPUs is paid as two.
   expect(
     pricePerHour(
-      resourcesOf({ gpu: 'L4', gpus: 2, gpuMemoryPercent: 50 }),
-      providerBook('gcp-instances')!,
+      parseResources({ gpu: 'L4', gpus: 2, gpuMemoryPercent: 50 }),
+      findProviderBook('gcp-instances')!,
     ),
   ).toBe(2.11)
 })
@@ -402,7 +402,7 @@ test('what no instance holds is said with those that are sold', () => {
 test('a file sells instances of its own, alone or beside a provider’s', () => {
   const box = 'instances:\n  box: {gpu: T4, gpus: 4, vcpus: 32, memoryGiB: 128, price: 1}\n'
   const own = parsePriceBook(box, 'mine.yaml')
-  expect(pricePerHour(resourcesOf({ gpu: 'T4', cpuCores: 8, memoryMiB: 1024 }), own)).toBe(0.25)
+  expect(pricePerHour(parseResources({ gpu: 'T4', cpuCores: 8, memoryMiB: 1024 }), own)).toBe(0.25)
   expect(own.gpus).toEqual({
     T4: { perHour: 0.25, source: 'box, mine.yaml, including cores and memory' },
   })

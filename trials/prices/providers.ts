@@ -1,18 +1,18 @@
 /**
- * Price books of one provider each: what a GPU costs there beside cores and memory at that
- * provider's own rates. An instance's price less its vCPUs and memory leaves the GPU's own.
+ * Price books of single providers. A GPU's price is an instance's price minus vCPUs and memory at
+ * the provider's rates.
  */
-import { type Price, type PriceBook, soldAs } from './book.ts'
-import { type Instance, instanceNamed, instances, listedAt } from './instances.ts'
+import { applyCheapestInstances, type Price, type PriceBook } from './book.ts'
+import { findInstance, type Instance, instances, listedAt } from './instances.ts'
 
-/** What GPUs are priced from: instances of the list, by name. */
+/** Names of the listed instances from which GPUs are priced. */
 type Offers = readonly string[]
 type Rates = readonly [vcpu: number, memoryGiB: number, of: string]
 
-const cents = (value: number) => Number(value.toFixed(4))
+const roundPrice = (value: number) => Number(value.toFixed(4))
 
-/** @param paid what of an instance's prices is paid per hour; all the offers have it */
-function book(
+/** @param paid selects the hourly price of an instance; all offers must have it */
+function createBook(
   name: string,
   where: string,
   [vcpu, memoryGiB, of]: Rates,
@@ -20,11 +20,11 @@ function book(
   paid: (instance: Instance) => number | undefined,
 ) {
   const gpus: Record<string, Price> = {}
-  for (const instance of offers.map(instanceNamed)) {
+  for (const instance of offers.map(findInstance)) {
     const own =
       (paid(instance) ?? Number.NaN) - instance.vcpus * vcpu - instance.memoryGiB * memoryGiB
     gpus[instance.gpu] = {
-      perHour: cents(own / instance.gpus),
+      perHour: roundPrice(own / instance.gpus),
       source: `${instance.name}, ${where}, less its vCPUs and memory`,
     }
   }
@@ -37,8 +37,8 @@ function book(
   }
 }
 
-const onDemand = ({ onDemandPerHour }: Instance) => onDemandPerHour
-const reserved = ({ reservedPerHour }: Instance) => reservedPerHour
+const getOnDemandPrice = ({ onDemandPerHour }: Instance) => onDemandPerHour
+const getReservedPrice = ({ reservedPerHour }: Instance) => reservedPerHour
 
 const reservedOffers = [
   'p3dn.24xlarge',
@@ -50,7 +50,7 @@ const reservedOffers = [
   'g6e.xlarge',
 ]
 
-const aws: PriceBook = book(
+const aws: PriceBook = createBook(
   `AWS on-demand, ${listedAt.aws}`,
   `on-demand, ${listedAt.aws}`,
   [0.033, 0.00375, 'AWS m6i and r6i, on-demand, us-east-1'],
@@ -64,69 +64,69 @@ const aws: PriceBook = book(
     'p6-b200.48xlarge',
     'g7e.2xlarge',
   ],
-  onDemand,
+  getOnDemandPrice,
 )
 
 /** Cores and memory at the discount of the instances below, 37 %. */
 const awsReserved: PriceBook = {
-  ...book(
+  ...createBook(
     `AWS reserved for one year, no upfront, ${listedAt.aws}`,
     `reserved for one year, no upfront, ${listedAt.aws}`,
     [0.0208, 0.00236, 'AWS m6i and r6i at the discount of g4dn reserved for one year'],
     reservedOffers,
-    reserved,
+    getReservedPrice,
   ),
   isCommitted: true,
 }
 
 const gcpAt = `on-demand, ${listedAt.gcp}`
-const attached = (perHour: number): Price => ({
+const createAttachedPrice = (perHour: number): Price => ({
   perHour,
   source: `accelerator attached to N1, ${gcpAt}`,
 })
-const gcpSold = book(
+const gcpSold = createBook(
   `GCP ${gcpAt}`,
   gcpAt,
   [0.031611, 0.004237, 'GCP N1 on-demand, us-central1'],
   ['a2-highgpu-1g', 'a2-ultragpu-1g', 'g2-standard-4'],
-  onDemand,
+  getOnDemandPrice,
 )
 /** N1's accelerators are sold apart from cores and memory. */
 const gcp: PriceBook = {
   ...gcpSold,
   gpus: {
-    K80: attached(0.45),
-    P4: attached(0.6),
-    P100: attached(1.46),
-    V100: attached(2.48),
-    T4: attached(0.35),
+    K80: createAttachedPrice(0.45),
+    P4: createAttachedPrice(0.6),
+    P100: createAttachedPrice(1.46),
+    V100: createAttachedPrice(2.48),
+    T4: createAttachedPrice(0.35),
     ...gcpSold.gpus,
   },
 }
 
-const azure: PriceBook = book(
+const azure: PriceBook = createBook(
   `Azure pay-as-you-go, ${listedAt.azure}`,
   `pay-as-you-go, ${listedAt.azure}`,
   [0.033, 0.00375, 'Azure Dsv5 and Esv5, pay-as-you-go, East US'],
   instances.filter(({ cloud }) => cloud === 'azure').map(({ name }) => name),
-  onDemand,
+  getOnDemandPrice,
 )
 
 /**
- * What a managed cluster's nodes of that instance have as `node.kubernetes.io/instance-type`: the
- * name, of Azure's with their prefix.
+ * Label `node.kubernetes.io/instance-type` of the instance's nodes in a managed cluster: the name,
+ * with a prefix on Azure.
  */
-const nodeLabel = ({ cloud, name }: Instance): string =>
+const createNodeLabel = ({ cloud, name }: Instance): string =>
   cloud === 'azure' ? `Standard_${name}` : name
 
 /** GPUs only as the cloud's whole instances. */
-const wholly = (
+const sellWholeInstances = (
   rates: PriceBook,
   cloud: string,
   at: string,
   paid: (instance: Instance) => number | undefined,
 ): PriceBook =>
-  soldAs(
+  applyCheapestInstances(
     instances.flatMap((instance) => {
       const perHour = instance.cloud === cloud ? paid(instance) : undefined
       const { name, gpu, gpus, vcpus, memoryGiB, reservedPerHour } = instance
@@ -145,7 +145,7 @@ const wholly = (
               memoryGiB,
               perHour,
               ...committed,
-              instanceType: nodeLabel(instance),
+              instanceType: createNodeLabel(instance),
               source: at,
             },
           ]
@@ -158,29 +158,33 @@ const providerBooks: Readonly<Record<string, PriceBook>> = {
   'aws-reserved': awsReserved,
   gcp,
   azure,
-  'aws-instances': wholly(aws, 'aws', `on-demand, ${listedAt.aws}`, onDemand),
-  'aws-reserved-instances': wholly(
+  'aws-instances': sellWholeInstances(aws, 'aws', `on-demand, ${listedAt.aws}`, getOnDemandPrice),
+  'aws-reserved-instances': sellWholeInstances(
     awsReserved,
     'aws',
     `reserved for one year, no upfront, ${listedAt.aws}`,
-    reserved,
+    getReservedPrice,
   ),
-  'gcp-instances': wholly(gcp, 'gcp', gcpAt, onDemand),
-  'azure-instances': wholly(azure, 'azure', `pay-as-you-go, ${listedAt.azure}`, onDemand),
+  'gcp-instances': sellWholeInstances(gcp, 'gcp', gcpAt, getOnDemandPrice),
+  'azure-instances': sellWholeInstances(
+    azure,
+    'azure',
+    `pay-as-you-go, ${listedAt.azure}`,
+    getOnDemandPrice,
+  ),
 }
 
-/** What stands in place of a path. */
+/** Names that are accepted in place of a path. */
 export const providerNames: readonly string[] = Object.keys(providerBooks)
 
 /** Undefined: no provider has the name. */
-export const providerBook = (name: string): PriceBook | undefined =>
+export const findProviderBook = (name: string): PriceBook | undefined =>
   Object.hasOwn(providerBooks, name) ? providerBooks[name] : undefined
 
 /**
- * Those whose list has the GPU, sold as a book of that kind sells: by itself, or as whole
- * instances.
+ * Providers whose list has the GPU, sold as in the given book: separately, or as whole instances.
  */
-export const providersWith = (gpu: string, { instances }: PriceBook): readonly string[] =>
+export const listProvidersWith = (gpu: string, { instances }: PriceBook): readonly string[] =>
   providerNames.filter((name) => {
     const { gpus, instances: sold, isCommitted } = providerBooks[name]!
     return (
@@ -189,13 +193,13 @@ export const providersWith = (gpu: string, { instances }: PriceBook): readonly s
   })
 
 /**
- * What to do about a name such as `aws-spot` or `gcp-committed` that has no list; undefined for
- * what is no provider's.
+ * A hint for names without a list, such as `aws-spot` or `gcp-committed`; undefined for names of no
+ * provider.
  */
-export function unknownRatesHint(name: string): string | undefined {
+export function explainUnknownRates(name: string): string | undefined {
   const [provider, kind] =
     /^(aws|gcp|azure)-(spot|preemptible|committed|reserved|savings)$/.exec(name)?.slice(1) ?? []
-  if (provider === undefined || providerBook(name) !== undefined) return undefined
+  if (provider === undefined || findProviderBook(name) !== undefined) return undefined
   const why =
     kind === 'spot' || kind === 'preemptible'
       ? 'they change hourly'

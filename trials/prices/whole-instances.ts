@@ -1,10 +1,7 @@
-/**
- * What a replica and a fleet cost where GPUs are sold only as instances, with their cores and
- * memory.
- */
+/** Prices of replicas and fleets if GPUs are sold only as instances, with cores and memory. */
 import type { Bundle } from '../../search/replica-price.ts'
 import type { Resources } from '../resources.ts'
-import { type CoresAndMemory, leftOf } from './node-keeps.ts'
+import { type CoresAndMemory, computeAllocatable } from './allocatable.ts'
 
 /** An instance as one price list sells it. */
 export interface SoldInstance {
@@ -21,7 +18,7 @@ export interface SoldInstance {
    * As the provider's nodes are labelled, `node.kubernetes.io/instance-type`; absent: not known.
    */
   readonly instanceType?: string
-  /** What its node keeps for itself; absent: not known, and nothing is taken off. */
+  /** Reservation of its node; absent: unknown, counted as none. */
   readonly kept?: CoresAndMemory
   readonly source: string
 }
@@ -29,10 +26,9 @@ export interface SoldInstance {
 type Shape = Pick<SoldInstance, 'gpu' | 'gpus' | 'vcpus' | 'memoryGiB' | 'kept'>
 
 /**
- * How many replicas fit on an instance, by GPU share or slices, and the cores and memory that its
- * node leaves them.
+ * How many replicas fit on an instance, by GPU share or slices, and allocatable cores and memory.
  */
-export function replicasPerInstance(resources: Resources, instance: Shape): number {
+export function countReplicasPerInstance(resources: Resources, instance: Shape): number {
   const { cpuCores, memoryMiB, gpu, gpus, gpuShare } = resources
   if (gpu !== instance.gpu) return 0
   const byGpu =
@@ -41,7 +37,7 @@ export function replicasPerInstance(resources: Resources, instance: Shape): numb
         ? 0
         : instance.gpus * Math.floor(1 / gpuShare + 1e-9)
       : Math.floor(instance.gpus / gpus)
-  const { vcpus, memoryGiB } = leftOf(instance)
+  const { vcpus, memoryGiB } = computeAllocatable(instance)
   return Math.max(
     0,
     Math.min(
@@ -52,7 +48,7 @@ export function replicasPerInstance(resources: Resources, instance: Shape): numb
   )
 }
 
-interface Rented {
+interface RentedInstance {
   readonly instance: SoldInstance
   readonly replicasEach: number
   /** Of one replica: its part of the instance. */
@@ -60,31 +56,34 @@ interface Rented {
 }
 
 /**
- * Shares of several GPUs at once are paid as whole ones: no scheduler puts two such replicas beside
- * each other.
+ * Rounds shares of several GPUs up to whole GPUs: no scheduler places two such replicas on the same
+ * GPUs.
  */
-const paid = (resources: Resources): Resources =>
+const roundUpGpus = (resources: Resources): Resources =>
   resources.gpus > 1 ? { ...resources, gpuShare: 1 } : resources
 
-/** Every instance that holds a replica, with how many. */
-export const fitting = (resources: Resources, list: readonly SoldInstance[]) =>
+/** Every instance that fits a replica, with the number of replicas. */
+export const listFittingInstances = (resources: Resources, list: readonly SoldInstance[]) =>
   list
-    .map((instance) => ({ instance, replicasEach: replicasPerInstance(paid(resources), instance) }))
+    .map((instance) => ({
+      instance,
+      replicasEach: countReplicasPerInstance(roundUpGpus(resources), instance),
+    }))
     .filter(({ replicasEach }) => replicasEach > 0)
 
 /**
- * The instance on which a replica's part costs least, and that part's price, $ per hour; at the
- * same price the smaller one. Undefined: none holds one.
+ * The instance with the lowest price for each replica, $ per hour; the smaller one at equal prices.
+ * Undefined if none fits.
  */
-export function cheapestPlace(
+export function findCheapestInstance(
   resources: Resources,
   list: readonly SoldInstance[],
-): Rented | undefined {
-  const parts = fitting(resources, list).map((o) => ({
+): RentedInstance | undefined {
+  const parts = listFittingInstances(resources, list).map((o) => ({
     ...o,
     perHour: o.instance.perHour / o.replicasEach,
   }))
-  return parts.reduce<Rented | undefined>((best, offer) => {
+  return parts.reduce<RentedInstance | undefined>((best, offer) => {
     if (best === undefined) return offer
     const same = Math.abs(offer.perHour - best.perHour) <= 1e-9 * best.perHour
     return (same ? offer.replicasEach < best.replicasEach : offer.perHour < best.perHour)
@@ -94,11 +93,11 @@ export function cheapestPlace(
 }
 
 /**
- * What replicas are sold in: the instances that hold one, without those that another one beats,
- * holding as many for no more. Empty: none holds one.
+ * Instances that fit a replica, without dominated ones (another fits as many for no more). Empty if
+ * none fits.
  */
-export function bundlesOf(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
-  const bundles = fitting(resources, list)
+export function createBundles(resources: Resources, list: readonly SoldInstance[]): Bundle[] {
+  const bundles = listFittingInstances(resources, list)
     .map(
       ({
         instance: { name, perHour, instanceType, vcpus, memoryGiB, kept },

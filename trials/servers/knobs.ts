@@ -1,11 +1,10 @@
 /** Reads tuned parameters by any of their usual names, and records which ones were read. */
 import type { Configuration } from '../../search/types.ts'
+import { normaliseName } from '../near-names.ts'
 import { resourceParameters } from '../resources.ts'
 
-const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '')
-
-/** Resources: every format has fields of its own for them. */
-const resources = new Set(resourceParameters.map(plain))
+/** Resources have separate fields in every format. */
+const resources = new Set(resourceParameters.map(normaliseName))
 
 export class Knobs {
   readonly #byName: Map<string, [string, number | string]>
@@ -13,7 +12,7 @@ export class Knobs {
 
   constructor(configuration: Configuration) {
     this.#byName = new Map(
-      Object.entries(configuration).map(([name, value]) => [plain(name), [name, value]]),
+      Object.entries(configuration).map(([name, value]) => [normaliseName(name), [name, value]]),
     )
   }
 
@@ -23,7 +22,7 @@ export class Knobs {
    */
   value(...names: readonly string[]): number | string | undefined {
     for (const name of names) {
-      const found = this.#byName.get(plain(name))
+      const found = this.#byName.get(normaliseName(name))
       if (!found) continue
       this.#used.add(found[0])
       return found[1]
@@ -51,7 +50,7 @@ export class Knobs {
 }
 
 /** A note for the header of a spec about parameters that it has no field for. */
-export const unusedNote = (knobs: Knobs): string[] => {
+export const describeUnused = (knobs: Knobs): string[] => {
   const left = knobs.unused()
   return left.length === 0 ? [] : [`tuned, but this format has no field for it: ${left.join(', ')}`]
 }

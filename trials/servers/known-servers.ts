@@ -60,7 +60,7 @@ interface ServerSetting {
   readonly args?: readonly [string, ...string[]]
   readonly env?: string
   readonly value: string
-  /** Other arguments for the same, which the server refuses beside this one. */
+  /** Alternative arguments, which the server rejects in addition to this one. */
   readonly insteadOf?: readonly string[]
 }
 

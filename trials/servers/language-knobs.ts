@@ -3,7 +3,7 @@ import { gpuCatalogue } from '../devices/catalogue.ts'
 import type { Knobs } from './knobs.ts'
 import type { Flags, GpuGrant } from './language-program.ts'
 
-/** What servers call the length of prompt and answer together. */
+/** Names of the maximum length of prompt and answer. */
 export const sequenceNames = [
   'maxModelLen',
   'contextLength',
@@ -13,9 +13,9 @@ export const sequenceNames = [
 ] as const
 
 /** Tokens of prompt and answer together; undefined where that was not tuned. */
-export const longestSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
+export const getMaxSequence = (knobs: Knobs): number | undefined => knobs.number(...sequenceNames)
 
-/** Limits, GPUs and types; undefined where one was not tuned and nothing else gives it. */
+/** Limits, GPUs and types; undefined if neither tuned nor given otherwise. */
 export function readLanguageKnobs(knobs: Knobs, { gpus, share, length }: GpuGrant) {
   const cache = knobs.value('kvCacheDtype')
   const stages = knobs.number('pipelineParallelSize', 'ppSize')
@@ -38,7 +38,7 @@ export function readLanguageKnobs(knobs: Knobs, { gpus, share, length }: GpuGran
         'freeGpuMemoryFraction',
         'kvCacheFreeGpuMemoryFraction',
       ) ?? share,
-    length: longestSequence(knobs) ?? length,
+    length: getMaxSequence(knobs) ?? length,
     gpus:
       knobs.number('tensorParallelSize', 'tpSize', 'numShard') ?? (split > 1 ? split : undefined),
     stages,

@@ -1,4 +1,4 @@
-/** What a preset of a language-model server states: how the server is started and tuned. */
+/** The interface of a preset for a language-model server: how to start and tune it. */
 import type { DraftMethods } from './drafts.ts'
 import type { Knobs } from './knobs.ts'
 
@@ -10,7 +10,7 @@ type Setting = number | string | boolean
 /** Settings of a server's file: names and values, or groups of them. */
 export type FileOptions = Readonly<Record<string, Setting | Readonly<Record<string, Setting>>>>
 
-/** The GPUs that a server runs on, and the values of what was not tuned. */
+/** GPUs of a server, and defaults of untuned values. */
 export interface GpuGrant {
   readonly gpus: number
   /** Catalogue name of the GPUs, where it is known. */
@@ -22,9 +22,8 @@ export interface GpuGrant {
 }
 
 /**
- * What a server reports of its scheduler. `accepted` and `draftings`: draft tokens that were kept,
- * and how often an answer had some drafted. `stepTokens`: tokens that recent steps added to an
- * answer.
+ * Scheduler metrics of a server. `accepted` and `draftings`: accepted draft tokens, and number of
+ * drafts. `stepTokens`: tokens of recent steps for each answer.
  */
 export type EngineFigure =
   | 'sequences'
@@ -35,11 +34,11 @@ export type EngineFigure =
   | 'draftings'
   | 'stepTokens'
 
-/** Names of a figure at the metrics endpoint, by version: the first that is there counts. */
+/** Metric names of a figure in several versions: the first that exists counts. */
 export type EngineMetrics = Readonly<Partial<Record<EngineFigure, readonly string[]>>>
 
 export interface LanguageProgram {
-  /** The image of the version whose arguments these are. */
+  /** Image of the version to which the arguments apply. */
   readonly image: string
   /** How to install the program of that version. */
   readonly install: string
@@ -53,7 +52,7 @@ export interface LanguageProgram {
   }) => readonly string[]
   /** The tuned parameters as flags. */
   readonly flags: (knobs: Knobs, grant: GpuGrant) => Flags
-  /** The settings file for what has no flag. */
+  /** Settings file for options without a flag. */
   readonly file?: SettingsFile
   /** The methods of speculative decoding that it supports. */
   readonly drafts: DraftMethods<Flags | FileOptions>

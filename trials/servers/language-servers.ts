@@ -1,6 +1,6 @@
 /**
- * Servers of language models by stated versions: how each is started, and what is tuned in the
- * words of each. Trials and specs read the same presets.
+ * Presets of language-model servers by version: how to start each, and how it names tuned
+ * parameters. Trials and specs share them.
  */
 import { isMap, parseDocument } from 'yaml'
 import { needsDraftModel } from './drafts.ts'
@@ -30,19 +30,18 @@ export const languagePrograms: Readonly<Record<LanguageServer, LanguageProgram>>
  * 'org/name' of 'org/name' or 'hf://org/name': servers of language models fetch it by themselves.
  * Undefined for anything else.
  */
-export const hubName = (uri: string): string | undefined =>
+export const parseHubName = (uri: string): string | undefined =>
   /^(?:hf:\/\/)?([\w.-]+\/[\w.-]+)$/.exec(uri)?.[1]
 
-/** A flag as it stands on a command line. */
-export const flagText = ([name, value]: Flags[number]): string =>
+/** A flag as text of a command line. */
+export const formatFlag = ([name, value]: Flags[number]): string =>
   value === undefined ? `--${name}` : `--${name}=${value}`
 
 /**
- * What was tuned as a server takes it: its arguments, and the file that it reads, if any, below a
- * folder.
- * @param folder where the file will lie
+ * Translates tuned values for a server: arguments, and its settings file, if any.
+ * @param folder folder of the file
  */
-export function tunedStart(
+export function createTunedStart(
   server: LanguageServer,
   knobs: Knobs,
   grant: GpuGrant,
@@ -51,19 +50,19 @@ export function tunedStart(
 ) {
   const { flags, file } = languagePrograms[server]
   const set = flags(knobs, grant)
-  if (file === undefined) return { args: set.map(flagText), files: [], replaced: [] }
-  const args = [...set, [file.flag, `${folder}/${file.name}`] as const].map(flagText)
+  if (file === undefined) return { args: set.map(formatFlag), files: [], replaced: [] }
+  const args = [...set, [file.flag, `${folder}/${file.name}`] as const].map(formatFlag)
   const options = file.options(knobs, grant)
   const given = own.file(`--${file.flag}`)
   const contents = given
     ? mergeYaml(given, set, options, file)
-    : yamlOf({ ...file.usual, ...options })
+    : formatYaml({ ...file.usual, ...options })
   return { args, files: [{ path: file.name, contents }], replaced: [`--${file.flag}`] }
 }
 
 /**
- * The user's file with the tuned options set. What stands in it of the flags is set there too: it
- * goes before them.
+ * The user's file with the tuned options. Options in the file that duplicate flags are set too,
+ * because the file takes precedence.
  * @throws SettingsFileError
  */
 function mergeYaml(
@@ -77,7 +76,7 @@ function mergeYaml(
   if (fault !== undefined || !(document.contents === null || isMap(document.contents)))
     throw new SettingsFileError(`${path} is not a YAML mapping: ${fault?.message ?? text}`)
   for (const [name, text] of flags) {
-    const value = text === undefined ? true : asNumber(text)
+    const value = text === undefined ? true : parseScalar(text)
     if (document.has(name)) document.set(name, value)
     const [group, option] = grouped[name] ?? []
     if (group !== undefined && isMap(document.get(group))) document.setIn([group, option], value)
@@ -96,11 +95,11 @@ function mergeYaml(
   return document.toString({ lineWidth: 0 })
 }
 
-const asNumber = (text: string): string | number =>
+const parseScalar = (text: string): string | number =>
   text !== '' && Number.isFinite(Number(text)) ? Number(text) : text
 
-/** Why a server cannot draft as it was tuned, and what to do; undefined where it can. */
-export function draftsFault(
+/** Why a server does not support the tuned drafting, and what to do; undefined if it does. */
+export function findDraftFault(
   server: LanguageServer,
   method: string,
   model: string | undefined,
@@ -119,8 +118,8 @@ export function draftsFault(
   return undefined
 }
 
-/** Two levels of YAML; a text as JSON has it, which is one of its forms. */
-const yamlOf = (options: FileOptions): string =>
+/** Formats two levels of YAML; strings as JSON, which is valid YAML. */
+const formatYaml = (options: FileOptions): string =>
   Object.entries(options)
     .map(([name, value]) => {
       if (typeof value !== 'object') return `${name}: ${JSON.stringify(value)}\n`

@@ -38,11 +38,11 @@ export function recogniseServer(words: readonly string[]): KnownServer | undefin
   // gunicorn names its processes 'gunicorn: master [app:app]'.
   const named = title && /^([\w-]+): (master|worker)/.exec(title)?.[1]
   if (named) return all.find(({ programs }) => programs.includes(named))
-  return startOf(words)?.server
+  return findServerStart(words)?.server
 }
 
 /** The server that a command starts, and the index of the word that names it. */
-function startOf(
+function findServerStart(
   words: readonly string[],
 ): { readonly server: KnownServer; readonly at: number } | undefined {
   const first = words.findIndex((word, i) => i > 0 && !isAssignment(word))
@@ -68,29 +68,35 @@ export const findServerByHeader = (header: string | undefined): KnownServer | un
 
 /** The command with placeholders for the address and the tuned parameters. */
 export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
-  const given = withoutFixedPort(dropExec(asTyped))
+  const given = replaceFixedPort(dropExec(asTyped))
   const server = recogniseServer(given)
   let command = [...given]
   const env: Record<string, string> = {}
   if (server?.preset) {
     const { models, model } = server.preset
-    const read = { models: saidOf(command, models), model: model && saidOf(command, model) }
-    for (const name of [models, model, ...presetPorts]) if (name) command = without(command, name)
+    const read = {
+      models: readArgument(command, models),
+      model: model && readArgument(command, model),
+    }
+    for (const name of [models, model, ...presetPorts])
+      if (name) command = removeArgument(command, name)
     return { server, command, env, parameters: server.knobs, ...read, saysPort: true }
   }
-  const at = startOf(command)?.at ?? 0
+  const at = findServerStart(command)?.at ?? 0
   const next = server?.modelNext && command[at + 2]
   const model = next?.startsWith('-') ? undefined : next
   // Index for new options.
   const end = server?.optionsFirst ? at + 1 : undefined
   const parameters: TunableKnob[] = []
   for (const { args, env: variable, value, insteadOf = [] } of server?.listens ?? []) {
-    for (const name of insteadOf) command = without(command, name)
+    for (const name of insteadOf) command = removeArgument(command, name)
     if (variable) env[variable] = value
-    else if (args) command = withOneValue(command, args, value, end)
+    else if (args) command = setSingleValue(command, args, value, end)
   }
   for (const knob of server?.knobs ?? []) {
-    const was = knob.args?.map((name) => saidOf(command, name)).find((value) => value !== undefined)
+    const was = knob.args
+      ?.map((name) => readArgument(command, name))
+      .find((value) => value !== undefined)
     if (knob.setting !== undefined) continue
     if (knob.under && !isUnder(command, knob.under)) continue
     if (knob.needs !== undefined && !command.includes(knob.needs)) continue
@@ -98,7 +104,7 @@ export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
     if (was?.includes('${')) continue
     const placeholder = `\${${knob.name}}`
     if (knob.env) env[knob.env] = placeholder
-    else if (knob.args) command = withValue(command, knob.args, placeholder, end)
+    else if (knob.args) command = setValue(command, knob.args, placeholder, end)
     parameters.push({
       ...knob,
       values: extendRange(knob.values, was),
@@ -117,7 +123,7 @@ export function rewriteCommand(asTyped: readonly string[]): TunedCommand {
       ...(model !== undefined && { model }),
       saysPort: true,
     }
-  const ported = withPort(command)
+  const ported = setPort(command)
   if (ported) return { server, command: ported, env, parameters, saysPort: true }
   return { server, command, env: { ...env, PORT: '${port}' }, parameters, saysPort: false }
 }
@@ -134,7 +140,7 @@ function extendRange(values: ServerKnob['values'], was: string | undefined): Ser
 const presetPorts = ['--http-port', '--grpc-port', '--rest_api_port', '--port']
 
 /** Finds '--name value', '--name=value' and '-n4'. */
-function placeOf(
+function findArgument(
   words: readonly string[],
   name: string,
 ): { at: number; length: 1 | 2; value: string } | undefined {
@@ -153,44 +159,47 @@ function placeOf(
 const isGlued = (word: string): boolean =>
   /^-\w(?:\d+$|\$\{|[\w.*[\]-]*:|unix:)/.test(word) || /^-k\w/.test(word)
 
-const saidOf = (words: readonly string[], name: string): string | undefined =>
-  placeOf(words, name)?.value
+const readArgument = (words: readonly string[], name: string): string | undefined =>
+  findArgument(words, name)?.value
 
-function without(words: readonly string[], name: string): string[] {
-  const place = placeOf(words, name)
+function removeArgument(words: readonly string[], name: string): string[] {
+  const place = findArgument(words, name)
   if (place === undefined) return [...words]
-  return without([...words.slice(0, place.at), ...words.slice(place.at + place.length)], name)
+  return removeArgument(
+    [...words.slice(0, place.at), ...words.slice(place.at + place.length)],
+    name,
+  )
 }
 
-/** As `withValue`, without repetitions of the argument: servers listen on each of them. */
-function withOneValue(
+/** As `setValue`, without repetitions of the argument: servers listen on each of them. */
+function setSingleValue(
   words: readonly string[],
   names: readonly [string, ...string[]],
   value: string,
   end?: number,
 ): string[] {
-  const places = names.flatMap((name) => placesOf(words, name)).sort((a, b) => a.at - b.at)
+  const places = names.flatMap((name) => findArguments(words, name)).sort((a, b) => a.at - b.at)
   const kept = places.find((place) => place.value.includes('${')) ?? places[0]
-  if (kept === undefined) return withValue(words, names, value, end)
+  if (kept === undefined) return setValue(words, names, value, end)
   const dropped = new Set(
     places.flatMap(({ at, length }) =>
       at === kept.at ? [] : Array.from({ length }, (_, i) => at + i),
     ),
   )
   const left = words.filter((_, i) => !dropped.has(i))
-  return withValue(left, names, value, end)
+  return setValue(left, names, value, end)
 }
 
 /** All occurrences of an argument, in order. */
-function placesOf(
+function findArguments(
   words: readonly string[],
   name: string,
-): NonNullable<ReturnType<typeof placeOf>>[] {
-  const places: NonNullable<ReturnType<typeof placeOf>>[] = []
+): NonNullable<ReturnType<typeof findArgument>>[] {
+  const places: NonNullable<ReturnType<typeof findArgument>>[] = []
   let from = 0
   while (from < words.length) {
-    // `placeOf` skips the first word, the program.
-    const place = placeOf(['', ...words.slice(Math.max(1, from))], name)
+    // `findArgument` skips the first word, the program.
+    const place = findArgument(['', ...words.slice(Math.max(1, from))], name)
     if (place === undefined) break
     const at = place.at - 1 + Math.max(1, from)
     places.push({ ...place, at })
@@ -200,7 +209,7 @@ function placesOf(
 }
 
 /** PORT=8000 before a program becomes the trial's port. */
-const withoutFixedPort = (words: readonly string[]): readonly string[] =>
+const replaceFixedPort = (words: readonly string[]): readonly string[] =>
   words[0] === 'env'
     ? words.map((word, i) =>
         /^PORT=\d+$/.test(word) && words.slice(1, i).every(isAssignment) ? 'PORT=${port}' : word,
@@ -210,16 +219,16 @@ const withoutFixedPort = (words: readonly string[]): readonly string[] =>
 const isUnder = (
   words: readonly string[],
   { args, values }: NonNullable<ServerKnob['under']>,
-): boolean => args.every((name) => values.includes(saidOf(words, name) ?? values[0]!))
+): boolean => args.every((name) => values.includes(readArgument(words, name) ?? values[0]!))
 
-function withValue(
+function setValue(
   words: readonly string[],
   names: readonly [string, ...string[]],
   value: string,
   end = words.length,
 ): string[] {
   for (const name of names) {
-    const place = placeOf(words, name)
+    const place = findArgument(words, name)
     if (place?.value.includes('${')) return [...words]
     if (place)
       return [...words.slice(0, place.at), name, value, ...words.slice(place.at + place.length)]
@@ -245,12 +254,12 @@ const portName = /^(?:--?[\w.-]*port|\w*PORT)$/i
 const otherPorts = /grpc|metric|admin|debug|management|monitor|probe/i
 
 /** The command with ${port} for its port; undefined where it names none. */
-function withPort(words: readonly string[]): string[] | undefined {
+function setPort(words: readonly string[]): string[] | undefined {
   const alike = words
     .map((word) => word.replace(/=.*$/s, ''))
     .filter((name) => portName.test(name) && !otherPorts.test(name))
   for (const name of [...portNames, ...alike]) {
-    const place = placeOf(words, name)
+    const place = findArgument(words, name)
     if (!place || !portPattern.test(place.value)) continue
     const value = place.value.includes(':') ? '${host}:${port}' : '${port}'
     const isJoined = words[place.at]!.startsWith(`${name}=`)

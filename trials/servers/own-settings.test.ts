@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { fillCommand, templateProblems } from '../launchers/fill.ts'
+import { fillCommand, findTemplateProblems } from '../launchers/fill.ts'
 import type { CommandTemplate } from '../launchers/template.ts'
 import type { ServerKind } from './server-kinds.ts'
 
@@ -81,7 +81,9 @@ describe("TensorFlow Serving's batching file of the user's", () => {
     [fileOf('bad.txt', 'max_batch_size {'), /bad.txt: line 1 .*max_batch_size/],
   ])('%s cannot be merged: named before any trial, and in it', (path, message) => {
     const given = template('tfserving', ['tfs', flag(path)])
-    expect(templateProblems(given, [server('batchSize')])).toEqual([expect.stringMatching(message)])
+    expect(findTemplateProblems(given, [server('batchSize')])).toEqual([
+      expect.stringMatching(message),
+    ])
     expect(() => filled(given, { batchSize: 8 })).toThrow(message)
   })
 })
@@ -139,7 +141,7 @@ test("TensorRT-LLM's options of the user's are merged, and what flags say is set
 
 test('an argument with a placeholder is tuned, not fixed', () => {
   const own = template('vllm', ['vllm', 'serve', 'x', '--max-num-seqs', '${maxNumSeqs}'])
-  expect(templateProblems(own, [server('maxNumSeqs')])).toEqual([])
+  expect(findTemplateProblems(own, [server('maxNumSeqs')])).toEqual([])
 })
 
 test.each<[string, readonly string[], string, 'env' | 'args' | 'server', string | undefined]>([
@@ -179,7 +181,7 @@ test.each<[string, readonly string[], string, 'env' | 'args' | 'server', string 
   ['of another', ['py', 'app.py', '--max-batch', '8', '--size=2'], 'batchSize', 'env', undefined],
 ])('a flag that fixes what is tuned is named: %s', (_what, command, name, category, flag) => {
   const { server: _, ...own } = template('triton', command)
-  expect(templateProblems(own, [{ name, category }])).toEqual(
+  expect(findTemplateProblems(own, [{ name, category }])).toEqual(
     flag === undefined
       ? []
       : [
@@ -193,7 +195,7 @@ test.each<[ServerKind, readonly string[], string, string]>([
   ['vllm', ['vllm', 'serve', 'x', '--max_num_seqs=64'], 'maxNumSeqs', '--max_num_seqs'],
   ['tfserving', ['tfs', '--rest_api_num_threads=4'], 'restApiNumThreads', '--rest_api_num_threads'],
 ])('%s: %j fixes what %s tunes, which is named', (kind, command, name, flag) => {
-  expect(templateProblems(template(kind, command), [server(name)])).toEqual([
+  expect(findTemplateProblems(template(kind, command), [server(name)])).toEqual([
     `command: it fixes ${flag}, which parameter ${name} sets: remove it from the command, or pin the parameter`,
   ])
 })

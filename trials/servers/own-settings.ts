@@ -14,9 +14,9 @@ export class OwnSettings {
     private readonly written: ReadonlyMap<string, string> = new Map(),
   ) {}
 
-  /** The last value of an argument; '' for a switch; undefined where it is not there. */
+  /** The last value of an argument; '' for a switch; undefined if absent. */
   value(flag: string): string | undefined {
-    const at = this.words.findLastIndex((word) => plainFlag(word) === plainFlag(flag))
+    const at = this.words.findLastIndex((word) => normaliseFlag(word) === normaliseFlag(flag))
     if (at < 0) return undefined
     const [, value] = /^[^=]*=(.*)$/s.exec(this.words[at]!) ?? []
     const next = this.words[at + 1]
@@ -28,8 +28,8 @@ export class OwnSettings {
   }
 
   /**
-   * The settings file that an argument names, and its text; undefined where there is none.
-   * @throws SettingsFileError where it cannot be read
+   * The settings file of an argument, with its text; undefined if there is none.
+   * @throws SettingsFileError if it cannot be read
    */
   file(flag: string): { readonly path: string; readonly text: string } | undefined {
     const named = this.value(flag)
@@ -49,9 +49,10 @@ export class OwnSettings {
 }
 
 /** The words without an argument and its value. */
-export function withoutFlags(words: readonly string[], flags: readonly string[]): string[] {
-  const plain = flags.map(plainFlag)
-  const isFlag = (word: string | undefined) => word !== undefined && plain.includes(plainFlag(word))
+export function removeFlags(words: readonly string[], flags: readonly string[]): string[] {
+  const plain = flags.map(normaliseFlag)
+  const isFlag = (word: string | undefined) =>
+    word !== undefined && plain.includes(normaliseFlag(word))
   return words.filter((word, i) => {
     const before = words[i - 1]
     const isValue = isFlag(before) && !before!.includes('=') && !word.startsWith('-')
@@ -60,7 +61,7 @@ export function withoutFlags(words: readonly string[], flags: readonly string[])
 }
 
 /** --max_num_seqs=4, --max-num-seqs and -max_num_seqs are the same. */
-export const plainFlag = (word: string): string | undefined =>
+export const normaliseFlag = (word: string): string | undefined =>
   word.startsWith('-')
     ? word.replace(/=.*$/s, '').replace(/^-+/, '').replaceAll('_', '-')
     : undefined

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import type { Configuration } from '../../search/types.ts'
-import { fillCommand, templateProblems } from '../launchers/fill.ts'
+import { fillCommand, findTemplateProblems } from '../launchers/fill.ts'
 import type { CommandTemplate } from '../launchers/template.ts'
-import { draftsFault } from './language-servers.ts'
-import { selectServerParameters, serverCommand, serverTuning } from './preset.ts'
+import { findDraftFault } from './language-servers.ts'
+import { createServerCommand, createServerTuning, selectServerParameters } from './preset.ts'
 import type { LanguageServer, ServerKind } from './server-kinds.ts'
 
 const values = {
@@ -136,7 +136,7 @@ describe('servers of language models get what was tuned in words of their own', 
   const tuned = { gpus: 2, maxNumSeqs: 64, maxNumBatchedTokens: 2048, kvCacheDtype: 'fp8' }
   const parameters = [server('maxNumSeqs'), server('maxNumBatchedTokens'), env('kvCacheDtype')]
   const filledOf = (kind: LanguageServer, configuration: Configuration = tuned) => {
-    const weights = serverCommand(kind, 'org/half')
+    const weights = createServerCommand(kind, 'org/half')
     return fillCommand(
       template(kind, { command: weights, server: { kind, modelPath: 'org/half' } }),
       parameters,
@@ -174,7 +174,11 @@ describe('servers of language models get what was tuned in words of their own', 
         gpuMemoryFraction: 0,
       }
       for (const kind of ['vllm', 'sglang'] as const) {
-        const tuning = serverTuning({ kind, modelPath: 'org/half' }, { gpu, quantization }, place)
+        const tuning = createServerTuning(
+          { kind, modelPath: 'org/half' },
+          { gpu, quantization },
+          place,
+        )
         expect(tuning.args).toContain(`--quantization=${kernels}`)
       }
     },
@@ -260,11 +264,11 @@ describe('servers of language models get what was tuned in words of their own', 
   test('a variable that none of them reads is refused, one in capitals is meant', () => {
     const start = (kind: LanguageServer) =>
       template(kind, {
-        command: serverCommand(kind, 'org/half'),
+        command: createServerCommand(kind, 'org/half'),
         server: { kind, modelPath: 'org/half' },
       })
     expect(
-      templateProblems(start('vllm'), [
+      findTemplateProblems(start('vllm'), [
         env('blockSize'),
         env('VLLM_ATTENTION_BACKEND'),
         env('pipelineParallelSize'),
@@ -274,7 +278,7 @@ describe('servers of language models get what was tuned in words of their own', 
         /^parameter blockSize: vllm does not read a variable BLOCK_SIZE; use category: args/,
       ),
     ])
-    expect(templateProblems(start('tgi'), [server('enablePrefixCaching')])).toEqual([
+    expect(findTemplateProblems(start('tgi'), [server('enablePrefixCaching')])).toEqual([
       expect.stringContaining('enablePrefixCaching'),
     ])
     const args = [{ name: 'blockSize', category: 'args' as const }]
@@ -300,7 +304,7 @@ describe('speculative decoding in the words of each server', () => {
     speculativeModel: 'org/draft',
   })
   const saidBy = (kind: LanguageServer, configuration: Configuration) => {
-    const command = serverCommand(kind, 'org/half')
+    const command = createServerCommand(kind, 'org/half')
     const filled = fillCommand(
       template(kind, { command, server: { kind, modelPath: 'org/half' } }),
       [],
@@ -369,12 +373,12 @@ describe('speculative decoding in the words of each server', () => {
   })
 
   test('a method that a server does not have, and a draft model that is not named', () => {
-    expect(draftsFault('vllm', 'ngram', undefined)).toBeUndefined()
-    expect(draftsFault('vllm', 'draft', 'org/draft')).toEqual({
+    expect(findDraftFault('vllm', 'ngram', undefined)).toBeUndefined()
+    expect(findDraftFault('vllm', 'draft', 'org/draft')).toEqual({
       what: 'vllm does not support speculativeMethod draft',
       hint: 'use ngram or eagle3, or another server',
     })
-    expect(draftsFault('sglang', 'draft', undefined)?.what).toMatch(/needs a draft model/)
+    expect(findDraftFault('sglang', 'draft', undefined)?.what).toMatch(/needs a draft model/)
   })
 })
 
@@ -382,10 +386,10 @@ test('what the server does not take must reach it otherwise', () => {
   expect([
     ...selectServerParameters('triton', ['instances', 'preferredBatchSize', 'numBatchThreads']),
   ]).toEqual(['preferredBatchSize', 'instances'])
-  expect(templateProblems(template('tfserving'), [server('batchSize'), server('workers')])).toEqual(
-    [expect.stringMatching(/^parameter workers \(server\) never reaches the predictor/)],
-  )
   expect(
-    templateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')]),
+    findTemplateProblems(template('tfserving'), [server('batchSize'), server('workers')]),
+  ).toEqual([expect.stringMatching(/^parameter workers \(server\) never reaches the predictor/)])
+  expect(
+    findTemplateProblems(template('tfserving'), [server('batchSize'), server('maxBatchSize')]),
   ).toEqual([expect.stringMatching(/^parameter batchSize \(server\) never reaches the predictor/)])
 })

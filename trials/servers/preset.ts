@@ -1,15 +1,15 @@
 /**
- * Servers whose own flags and files are written for each trial. The user names the server and the
- * model, and tunes by the usual names of parameters.
+ * Servers whose flags and files are generated for each trial. The user names server and model, and
+ * tunes parameters by common names.
  */
 import type { ProtocolName } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import { Knobs } from './knobs.ts'
-import { languagePrograms, tunedStart } from './language-servers.ts'
+import { createTunedStart, languagePrograms } from './language-servers.ts'
 import { OwnSettings } from './own-settings.ts'
 import { isLanguageServer, type ServerKind } from './server-kinds.ts'
 import {
-  limitedShare,
+  limitShare,
   type ServerPlace,
   type ServerPreset,
   type ServerStart,
@@ -18,13 +18,13 @@ import { batchingFlag, startTfserving } from './tfserving.ts'
 import { startTriton } from './triton.ts'
 
 /** Program and arguments where the user names none. */
-export function serverCommand(kind: ServerKind, modelPath: string): readonly string[] {
+export function createServerCommand(kind: ServerKind, modelPath: string): readonly string[] {
   if (isLanguageServer(kind)) return languagePrograms[kind].command(modelPath)
   return [kind === 'triton' ? 'tritonserver' : 'tensorflow_model_server']
 }
 
 /** How to install the program; undefined where this is not known. */
-export const serverInstall = (
+export const getServerInstall = (
   preset: Pick<ServerPreset, 'kind'> | undefined,
 ): string | undefined =>
   preset !== undefined && isLanguageServer(preset.kind)
@@ -32,7 +32,7 @@ export const serverInstall = (
     : undefined
 
 /** The protocol where the user names none. */
-export const serverProtocol = (kind: ServerKind): ProtocolName =>
+export const getServerProtocol = (kind: ServerKind): ProtocolName =>
   isLanguageServer(kind) ? 'openai' : kind === 'triton' ? 'oip-v2' : 'tfserving'
 
 /** Parameters that reach the server through `args` and `files`, or by Triton's model control. */
@@ -41,11 +41,11 @@ interface TunedStart extends ServerStart {
 }
 
 /**
- * How a server is started with a configuration, beside the user's own command: settings that are
- * not tuned stay as they are there.
+ * Tuned settings of a server, in addition to the user's command; untuned settings of the command
+ * are unchanged.
  * @throws SettingsFileError for a settings file that cannot be merged
  */
-export function serverTuning(
+export function createServerTuning(
   preset: ServerPreset,
   configuration: Configuration,
   place: ServerPlace,
@@ -69,14 +69,14 @@ function startWith(
   const grant = {
     gpus: Number(gpus),
     ...(gpu !== undefined && { gpu: String(gpu) }),
-    share: limitedShare(place),
+    share: limitShare(place),
   }
-  const { args, ...files } = tunedStart(kind, knobs, grant, place.dir, own)
+  const { args, ...files } = createTunedStart(kind, knobs, grant, place.dir, own)
   return { args: [...languagePrograms[kind].serves(place), ...args], ...files }
 }
 
 const nowhere = { host: '', port: '', model: '', dir: '', gpuMemoryFraction: 0 }
-const anyValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
+const fillValues = (names: readonly string[]) => Object.fromEntries(names.map((name) => [name, 1]))
 
 /** The parameters among these names that the server takes. @throws SettingsFileError */
 export const selectServerParameters = (
@@ -84,12 +84,12 @@ export const selectServerParameters = (
   names: readonly string[],
   own?: OwnSettings,
 ): ReadonlySet<string> =>
-  serverTuning({ kind, modelPath: '' }, anyValues(names), nowhere, own).taken
+  createServerTuning({ kind, modelPath: '' }, fillValues(names), nowhere, own).taken
 
 /** The arguments that a parameter sets. */
 export function listFlags(kind: ServerKind, name: string, own: OwnSettings): readonly string[] {
-  const { replaced, args: fixed } = serverTuning({ kind, modelPath: '' }, {}, nowhere, own)
-  const { args } = serverTuning({ kind, modelPath: '' }, anyValues([name]), nowhere, own)
+  const { replaced, args: fixed } = createServerTuning({ kind, modelPath: '' }, {}, nowhere, own)
+  const { args } = createServerTuning({ kind, modelPath: '' }, fillValues([name]), nowhere, own)
   const merged = new Set([...replaced, '--enable_batching', batchingFlag])
   return args
     .filter((arg) => !fixed.includes(arg))

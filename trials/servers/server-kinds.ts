@@ -1,4 +1,6 @@
-/** Servers whose own flags and files are written for each trial. Light: help names them. */
+/**
+ * Servers whose flags and files are generated for each trial. Loaded by --help, so without imports.
+ */
 
 /** Servers of language models: they fetch models of the Hub by themselves. */
 export const languageServers = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const

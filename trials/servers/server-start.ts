@@ -1,4 +1,4 @@
-/** What a server is started with: what the user names, what a trial gives, and what comes of it. */
+/** Inputs and result of starting a server: the user's settings, and the trial's resources. */
 import type { ServerKind } from './server-kinds.ts'
 
 /** The server that an experiment names. */
@@ -15,7 +15,7 @@ export interface ServerPreset {
   readonly metricsPort?: number
 }
 
-/** What the launcher gives a trial. */
+/** Resources that the launcher assigns to a trial. */
 export interface ServerPlace {
   readonly host: string
   readonly port: string
@@ -27,7 +27,7 @@ export interface ServerPlace {
 }
 
 /** The share as a server's limit; undefined where it needs none: no GPU, or all of it. */
-export const limitedShare = ({ gpuMemoryFraction }: ServerPlace): number | undefined =>
+export const limitShare = ({ gpuMemoryFraction }: ServerPlace): number | undefined =>
   gpuMemoryFraction > 0 && gpuMemoryFraction < 1 ? gpuMemoryFraction : undefined
 
 export interface ServerStart {

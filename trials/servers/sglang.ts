@@ -14,12 +14,12 @@ const drafts: DraftMethods<ValuedFlags> = {
     ['speculative-algorithm', 'NGRAM'],
     ['speculative-num-draft-tokens', String(tokens + 1)],
   ],
-  draft: (tokens, model) => draftChain('STANDALONE', tokens, model),
-  eagle3: (tokens, model) => draftChain('EAGLE3', tokens, model),
+  draft: (tokens, model) => createDraftChain('STANDALONE', tokens, model),
+  eagle3: (tokens, model) => createDraftChain('EAGLE3', tokens, model),
 }
 
 /** A chain, not a tree: `tokens` passes of the draft model, and the model's own token. */
-function draftChain(algorithm: string, tokens: number, model: string): ValuedFlags {
+function createDraftChain(algorithm: string, tokens: number, model: string): ValuedFlags {
   return [
     ['speculative-algorithm', algorithm],
     ['speculative-draft-model-path', model],

@@ -1,9 +1,9 @@
-/** TensorRT-LLM 1.2.1: flags, and a file of options for what has none. */
+/** TensorRT-LLM 1.2.1: flags, and a file for options without flags. */
 import { type DraftMethods, maxMatchedNgram, writeDrafts } from './drafts.ts'
 import { readLanguageKnobs, readSwitch, translateCacheType, writeFlags } from './language-knobs.ts'
 import type { FileOptions, LanguageProgram } from './language-program.ts'
 
-/** A draft model of its own keeps the scheduler from running ahead. */
+/** A separate draft model requires that the overlap scheduler is off. */
 const drafts: DraftMethods<FileOptions> = {
   ngram: (tokens) => ({
     disable_overlap_scheduler: true,
@@ -84,7 +84,7 @@ export const tensorrtLlm: LanguageProgram = {
   drafts,
   namesByFolder: true,
   metricsPath: '/prometheus/metrics',
-  // Version 1.2 hands out its statistics once, as JSON, and under load never to their end
-  // (NVIDIA/TensorRT-LLM issue 4926): they are not read.
+  // Version 1.2 returns each statistic once, as JSON, and under load incompletely
+  // (NVIDIA/TensorRT-LLM issue 4926): not used.
   metrics: {},
 }

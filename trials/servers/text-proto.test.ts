@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { mergeTextProto, numbersIn, TextProtoError } from './text-proto.ts'
+import { mergeTextProto, readFieldNumbers, TextProtoError } from './text-proto.ts'
 
 const batch = { max_batch_size: { value: 8 } }
 
@@ -32,8 +32,8 @@ describe('tuned fields are set in a text that its user wrote, and every other by
   test('repeated fields are replaced as a whole', () => {
     const text = 'sizes: 1\nsizes: 32\npad: true\nsizes: 64\n'
     expect(mergeTextProto(text, { sizes: [1, 8] })).toBe('sizes: 1\nsizes: 8\npad: true\n')
-    expect(numbersIn(text, 'sizes')).toEqual([1, 32, 64])
-    expect(numbersIn('sizes: [1, 2]', 'sizes')).toEqual([1, 2])
+    expect(readFieldNumbers(text, 'sizes')).toEqual([1, 32, 64])
+    expect(readFieldNumbers('sizes: [1, 2]', 'sizes')).toEqual([1, 2])
   })
 })
 

@@ -1,7 +1,7 @@
 /** Protocol buffer text format, as far as servers' configuration files go. */
 
 /**
- * Numbers, booleans and enum names stand bare; text is quoted. Lists of messages or values repeat
+ * Numbers, booleans and enum names are unquoted; text is quoted. Lists of messages or values repeat
  * the field. Undefined fields are left out.
  */
 export type ProtoValue =
@@ -24,36 +24,36 @@ export class Enum {
 }
 
 /** One field a line, two blanks deeper in each message. */
-export function textProto(message: ProtoMessage, indent = ''): string {
+export function formatTextProto(message: ProtoMessage, indent = ''): string {
   return Object.entries(message)
     .flatMap(([field, value]) =>
       (Array.isArray(value) ? value : [value]).map((one) =>
-        entry(field, one as Exclude<ProtoValue, readonly unknown[]>, indent),
+        formatEntry(field, one as Exclude<ProtoValue, readonly unknown[]>, indent),
       ),
     )
     .join('')
 }
 
-function entry(
+function formatEntry(
   field: string,
   value: Exclude<ProtoValue, readonly unknown[]>,
   indent: string,
 ): string {
   if (value === undefined) return ''
-  if (value instanceof Text) return `${indent}${field}: ${quoted(value.value)}\n`
+  if (value instanceof Text) return `${indent}${field}: ${quoteText(value.value)}\n`
   if (value instanceof Enum) return `${indent}${field}: ${value.name}\n`
   if (typeof value !== 'object') return `${indent}${field}: ${value}\n`
-  return `${indent}${field} {\n${textProto(value as ProtoMessage, `${indent}  `)}${indent}}\n`
+  return `${indent}${field} {\n${formatTextProto(value as ProtoMessage, `${indent}  `)}${indent}}\n`
 }
 
-/** Escapes as the text format has them: octal for control characters, UTF-8 as it is. */
-const quoted = (text: string): string =>
+/** Quotes by the text format: octal escapes for control characters, UTF-8 unchanged. */
+const quoteText = (text: string): string =>
   `"${text
     .replace(/[\\"]/g, '\\$&')
     .replaceAll('\n', '\\n')
     .replace(/[\p{Cc}]/gu, (c) => `\\${c.charCodeAt(0).toString(8).padStart(3, '0')}`)}"`
 
-/** A field of the outermost message, with the text that it stands in. */
+/** A field of the outermost message, with its position in the text. */
 interface Field {
   readonly name: string
   /** After the name and its colon. */
@@ -62,20 +62,20 @@ interface Field {
   readonly end: number
 }
 
-/** A text that is not in the text format; the message says which line. */
+/** Invalid text format; the message names the line. */
 export class TextProtoError extends Error {}
 
 /**
- * The text with the fields set, every other byte as it stands: a field of the text is replaced
- * where it first stands, one that it lacks is added at its end. Undefined fields are left alone.
+ * Sets fields in the text without changing any other byte: existing fields are replaced in place,
+ * others appended. Undefined fields are ignored.
  * @throws TextProtoError
  */
 export function mergeTextProto(text: string, fields: ProtoMessage): string {
   const lineEnd = text.includes('\r\n') ? '\r\n' : '\n'
-  const own = fieldsOf(text)
+  const own = parseFields(text)
   const set = Object.entries(fields).filter(([, value]) => value !== undefined)
   const written = (name: string, value: ProtoValue) =>
-    textProto({ [name]: value }).replaceAll('\n', lineEnd)
+    formatTextProto({ [name]: value }).replaceAll('\n', lineEnd)
   let merged = text
   const edits = set
     .flatMap(([name, value]) =>
@@ -85,7 +85,8 @@ export function mergeTextProto(text: string, fields: ProtoMessage): string {
     )
     .sort((a, b) => b.start - a.start)
   for (const { start, end, put } of edits)
-    merged = merged.slice(0, start) + put + merged.slice(put === '' ? afterLine(merged, end) : end)
+    merged =
+      merged.slice(0, start) + put + merged.slice(put === '' ? skipBlankLine(merged, end) : end)
   const added = set.filter(([name]) => own.every((field) => field.name !== name))
   if (added.length === 0) return merged
   const gap = merged === '' || merged.endsWith('\n') ? '' : lineEnd
@@ -93,29 +94,36 @@ export function mergeTextProto(text: string, fields: ProtoMessage): string {
 }
 
 /** Values of a field of the outermost message that are whole numbers, in lists or repeated. */
-export const numbersIn = (text: string, name: string): number[] =>
-  fieldsOf(text)
+export const readFieldNumbers = (text: string, name: string): number[] =>
+  parseFields(text)
     .filter((field) => field.name === name)
     .flatMap(({ value }) => (value.match(/\d+/g) ?? []).map(Number))
 
-/** Texts of the messages that fields, one within the other, hold. @throws TextProtoError */
-export const messagesIn = (text: string, name: string, ...within: readonly string[]): string[] =>
-  fieldsOf(text)
+/**
+ * Texts of nested messages by their field names.
+ * @throws TextProtoError
+ */
+export const readFieldMessages = (
+  text: string,
+  name: string,
+  ...within: readonly string[]
+): string[] =>
+  parseFields(text)
     .filter((field) => field.name === name && field.value.startsWith('{'))
     .map(({ value }) => value.slice(1, -1))
     .flatMap((message) => {
       const [next, ...rest] = within
-      return next === undefined ? [message] : messagesIn(message, next, ...rest)
+      return next === undefined ? [message] : readFieldMessages(message, next, ...rest)
     })
 
 /** The last text of a field of the outermost message. @throws TextProtoError */
-export function textIn(text: string, name: string): string | undefined {
-  const value = fieldsOf(text).findLast((field) => field.name === name)?.value
+export function readFieldText(text: string, name: string): string | undefined {
+  const value = parseFields(text).findLast((field) => field.name === name)?.value
   return value?.replace(/^(["'])(.*)\1$/s, '$2')
 }
 
-/** What is left of a line that a field was taken from goes with it, where it is blank. */
-const afterLine = (text: string, at: number): number =>
+/** End of the rest of a line, if it is blank, so that removing a field removes its line. */
+const skipBlankLine = (text: string, at: number): number =>
   at + (/^[ \t]*[,;]?[ \t]*\r?\n/.exec(text.slice(at))?.[0].length ?? 0)
 
 const blank = /(?:\s|#[^\n]*|[,;])*/y
@@ -127,7 +135,7 @@ const scalar = /[-+.\w]+/y
 const inside = /(?:[^"'{}<>[\]#]|#[^\n]*)+/y
 const closing: Readonly<Record<string, string>> = { '{': '}', '<': '>', '[': ']' }
 
-function fieldsOf(text: string): Field[] {
+function parseFields(text: string): Field[] {
   const fields: Field[] = []
   const skip = (pattern: RegExp, from: number): number => {
     pattern.lastIndex = from

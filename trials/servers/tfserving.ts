@@ -2,22 +2,22 @@
 import type { Knobs } from './knobs.ts'
 import { OwnSettings, SettingsFileError } from './own-settings.ts'
 import {
-  limitedShare,
+  limitShare,
   type ServerPlace,
   type ServerPreset,
   type ServerStart,
 } from './server-start.ts'
 import {
+  formatTextProto,
   mergeTextProto,
-  messagesIn,
-  numbersIn,
   type ProtoMessage,
+  readFieldMessages,
+  readFieldNumbers,
+  readFieldText,
   TextProtoError,
-  textIn,
-  textProto,
 } from './text-proto.ts'
 
-/** Name of the file beside the flags. */
+/** Name of the batching file. */
 export const batchingFile = 'batching_parameters.txt'
 export const batchingFlag = '--batching_parameters_file'
 
@@ -28,8 +28,8 @@ export function startTfserving(
   place: ServerPlace,
   own: OwnSettings,
 ): ServerStart {
-  const { flags, batching } = tfservingTuning(knobs, place.dir, own)
-  const share = limitedShare(place)
+  const { flags, batching } = createTfservingTuning(knobs, place.dir, own)
+  const share = limitShare(place)
   const args = [
     `--port=${grpc ? place.port : 0}`,
     `--rest_api_port=${grpc ? 0 : place.port}`,
@@ -52,12 +52,12 @@ export function startTfserving(
  * batching is tuned: merged into the file that the user's own command names.
  * @throws SettingsFileError where that file cannot be merged
  */
-export function tfservingTuning(
+export function createTfservingTuning(
   knobs: Knobs,
   folder: string,
   own = new OwnSettings(),
 ): { readonly flags: readonly string[]; readonly batching?: string } {
-  const batching = batchingText(knobs, own)
+  const batching = formatBatching(knobs, own)
   const flag = (name: string, value: number | string | undefined) =>
     value === undefined ? [] : [`--${name}=${value}`]
   const flags = [
@@ -75,7 +75,7 @@ export function tfservingTuning(
   return { flags, ...(batching !== undefined && { batching }) }
 }
 
-/** A model that TensorFlow Serving is told to serve. */
+/** A model of TensorFlow Serving's configuration. */
 interface ServedModel {
   readonly name: string
   readonly folder?: string
@@ -86,7 +86,7 @@ interface ServedModel {
  * none where that is left to the tuner. A name with a placeholder is the tuner's.
  * @throws SettingsFileError for a file that cannot be read
  */
-export function tfservingModels(own: OwnSettings): readonly ServedModel[] {
+export function createTfservingModels(own: OwnSettings): readonly ServedModel[] {
   const file = own.file('--model_config_file')
   const name = own.value('--model_name')
   if (file === undefined)
@@ -94,8 +94,8 @@ export function tfservingModels(own: OwnSettings): readonly ServedModel[] {
       ? []
       : [{ name, folder: own.value('--model_base_path') }]
   try {
-    return messagesIn(file.text, 'model_config_list', 'config').flatMap((config) => {
-      const of = (field: string) => textIn(config, field)
+    return readFieldMessages(file.text, 'model_config_list', 'config').flatMap((config) => {
+      const of = (field: string) => readFieldText(config, field)
       return of('name') === undefined ? [] : [{ name: of('name')!, folder: of('base_path') }]
     })
   } catch (error) {
@@ -104,15 +104,15 @@ export function tfservingModels(own: OwnSettings): readonly ServedModel[] {
   }
 }
 
-function batchingText(knobs: Knobs, own: OwnSettings): string | undefined {
+function formatBatching(knobs: Knobs, own: OwnSettings): string | undefined {
   const file = own.file(batchingFlag)
   if (file === undefined) {
-    const parameters = batchingParameters(knobs, own.has('--enable_batching'))
-    return parameters && textProto(parameters)
+    const parameters = createBatchingParameters(knobs, own.has('--enable_batching'))
+    return parameters && formatTextProto(parameters)
   }
   try {
-    const ownSizes = numbersIn(file.text, 'allowed_batch_sizes')
-    const parameters = batchingParameters(knobs, true, ownSizes)
+    const ownSizes = readFieldNumbers(file.text, 'allowed_batch_sizes')
+    const parameters = createBatchingParameters(knobs, true, ownSizes)
     return parameters && mergeTextProto(file.text, parameters)
   } catch (error) {
     if (!(error instanceof TextProtoError)) throw error
@@ -126,10 +126,11 @@ function batchingText(knobs: Knobs, own: OwnSettings): string | undefined {
  * BatchingParameters of tensorflow_serving/servables/tensorflow/session_bundle_config.proto, or
  * undefined where no batching knob was tuned. `allowedBatchSizes`: 'powers' (the default: batches
  * are padded to powers of two) or 'any'.
- * @param batches the user's own command has batching on
- * @param ownSizes the allowed batch sizes of the user's file, which are kept below the largest batch
+ * @param batches the user's command enables batching
+ * @param ownSizes allowed batch sizes of the user's file; those below the largest batch are
+ * preserved
  */
-function batchingParameters(
+function createBatchingParameters(
   knobs: Knobs,
   batches: boolean,
   ownSizes?: readonly number[],
@@ -139,7 +140,7 @@ function batchingParameters(
   const delayMicros =
     knobs.number('batchTimeoutMicros') ??
     (delayMs === undefined ? undefined : Math.round(delayMs * 1000))
-  // Without batches there is nothing that the others could set.
+  // The other settings have no effect without batches.
   if (batch === undefined && delayMicros === undefined && !batches) return undefined
   const threads = knobs.number('numBatchThreads', 'instances')
   const queue = knobs.number('queueLimit', 'queueSize')
@@ -156,23 +157,23 @@ function batchingParameters(
     batch_timeout_micros: wrapped(delayMicros),
     num_batch_threads: wrapped(threads),
     max_enqueued_batches: wrapped(enqueued),
-    allowed_batch_sizes: batch === undefined ? undefined : allowedSizes(batch, sizes, ownSizes),
+    allowed_batch_sizes: batch === undefined ? undefined : listAllowedSizes(batch, sizes, ownSizes),
   }
 }
 
 /** Undefined: any. @param own of the user's file */
-function allowedSizes(
+function listAllowedSizes(
   batch: number,
   tuned: number | string | undefined,
   own: readonly number[] | undefined,
 ): number[] | undefined {
   if (tuned === 'any') return undefined
-  if (tuned !== undefined || own === undefined) return powersOfTwoUpTo(batch)
+  if (tuned !== undefined || own === undefined) return listPowersOfTwo(batch)
   return own.length === 0 ? undefined : [...own.filter((size) => size < batch), batch]
 }
 
 /** Increasing, the last one the largest batch, as TensorFlow Serving demands. */
-function powersOfTwoUpTo(batch: number): number[] {
+function listPowersOfTwo(batch: number): number[] {
   const sizes: number[] = []
   for (let size = 1; size < batch; size *= 2) sizes.push(size)
   return [...sizes, batch]

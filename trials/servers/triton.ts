@@ -7,15 +7,18 @@ import type { OwnSettings } from './own-settings.ts'
 import type { ServerPlace, ServerPreset, ServerStart } from './server-start.ts'
 import { Enum, type ProtoMessage } from './text-proto.ts'
 
-/** Field names are those of the message; `Enum` stands for the name of a kind. */
+/** Field names of the message; `Enum` values name a kind. */
 export interface TritonTuning extends ProtoMessage {
   readonly max_batch_size: number | undefined
   readonly dynamic_batching: ProtoMessage | undefined
   readonly instance_group: readonly ProtoMessage[] | undefined
 }
 
-/** What was tuned; undefined fields were not. @param gpu whether instances run on a GPU */
-export function tritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
+/**
+ * Tuned fields; untuned ones are undefined.
+ * @param gpu whether instances run on a GPU
+ */
+export function createTritonTuning(knobs: Knobs, gpu: boolean): TritonTuning {
   const batch = knobs.number('maxBatchSize', 'batchSize')
   const preferred = knobs.number('preferredBatchSize')
   const delayMs = knobs.number('maxDelayMs', 'maxQueueDelayMs', 'batchDelayMs')
@@ -53,7 +56,7 @@ export function startTriton(
   { host, port, model }: ServerPlace,
   own: OwnSettings,
 ): ServerStart {
-  tritonTuning(knobs, false)
+  createTritonTuning(knobs, false)
   const repository = modelPath.replace(/[/\\][^/\\]*[/\\]*$/, '') || '/'
   const args = [
     `--model-repository=${repository}`,
@@ -62,13 +65,13 @@ export function startTriton(
     `--http-address=${host}`,
     `--http-port=${port}`,
     ...(own.has('--allow-grpc', '--grpc-port') ? [] : ['--allow-grpc=false']),
-    ...metricsFlags(own, metricsPort),
+    ...createMetricsFlags(own, metricsPort),
   ]
   return { args, files: [], replaced: [] }
 }
 
 /** None where the user's command has some; else on the port that metrics are read on, or off. */
-function metricsFlags(own: OwnSettings, port: number | undefined): string[] {
+function createMetricsFlags(own: OwnSettings, port: number | undefined): string[] {
   if (own.has('--allow-metrics', '--metrics-port')) return []
   return port === undefined
     ? ['--allow-metrics=false']

@@ -12,16 +12,16 @@ import type { LanguageProgram, ValuedFlags } from './language-program.ts'
 /** vLLM 0.11 refuses draft models. */
 const drafts: DraftMethods<ValuedFlags> = {
   ngram: (tokens) =>
-    speculativeConfig({
+    createSpeculativeConfig({
       method: 'ngram',
       num_speculative_tokens: tokens,
       prompt_lookup_max: maxMatchedNgram,
     }),
   eagle3: (tokens, model) =>
-    speculativeConfig({ method: 'eagle3', model, num_speculative_tokens: tokens }),
+    createSpeculativeConfig({ method: 'eagle3', model, num_speculative_tokens: tokens }),
 }
 
-function speculativeConfig(config: Readonly<Record<string, string | number>>): ValuedFlags {
+function createSpeculativeConfig(config: Readonly<Record<string, string | number>>): ValuedFlags {
   return [['speculative-config', JSON.stringify(config)]]
 }
 

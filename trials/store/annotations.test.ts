@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
-import { changedAnnotation } from './annotations.ts'
+import { applyChange } from './annotations.ts'
 import { Connection } from './connection.ts'
 import {
   annotate,
@@ -112,11 +112,11 @@ describe('notes and tags', () => {
     fc.assert(
       fc.property(fc.uniqueArray(tag, { maxLength: 8 }), tag, (tags, one) => {
         fc.pre(!tags.includes(one))
-        const before = changedAnnotation(undefined, { addTags: tags }, '')
-        const added = changedAnnotation(before, { addTags: [one, one] }, '')
+        const before = applyChange(undefined, { addTags: tags }, '')
+        const added = applyChange(before, { addTags: [one, one] }, '')
         expect(new Set(added.tags)).toEqual(new Set([...tags, one]))
         expect(added.tags).toEqual([...added.tags].sort((a, b) => a.localeCompare(b, 'en')))
-        expect(changedAnnotation(added, { removeTags: [one] }, '')).toEqual(before)
+        expect(applyChange(added, { removeTags: [one] }, '')).toEqual(before)
       }),
     )
   })

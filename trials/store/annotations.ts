@@ -1,7 +1,4 @@
-/**
- * What people write beside measurements: notes, tags, and which experiments are put away. No figure
- * depends on any of it.
- */
+/** Users' annotations: notes, tags, and archived experiments. No figure depends on them. */
 import {
   type Annotation,
   type AnnotationChange,
@@ -11,8 +8,14 @@ import {
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
 import { StoreError } from './store-error.ts'
-import { digestOf, documentOf, need, type OnDamage, shown } from './stored-rows.ts'
-import { writing } from './writing.ts'
+import {
+  computeDigest,
+  formatPlace,
+  type OnDamage,
+  parseDocument,
+  requireExperiment,
+} from './stored-rows.ts'
+import { writeOnce } from './write-once.ts'
 
 interface AnnotationRow {
   readonly experiment_id: string
@@ -22,15 +25,15 @@ interface AnnotationRow {
   readonly digest: string
 }
 
-const mostNote = 10_000
-const mostTags = 32
-const mostTag = 64
+const maxNoteLength = 10_000
+const maxTags = 32
+const maxTagLength = 64
 
 /**
- * Of every experiment that has any, or of the one named. Damaged ones are told to `onDamage` and
- * left out.
+ * Annotations of all experiments, or of the named one. Damaged ones are reported to `onDamage` and
+ * skipped.
  */
-export async function annotationsOf(
+export async function readAnnotations(
   sql: Transaction,
   onDamage: OnDamage,
   id?: string,
@@ -41,7 +44,7 @@ export async function annotationsOf(
   )
   const found = new Map<string, Map<number, Annotation>>()
   for (const row of rows) {
-    const annotation = annotationOf(row, onDamage)
+    const annotation = parseAnnotation(row, onDamage)
     if (annotation)
       found.set(
         row.experiment_id,
@@ -51,11 +54,11 @@ export async function annotationsOf(
   return found
 }
 
-/** Undefined, and told to `onDamage`, for a damaged row. */
-function annotationOf(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
+/** Undefined for a damaged row, which is reported to `onDamage`. */
+function parseAnnotation(row: AnnotationRow, onDamage: OnDamage): Annotation | undefined {
   const { annotation: text, digest } = row
-  const read = documentOf(
-    { where: nameAnnotation({ ...row }), text, digest, parts: partsOf(row) },
+  const read = parseDocument(
+    { where: nameAnnotation({ ...row }), text, digest, parts: listParts(row) },
     onDamage,
   )
   return read?.document as Annotation | undefined
@@ -65,9 +68,9 @@ export const nameAnnotation = ({
   experiment_id,
   trial_number,
 }: Readonly<Record<string, unknown>>): string =>
-  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${shown(experiment_id)}`
+  `the annotation of ${trial_number === experimentItself ? '' : `trial ${trial_number} of `}experiment ${formatPlace(experiment_id)}`
 
-const partsOf = ({
+const listParts = ({
   experiment_id,
   trial_number,
   updated_at,
@@ -75,10 +78,10 @@ const partsOf = ({
 }: Omit<AnnotationRow, 'digest'>) => [experiment_id, trial_number, updated_at, annotation]
 
 /**
- * What an annotation becomes by a change. @throws StoreError that names every tag or note that
- * cannot be kept.
+ * Applies a change to an annotation.
+ * @throws StoreError that names every invalid tag or note
  */
-export function changedAnnotation(
+export function applyChange(
   before: Annotation | undefined,
   change: AnnotationChange,
   now: string,
@@ -91,16 +94,16 @@ export function changedAnnotation(
   const tags = [...new Set([...kept, ...added])].sort((a, b) => a.localeCompare(b, 'en'))
   const problems = [
     ...added.flatMap(tagProblem),
-    ...(tags.length > mostTags ? [`${tags.length} tags exceed the maximum of ${mostTags}`] : []),
-    ...(note !== undefined && note.length > mostNote
-      ? [`a note of ${note.length} characters exceeds the maximum of ${mostNote}`]
+    ...(tags.length > maxTags ? [`${tags.length} tags exceed the maximum of ${maxTags}`] : []),
+    ...(note !== undefined && note.length > maxNoteLength
+      ? [`a note of ${note.length} characters exceeds the maximum of ${maxNoteLength}`]
       : []),
   ]
   if (problems.length > 0)
     throw new StoreError(
       'not-kept',
       problems.join('; '),
-      `write a tag of one or a few words, at most ${mostTag} characters, without commas`,
+      `write a tag of one or a few words, at most ${maxTagLength} characters, without commas`,
     )
   const newNote = note === undefined ? before?.note : note.trim() || undefined
   const archivedAt =
@@ -114,14 +117,15 @@ export function changedAnnotation(
 
 function tagProblem(tag: string): string[] {
   if (tag === '') return ['a tag is empty']
-  if (tag.length > mostTag) return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]
+  if (tag.length > maxTagLength)
+    return [`the tag "${tag.slice(0, 20)}..." has ${tag.length} characters`]
   return /[\p{Cc}\p{Cf},]/u.test(tag)
     ? [`the tag ${JSON.stringify(tag)} contains a comma or an invisible character`]
     : []
 }
 
 /**
- * Writes beside an experiment, or beside one of its trials. Resolves with what is kept now. Throws
+ * Annotates an experiment, or one of its trials. Resolves with the stored annotation. Throws
  * StoreError.
  */
 export async function annotate(
@@ -133,21 +137,21 @@ export async function annotate(
   change: AnnotationChange,
 ): Promise<Annotation> {
   let after: Annotation = { tags: [] }
-  await writing(path, (connection) =>
+  await writeOnce(path, (connection) =>
     connection.write(async (sql) => {
-      await needPlace(sql, experimentId, trial)
+      await requireTarget(sql, experimentId, trial)
       const now = new Date().toISOString()
-      const before = (await annotationsOf(sql, () => {}, experimentId))
+      const before = (await readAnnotations(sql, () => {}, experimentId))
         .get(experimentId)
         ?.get(trial)
-      after = changedAnnotation(before, change, now)
+      after = applyChange(before, change, now)
       const row = {
         experiment_id: experimentId,
         trial_number: trial,
         updated_at: now,
         annotation: encode(after),
       }
-      return insertAnnotation(sql, { ...row, digest: digestOf(partsOf(row)) })
+      return insertAnnotation(sql, { ...row, digest: computeDigest(listParts(row)) })
     }),
   )
   return after
@@ -156,11 +160,11 @@ export async function annotate(
 const insertAnnotation = (sql: Transaction, row: AnnotationRow): Promise<void> =>
   sql.run(
     'INSERT OR REPLACE INTO annotations (experiment_id, trial_number, updated_at, annotation, digest) VALUES (?, ?, ?, ?, ?)',
-    [...partsOf(row), row.digest],
+    [...listParts(row), row.digest],
   )
 
-async function needPlace(sql: Transaction, id: string, trial: number): Promise<void> {
-  await need(sql, id)
+async function requireTarget(sql: Transaction, id: string, trial: number): Promise<void> {
+  await requireExperiment(sql, id)
   if (trial === experimentItself) return
   const [row] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [
     id,

@@ -6,7 +6,7 @@ import type { ServerCalibration } from '../devices/server-calibration.ts'
 import { dropCalibrations, keepCalibration, readCalibrations } from './calibrations.ts'
 import { Connection } from './connection.ts'
 import { openStore } from './sqlite-store.ts'
-import { backupStore, checkStore } from './store-care.ts'
+import { backUpStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
 
 let folder: string
@@ -70,7 +70,7 @@ test('a damaged one is named, left out, and not copied; the others stay', async 
   ])
   expect((await checkStore(path)).damage).toEqual(damage)
   const copy = `${path}.copy`
-  expect((await backupStore(path, copy)).damage).toEqual(damage)
+  expect((await backUpStore(path, copy)).damage).toEqual(damage)
   expect((await checkStore(copy)).damage).toEqual([])
   expect(await readCalibrations(copy)).toEqual([calibration('d')])
 })

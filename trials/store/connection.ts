@@ -5,7 +5,7 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
 import sqlite3 from 'sqlite3'
-import { StoreError, storeErrorOf } from './store-error.ts'
+import { createStoreError, StoreError } from './store-error.ts'
 
 export type SqlValue = string | number | null
 
@@ -19,7 +19,7 @@ interface Backup {
   finish(done: () => void): void
 }
 
-/** What runs inside a transaction. */
+/** Statements inside a transaction. */
 export interface Transaction {
   run(sql: string, values?: readonly SqlValue[]): Promise<void>
   all<Row>(sql: string, values?: readonly SqlValue[]): Promise<Row[]>
@@ -31,8 +31,8 @@ const askAgainMs = 10
 export class Connection {
   readonly #database: sqlite3.Database
   /**
-   * The end of the queue: the npm package spreads calls over threads, and a transaction must not
-   * see another one's statements.
+   * Tail of the queue: the npm package runs calls on several threads, and transactions must not
+   * interleave.
    */
   #last: Promise<unknown> = Promise.resolve()
 
@@ -45,9 +45,8 @@ export class Connection {
   }
 
   /**
-   * Opens or creates the file; `read-only` opens what is there and can never write to it;
-   * `immutable` reads a file that nobody changes meanwhile, and so needs no lock and no file beside
-   * it. Throws StoreError.
+   * Opens or creates the file; `read-only` opens an existing file and never writes; `immutable`
+   * reads a file that nobody changes, without locks and auxiliary files. Throws StoreError.
    * @param shownPath the file's name in errors
    */
   static open(
@@ -64,7 +63,7 @@ export class Connection {
         name,
         access === 'immutable' ? mode | sqlite3.OPEN_URI : mode,
         (error) => {
-          if (error) return reject(storeErrorOf(error, shownPath))
+          if (error) return reject(createStoreError(error, shownPath))
           database.configure('busyTimeout', busyTimeoutMs)
           resolve(new Connection(database, shownPath, busyTimeoutMs))
         },
@@ -73,9 +72,8 @@ export class Connection {
   }
 
   /**
-   * A log written ahead, every commit flushed. SQLite turns to such a log without waiting for
-   * another that writes, and two that make a file at once would refuse each other: it is asked
-   * again until the time for waiting is up. Throws StoreError.
+   * Enables write-ahead logging with every commit flushed. SQLite does not wait for other writers
+   * when it changes the mode, so retry until the busy timeout. Throws StoreError.
    */
   async writeAhead(): Promise<void> {
     const untilMs = performance.now() + this.busyTimeoutMs
@@ -101,9 +99,9 @@ export class Connection {
   direct<T>(work: (transaction: Transaction) => Promise<T>): Promise<T> {
     const turn = this.#last.then(() => work(this.#statements))
     this.#last = turn.catch(() => {
-      // The caller of `turn` gets the error; the queue goes on.
+      // The caller of `turn` gets the error; the queue continues.
     })
-    return turn.catch((error: unknown) => Promise.reject(storeErrorOf(error, this.path)))
+    return turn.catch((error: unknown) => Promise.reject(createStoreError(error, this.path)))
   }
 
   /**
@@ -128,8 +126,8 @@ export class Connection {
         return result
       } catch (error) {
         await statements.exec('ROLLBACK').catch(() => {
-          // SQLite itself rolls back after a full disk or an I/O error, and then says that no
-          // transaction is active: `error` is what matters.
+          // After a full disk or an I/O error SQLite rolls back itself, and a further rollback
+          // fails: report the original error.
         })
         throw error
       }
@@ -158,11 +156,13 @@ export class Connection {
     )
   }
 
-  /** Waits for what is under way and closes the file. Throws StoreError. */
+  /** Waits for running statements and closes the file. Throws StoreError. */
   async close(): Promise<void> {
     await this.#last
     await new Promise<void>((resolve, reject) => {
-      this.#database.close((error) => (error ? reject(storeErrorOf(error, this.path)) : resolve()))
+      this.#database.close((error) =>
+        error ? reject(createStoreError(error, this.path)) : resolve(),
+      )
     })
   }
 

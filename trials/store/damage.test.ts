@@ -14,7 +14,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { FinishedTrial } from '../types.ts'
 import { Connection } from './connection.ts'
-import { backupStore, checkStore, type Damage, openReader, openStore } from './index.ts'
+import { backUpStore, checkStore, type Damage, openReader, openStore } from './index.ts'
 import { completeTrial } from './samples.contract.ts'
 import { StoreError } from './store-error.ts'
 
@@ -192,7 +192,7 @@ test('a trial number beyond all bounds takes neither memory nor time', async () 
     path,
     `UPDATE trials SET number = 9007199254740991 WHERE experiment_id = 'a' AND number = 8; DELETE FROM experiments WHERE id = 'b'`,
   )
-  const { trials } = await backupStore(path, `${path}.copy`)
+  const { trials } = await backUpStore(path, `${path}.copy`)
   expect(trials).toBe(7 + perExperiment)
 })
 
@@ -201,7 +201,7 @@ test('of one that was cut off before its first row nothing can be read, which is
   const attempts = [
     () => openReader(path),
     () => checkStore(path),
-    () => backupStore(path, `${path}.copy`),
+    () => backUpStore(path, `${path}.copy`),
     () => openStore(path),
   ]
   for (const attempt of attempts)
@@ -286,7 +286,7 @@ async function staysConfined(content: Uint8Array): Promise<void> {
     const check = await checkStore(path)
     expect(check.damage.length).toBeGreaterThanOrEqual(damage.length === 0 ? 0 : 1)
     const target = join(folder, `backup-${copies}.db`)
-    const backup = await backupStore(path, target)
+    const backup = await backUpStore(path, target)
     expect(backup.trials).toBe(ids.reduce((sum, id) => sum + trials[id]!.length, 0))
     expect((await checkStore(target)).damage).toEqual([])
     expect(filesOf(path)).toEqual(before)
@@ -477,7 +477,7 @@ describe('care of a store', () => {
       `UPDATE trials SET trial = 'x' WHERE experiment_id = 'a' AND number = 2; UPDATE experiments SET spec = '' WHERE id = 'b'`,
     )
     const to = `${path}.copy`
-    const { experiments, trials, damage } = await backupStore(path, to)
+    const { experiments, trials, damage } = await backUpStore(path, to)
     expect([experiments, trials]).toEqual([2, 15])
     expect(damage.map(({ where }) => where).sort()).toEqual([
       'experiment b',
@@ -493,13 +493,13 @@ describe('care of a store', () => {
     await store.create(experiment('d'))
     await store.append('d', completeTrial(1))
     const to = join(folder, 'backup.db')
-    const [check] = await Promise.all([backupStore(path, to), store.append('d', completeTrial(2))])
+    const [check] = await Promise.all([backUpStore(path, to), store.append('d', completeTrial(2))])
     expect(check.experiments).toBe(4)
     await store.close()
     const reader = await openReader(to)
     expect((await reader.load('d'))?.trials[0]).toEqual(completeTrial(1))
     await reader.close()
-    await expect(backupStore(path, to)).rejects.toMatchObject({
+    await expect(backUpStore(path, to)).rejects.toMatchObject({
       message: expect.stringContaining('already exists'),
     })
   })

@@ -25,8 +25,8 @@ const finite = (document: string, column: string, path: string) =>
   )
 
 /**
- * Documents are JSON (infinity-json.ts) and hold everything; the generated columns serve people who
- * query with SQL. Digests tell a damaged row from a sound one.
+ * Documents are JSON (infinity-json.ts) and contain all data; generated columns are for SQL
+ * queries. Digests detect damaged rows.
  */
 const tables = `
 CREATE TABLE experiments (
@@ -173,7 +173,7 @@ async function readDefinitions(sql: Transaction): Promise<Definitions> {
   return Object.fromEntries(rows.map((row) => [row.name, row.sql]))
 }
 
-/** The same in every store of this version; a store is checked more than once while it opens. */
+/** Equal in every store of this version; cached because opening checks it several times. */
 let expectedDefinitions: Promise<Definitions> | undefined
 
 async function makeDefinitions(): Promise<Definitions> {

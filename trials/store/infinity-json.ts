@@ -1,8 +1,8 @@
 /**
- * JSON that keeps every number. An overloaded predictor's percentile is Infinity, and plain JSON
- * would make it null: NaN, the infinities and -0 become {"$number": "Infinity"}. A Float64Array
- * becomes {"$float64": its bytes, little-endian, in base64}. An object of the data that looks like
- * one of these becomes {"$literal": {...}}.
+ * JSON that preserves every number. An overloaded predictor's percentile is Infinity, which plain
+ * JSON converts to null: NaN, the infinities and -0 become {"$number": "Infinity"}. A Float64Array
+ * becomes {"$float64": base64 of its little-endian bytes}. Data with one of these keys is escaped
+ * as {"$literal": {...}}.
  */
 const numbers: Readonly<Record<string, number>> = {
   NaN: Number.NaN,
@@ -19,7 +19,7 @@ export function encode(data: unknown): string {
   return JSON.stringify(mark(data)) ?? 'null'
 }
 
-/** The data that `encode` was given. Throws SyntaxError for text that is not JSON. */
+/** Decodes the output of `encode`. Throws SyntaxError for text that is not JSON. */
 export function decode(text: string): unknown {
   const data: unknown = JSON.parse(text)
   return text.includes('"$') ? unmark(data) : data
@@ -48,7 +48,7 @@ function unmark(data: unknown): unknown {
   return Object.fromEntries(Object.entries(content).map(([key, value]) => [key, unmark(value)]))
 }
 
-/** Bytes that are made a text at a time: all at once are too many arguments. */
+/** Bytes converted in one call: more would exceed the limit of arguments. */
 const chunkBytes = 8192
 
 function base64(data: Float64Array): string {
@@ -59,6 +59,6 @@ function base64(data: Float64Array): string {
   return btoa(text)
 }
 
-/** @throws DOMException or RangeError for what is no such text */
+/** @throws DOMException or RangeError for invalid text */
 const float64s = (text: string): Float64Array =>
   new Float64Array(Uint8Array.from(atob(text), (one) => one.charCodeAt(0)).buffer)

@@ -5,16 +5,16 @@ import { readVersion } from './database-schema.ts'
 import { corruptHint, StoreError } from './store-error.ts'
 
 /**
- * `quick` is what every command does first. It leaves out files of this size and more, of which
- * damage shows when it is read: 32 MB take about a second.
+ * `quick` runs first in every command. It skips larger files, whose damage is detected on reading:
+ * 32 MB take about a second.
  */
 export type CheckDepth = 'quick' | 'full'
 const maxQuickBytes = 32e6
 const maxProblems = 5
 
 /**
- * Throws StoreError: 'corrupt' for a store whose pages do not hang together, and what `readVersion`
- * throws. Returns the version; 0: nothing is in it yet.
+ * Throws StoreError: 'corrupt' for inconsistent pages, and errors of `readVersion`. Returns the
+ * version; 0 for an empty file.
  */
 export async function checkIntegrity(
   connection: Connection,
@@ -30,7 +30,7 @@ export async function checkIntegrity(
       version = await readVersion(sql, path)
     } catch (error) {
       if (!(error instanceof StoreError) || error.fault !== 'other-version') throw error
-      // A damaged file may say any version.
+      // A damaged file may have any version.
       const problem = await findProblem(sql, 'full')
       throw problem === undefined ? error : damaged(problem)
     }
@@ -48,8 +48,7 @@ async function findProblem(sql: Transaction, depth: CheckDepth): Promise<string 
     const problems = rows.flatMap((row) => Object.values(row)).filter((text) => text !== 'ok')
     return problems.length === 0 ? undefined : problems.join('; ')
   } catch (error) {
-    // In stores of version 1 a document that is no JSON ends the check with an error of its own;
-    // its row is named when it is read.
+    // In stores of version 1, invalid JSON fails the check; reading names its row.
     if ((error as { code?: string }).code === 'SQLITE_ERROR') return undefined
     throw error
   }

@@ -1,11 +1,8 @@
-/**
- * A trial store in memory, for tests and dry runs: the same behaviour, gone at the end of the
- * process.
- */
+/** A trial store in memory, for tests and dry runs: with the behaviour of the stored one. */
 import type { ExperimentRecord, FinishedTrial, RunningTrial, TrialStore } from '../types.ts'
 import { decode, encode } from './infinity-json.ts'
-import { windowOf } from './run-progress.ts'
-import { StoreError, unknownExperiment } from './store-error.ts'
+import { parseWindow } from './run-progress.ts'
+import { createUnknownExperimentError, StoreError } from './store-error.ts'
 
 interface StoredExperiment {
   record: ExperimentRecord
@@ -14,19 +11,20 @@ interface StoredExperiment {
   readonly running: Map<number, { readonly trial: string; readonly windows: string[] }>
 }
 
-const lastNumber = (trials: ReadonlyMap<number, string>): number => Math.max(0, ...trials.keys())
+const findLastNumber = (trials: ReadonlyMap<number, string>): number =>
+  Math.max(0, ...trials.keys())
 
 /**
  * Throws StoreError as the store on disk does, except for faults of files and other processes,
  * which it cannot have.
  */
-export function memoryStore(): TrialStore {
+export function createMemoryStore(): TrialStore {
   const experiments = new Map<string, StoredExperiment>()
   let open = true
 
   const need = (id: string) => {
     const found = experiments.get(id)
-    if (!found) throw unknownExperiment(id)
+    if (!found) throw createUnknownExperimentError(id)
     return found
   }
   const needRunning = (id: string) => {
@@ -90,12 +88,12 @@ export function memoryStore(): TrialStore {
       answer(() => {
         const { trials, endedAfter, running } = need(id)
         return {
-          lastNumber: lastNumber(trials),
+          lastNumber: findLastNumber(trials),
           endedAfter,
           running: [...running.values()]
             .map(({ trial, windows }) => ({
               ...(decode(trial) as RunningTrial),
-              windows: windows.map((window) => windowOf(decode(window))),
+              windows: windows.map((window) => parseWindow(decode(window))),
             }))
             .sort((a, b) => a.number - b.number),
         }
@@ -129,7 +127,7 @@ export function memoryStore(): TrialStore {
         const { result: _, ...record } = found.record
         found.record = copy({ ...record, state, ...(result === undefined ? {} : { result }) })
         if (state === 'interrupted') return
-        found.endedAfter = lastNumber(found.trials)
+        found.endedAfter = findLastNumber(found.trials)
         found.running.clear()
       }),
     close: () =>

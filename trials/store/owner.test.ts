@@ -2,23 +2,23 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { hostname } from 'node:os'
 import { expect, test } from 'vitest'
-import { ownerState, startOf, thisProcess } from './owner.ts'
+import { findOwnerState, getThisProcess, readStart } from './owner.ts'
 
 test('this process, a live one, and one that has ended are told apart', async () => {
-  expect(ownerState(thisProcess())).toBe('this-process')
+  expect(findOwnerState(getThisProcess())).toBe('this-process')
   const child = spawn(process.execPath, ['-e', 'setInterval(() => {}, 1000)'])
   await once(child, 'spawn')
-  const owner = { pid: child.pid!, startedAt: startOf(child.pid!)!, host: hostname() }
-  expect(ownerState(owner)).toBe('alive')
+  const owner = { pid: child.pid!, startedAt: readStart(child.pid!)!, host: hostname() }
+  expect(findOwnerState(owner)).toBe('alive')
   child.kill('SIGKILL')
   await once(child, 'close')
-  expect(ownerState(owner)).toBe('dead')
+  expect(findOwnerState(owner)).toBe('dead')
 })
 
 test('a later process with the same number is another one', () => {
-  expect(ownerState({ ...thisProcess(), startedAt: 'an earlier boot/1' })).toBe('dead')
+  expect(findOwnerState({ ...getThisProcess(), startedAt: 'an earlier boot/1' })).toBe('dead')
 })
 
 test('a process of another host cannot be asked', () => {
-  expect(ownerState({ ...thisProcess(), host: 'elsewhere' })).toBe('unknown')
+  expect(findOwnerState({ ...getThisProcess(), host: 'elsewhere' })).toBe('unknown')
 })

@@ -1,4 +1,4 @@
-/** Which process runs an experiment, told apart from a later process that got the same number. */
+/** Identifies the process that runs an experiment, even if its pid is reused. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { hostname } from 'node:os'
@@ -11,30 +11,28 @@ export interface Owner {
 }
 
 /** This process. */
-export function thisProcess(): Owner {
-  return { pid: process.pid, startedAt: startOf(process.pid) ?? '', host: hostname() }
+export function getThisProcess(): Owner {
+  return { pid: process.pid, startedAt: readStart(process.pid) ?? '', host: hostname() }
 }
 
 export type OwnerState = 'this-process' | 'alive' | 'dead' | 'unknown'
 
-/** Whether the process still runs. A process of another host cannot be asked: 'unknown'. */
-export function ownerState(owner: Owner): OwnerState {
+/** Whether the process still runs; 'unknown' for another host. */
+export function findOwnerState(owner: Owner): OwnerState {
   if (owner.host !== hostname()) return 'unknown'
-  const startedAt = startOf(owner.pid)
+  const startedAt = readStart(owner.pid)
   if (startedAt === undefined || startedAt !== owner.startedAt) return 'dead'
   return owner.pid === process.pid ? 'this-process' : 'alive'
 }
 
-/**
- * Start time of a process, or undefined when there is none with that number (or only its zombie).
- */
-export function startOf(pid: number): string | undefined {
+/** Start time of a process; undefined if there is none with that pid, or only a zombie. */
+export function readStart(pid: number): string | undefined {
   return process.platform === 'linux' ? startOnLinux(pid) : startByPs(pid)
 }
 
 /**
- * Boot and start tick: proc_pid_stat(5), field 22; fields are counted after the command name, which
- * may hold spaces and brackets.
+ * Boot and start tick: proc_pid_stat(5), field 22; fields count after the command name, which may
+ * contain spaces and brackets.
  */
 function startOnLinux(pid: number): string | undefined {
   try {

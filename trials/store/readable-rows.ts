@@ -1,6 +1,6 @@
 /**
- * Rows of a store, read one at a time: one that lies on a damaged page is named and left out, and
- * costs no other. What is read is whole by its digest.
+ * Reads rows one at a time: rows on damaged pages are reported and skipped, without affecting
+ * others. Digests prove that read rows are intact.
  */
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -9,26 +9,26 @@ import { nameAnnotation } from './annotations.ts'
 import { Connection, type SqlValue, type Transaction } from './connection.ts'
 import { createTables } from './database-schema.ts'
 import { isDamage } from './integrity-check.ts'
-import { storeErrorOf } from './store-error.ts'
-import { withCopy } from './store-files.ts'
+import { createStoreError } from './store-error.ts'
+import { useCopy } from './store-files.ts'
 import {
   type Damage,
-  documentOf,
+  digestExperiment,
+  digestResult,
+  digestTrial,
   type ExperimentRow,
-  experimentDigest,
-  experimentOf,
+  formatPlace,
   type OnDamage,
-  resultDigest,
-  shown,
+  parseDocument,
+  parseExperiment,
+  parseTrial,
   type TrialRow,
-  trialDigest,
-  trialOf,
 } from './stored-rows.ts'
 
 interface ReadableRows {
   readonly experiments: readonly ExperimentRow[]
   readonly trials: readonly { readonly row: TrialRow; readonly points: readonly string[] }[]
-  /** Of the tables that hold one document a row, by table. */
+  /** Rows of the tables with one document in each row, by table. */
   readonly documents: ReadonlyMap<DocumentTable, readonly DocumentRow[]>
 }
 type DocumentRow = Readonly<Record<string, SqlValue>>
@@ -45,30 +45,30 @@ const documentTables = {
   },
   calibrations: {
     columns: ['name', 'measured_at', 'calibration'],
-    name: ({ name }: DocumentRow) => `calibration ${shown(name)}`,
+    name: ({ name }: DocumentRow) => `calibration ${formatPlace(name)}`,
   },
   watches: {
     columns: ['name', 'updated_at', 'state'],
-    name: ({ name }: DocumentRow) => `watch ${shown(name)}`,
+    name: ({ name }: DocumentRow) => `watch ${formatPlace(name)}`,
   },
 } satisfies Readonly<Record<string, DocumentTableShape>>
 type DocumentTable = keyof typeof documentTables
 
 /**
- * What can be read of a file that SQLite finds damaged, and what was lost; the file stays as it is.
- * Throws StoreError and the file system's errors.
+ * Readable rows of a damaged file, and the losses; the file is unchanged. Throws StoreError and the
+ * file system's errors.
  */
-export function readableRowsOf(
+export function readReadableRows(
   file: string,
 ): Promise<{ rows: ReadableRows; damage: readonly Damage[] }> {
-  return withCopy(file, async (copy) => {
+  return useCopy(file, async (copy) => {
     const read = async () => {
       const damage: Damage[] = []
       const connection = await Connection.open(copy, 0, 'read-only', file)
       try {
         // No transaction: SQLite commits none in which it met damage.
         const rows = await connection.direct(async (sql) => {
-          // It lets SQLite open a file that was cut short.
+          // Lets SQLite open a truncated file.
           await sql.exec('PRAGMA writable_schema = ON')
           return readRows(sql, (one) => damage.push(one), true)
         })
@@ -77,16 +77,16 @@ export function readableRowsOf(
         await connection.close()
       }
     }
-    const asItIs = await read().catch(emptyIfDamaged)
+    const asItIs = await read().catch(replaceDamaged)
     // The header and the definitions of the tables are the same in every store of this version.
     await overlaySchemaPages(copy)
-    const mended = await read().catch(emptyIfDamaged)
+    const mended = await read().catch(replaceDamaged)
     return countRows(mended.rows) > countRows(asItIs.rows) ? mended : asItIs
   })
 }
 
-/** What a file comes to that SQLite does not open at all. */
-function emptyIfDamaged(error: unknown): { rows: ReadableRows; damage: readonly Damage[] } {
+/** The result for a file that SQLite cannot open. */
+function replaceDamaged(error: unknown): { rows: ReadableRows; damage: readonly Damage[] } {
   if (!isDamage(error)) throw error
   return { rows: { experiments: [], trials: [], documents: new Map() }, damage: [] }
 }
@@ -117,7 +117,7 @@ async function overlaySchemaPages(path: string): Promise<void> {
       readSync(from, page, 0, pgsize, (pageno - 1) * pgsize)
       writeSync(to, page, 0, pgsize, (pageno - 1) * pgsize)
     }
-    // How many pages there are SQLite then takes from the size of the file.
+    // SQLite then computes the number of pages from the file size.
     writeSync(to, Buffer.alloc(4), 0, 4, pageCountAt)
     for (const open of [from, to]) closeSync(open)
   } finally {
@@ -126,9 +126,9 @@ async function overlaySchemaPages(path: string): Promise<void> {
 }
 
 /**
- * Every row that is whole.
- * @param onDamage told of every other, by name as far as it has one
- * @param areGapsDamage whether a trial number that is not there may be a row that was lost
+ * All intact rows.
+ * @param onDamage called for every other row, by name if known
+ * @param areGapsDamage whether a missing trial number may be a lost row
  */
 export async function readRows(
   sql: Transaction,
@@ -157,7 +157,7 @@ async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<Ex
     for (const id of await readDistinct(sql, table, column)) if (!rows.has(id)) named.add(id)
   for (const id of named)
     onDamage({
-      where: `experiment ${shown(id)}`,
+      where: `experiment ${formatPlace(id)}`,
       what: 'its own row cannot be read; its trials are left out too',
     })
   if (found.unreadable.length > named.size)
@@ -165,7 +165,7 @@ async function readExperiments(sql: Transaction, onDamage: OnDamage): Promise<Ex
       where: 'experiments',
       what: `unreadable rows whose names are lost: ${found.unreadable.length - named.size}${found.isOpenEnded ? ' or more' : ''}`,
     })
-  return [...rows.values()].filter((row) => experimentOf(row, onDamage) !== undefined)
+  return [...rows.values()].filter((row) => parseExperiment(row, onDamage) !== undefined)
 }
 
 async function readTrials(
@@ -174,10 +174,10 @@ async function readTrials(
   onDamage: OnDamage,
   areGapsDamage: boolean,
 ): Promise<{ row: TrialRow; points: readonly string[] }[]> {
-  const where = `experiment ${shown(id)}`
+  const where = `experiment ${formatPlace(id)}`
   const columns = 'experiment_id, number, trial, digest'
   const condition = 'experiment_id = ? AND'
-  const lastPoint = await attempt(() =>
+  const lastPoint = await readOrSkip(() =>
     sql.all<{ last: number | null }>(
       'SELECT max(trial_number) AS last FROM load_points WHERE experiment_id = ?',
       [id],
@@ -187,7 +187,7 @@ async function readTrials(
   const found = await readByKey<TrialRow>(sql, 'trials', columns, 'number', condition, [id], last)
   const trials: { row: TrialRow; points: readonly string[] }[] = []
   for (const { row } of found.rows) {
-    const points = await attempt(() =>
+    const points = await readOrSkip(() =>
       sql.all<{ point: string }>(
         'SELECT point FROM load_points WHERE experiment_id = ? AND trial_number = ? ORDER BY position',
         [id, row.number],
@@ -200,7 +200,7 @@ async function readTrials(
       })
     else {
       const texts = points.map(({ point }) => point)
-      if (trialOf(row, texts, onDamage)) trials.push({ row, points: texts })
+      if (parseTrial(row, texts, onDamage)) trials.push({ row, points: texts })
     }
   }
   if (found.unreadable.length > 0)
@@ -238,7 +238,7 @@ async function readDocuments(
       const parts = columns.map((column) => row[column] ?? null)
       const digest = String(row.digest)
       const document = { where: name(row), text: parts.at(-1), digest, parts }
-      return documentOf(document, onDamage)
+      return parseDocument(document, onDamage)
         ? [{ ...Object.fromEntries(columns.map((column, i) => [column, parts[i]!])), digest }]
         : []
     }),
@@ -250,7 +250,7 @@ const maxListed = 20
 const listNumbers = (numbers: readonly number[]): string =>
   `${numbers.slice(0, maxListed).join(', ')}${numbers.length > maxListed ? ', ...' : ''}`
 
-/** Where so many keys in a row have no row that can be read, SQLite is asked for the next key. */
+/** After this many consecutive keys without a readable row, query SQLite for the next key. */
 const maxMisses = 500
 
 interface RowsByKey<Row> {
@@ -278,11 +278,11 @@ async function readByKey<Row>(
 ): Promise<RowsByKey<Row>> {
   const nextKey = async (after: number) => {
     const query = `SELECT min(${keyColumn}) AS key FROM ${table} WHERE ${condition} ${keyColumn} > ?`
-    const found = await attempt(() => sql.all<{ key: number | null }>(query, [...values, after]))
+    const found = await readOrSkip(() => sql.all<{ key: number | null }>(query, [...values, after]))
     return found === unreadable ? unreadable : (found[0]?.key ?? undefined)
   }
   const rowAt = (key: number) =>
-    attempt(() =>
+    readOrSkip(() =>
       sql.all<Row>(`SELECT ${columns} FROM ${table} WHERE ${condition} ${keyColumn} = ?`, [
         ...values,
         key,
@@ -300,7 +300,7 @@ async function readByKey<Row>(
     else rows.push({ key, row: found[0] })
     misses = found !== unreadable && found[0] !== undefined ? 0 : misses + 1
     if (misses % maxMisses !== 1) continue
-    // The first miss of a run, and every so many after it: is there anything more?
+    // At the first miss of a run, and periodically after it, check for further rows.
     const next = await nextKey(key)
     if (next === undefined && key >= atLeast) break
     if (misses <= maxMisses) continue
@@ -318,7 +318,7 @@ async function readByKey<Row>(
   }
 }
 
-/** Values of a text column that leads a key, from both ends up to what cannot be read. */
+/** Distinct values of the first column of a key, from both ends up to unreadable pages. */
 async function readDistinct(
   sql: Transaction,
   table: string,
@@ -332,7 +332,7 @@ async function readDistinct(
     let condition = ''
     for (let from: string[] = []; ; ) {
       const query = `SELECT ${column} AS value FROM ${table} ${condition} ORDER BY ${column} ${order} LIMIT 1`
-      const found = await attempt(() => sql.all<{ value: string }>(query, from))
+      const found = await readOrSkip(() => sql.all<{ value: string }>(query, from))
       const value = found === unreadable ? undefined : found[0]?.value
       // A page with a damaged key may lead back to where it was.
       if (typeof value !== 'string' || values.has(value)) break
@@ -347,7 +347,7 @@ async function readDistinct(
 const unreadable = Symbol('unreadable')
 
 /** `unreadable` where the pages behind an answer are damaged. Throws other errors. */
-async function attempt<T>(read: () => Promise<T>): Promise<T | typeof unreadable> {
+async function readOrSkip<T>(read: () => Promise<T>): Promise<T | typeof unreadable> {
   try {
     return await read()
   } catch (error) {
@@ -356,7 +356,7 @@ async function attempt<T>(read: () => Promise<T>): Promise<T | typeof unreadable
   }
 }
 
-/** SQLITE_ERROR: the table is not there, for its definition could not be read. */
+/** SQLITE_ERROR: the table is missing because its definition is unreadable. */
 const damageCodes: ReadonlySet<string> = new Set([
   'SQLITE_CORRUPT',
   'SQLITE_NOTADB',
@@ -387,18 +387,18 @@ export async function storeOfRows(
         )
       for (const row of experiments) {
         const { id, name, created_at, provenance, seed, spec, owner, ended_after } = row
-        const { state, result: known } = experimentOf(row, () => {})!
+        const { state, result: known } = parseExperiment(row, () => {})!
         const result = known === undefined ? null : row.result
         await insert('experiments', {
           ...{ id, name, created_at, provenance, seed, spec, owner, ended_after, result },
           state: state === 'interrupted' ? state : row.state,
-          digest: experimentDigest(row),
-          result_digest: result && resultDigest(id, result),
+          digest: digestExperiment(row),
+          result_digest: result && digestResult(id, result),
         })
       }
       for (const { row, points } of trials) {
         const { experiment_id, number, trial } = row
-        await insert('trials', { experiment_id, number, trial, digest: trialDigest(row, points) })
+        await insert('trials', { experiment_id, number, trial, digest: digestTrial(row, points) })
         for (const [position, point] of points.entries())
           await insert('load_points', { experiment_id, trial_number: number, position, point })
       }
@@ -407,6 +407,6 @@ export async function storeOfRows(
     return connection
   } catch (error) {
     await connection.close()
-    throw storeErrorOf(error, path)
+    throw createStoreError(error, path)
   }
 }

@@ -1,21 +1,18 @@
-/**
- * A store seen from outside, while another process may be writing to it: opened read-only, so that
- * nothing can be changed through it.
- */
+/** Reads a store while another process may write to it; opened read-only. */
 import { resolve } from 'node:path'
 import { type Annotation, type Annotations, experimentItself } from '../annotation.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
-import { annotationsOf } from './annotations.ts'
+import { readAnnotations } from './annotations.ts'
 import type { Transaction } from './connection.ts'
 import { isDamage } from './integrity-check.ts'
-import { openReadable, readIntoMemory } from './reading.ts'
+import { openReadable, readIntoMemory } from './read-once.ts'
 import {
-  experimentOf,
-  experimentsOf,
   find,
   type OnDamage,
-  onceEach,
-  trialsOf,
+  parseExperiment,
+  readExperiments,
+  readTrials,
+  reportOnce,
 } from './stored-rows.ts'
 
 /** An experiment of a list. */
@@ -25,8 +22,8 @@ export type ListedExperiment = ExperimentRecord & {
 }
 
 /**
- * Every call may throw StoreError. What is damaged is left out and told to the `onDamage` that the
- * reader was opened with.
+ * Every call may throw StoreError. Damaged rows are skipped and reported to the reader's
+ * `onDamage`.
  */
 export interface StoreReader {
   /** Oldest first. */
@@ -42,24 +39,21 @@ export interface StoreReader {
   numbers(id: string, after: number): Promise<readonly number[]>
   /** Finished trials numbered `from` to `to`, both included. */
   trials(id: string, from: number, to: number): Promise<readonly FinishedTrial[]>
-  /**
-   * What people wrote beside experiments and trials, by experiment: of all that have any, or of the
-   * one named.
-   */
+  /** Annotations by experiment: of all experiments, or of the named one. */
   annotations(id?: string): Promise<ReadonlyMap<string, Annotations>>
-  /** Changes whenever another process has committed something: cheap to ask often. */
+  /** Changes with every commit of another process; cheap to poll. */
   version(): Promise<number>
   close(): Promise<void>
 }
 
 /**
- * Opens a store that is there, also on a disk or in a folder that cannot be written. Of a file
- * whose pages are damaged, what can be read is read into memory. Throws StoreError: no such file,
- * no store of ours, nothing in it whole.
+ * Opens an existing store, also on a read-only disk or folder. Readable rows of a damaged file are
+ * loaded into memory. Throws StoreError for a missing file, another program's file, or if no row is
+ * readable.
  */
 export async function openReader(path: string, given?: OnDamage): Promise<StoreReader> {
   const file = resolve(path)
-  const onDamage = onceEach(given)
+  const onDamage = reportOnce(given)
   let connection = await openReadable(file, onDamage)
   /** Damage in a large file shows only when it is read. */
   const read = async <T>(work: (sql: Transaction) => Promise<T>): Promise<T> => {
@@ -78,8 +72,8 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
   return {
     list: () =>
       read(async (sql) => {
-        const written = await annotationsOf(sql, onDamage)
-        const experiments = await experimentsOf(sql, onDamage)
+        const written = await readAnnotations(sql, onDamage)
+        const experiments = await readExperiments(sql, onDamage)
         return experiments.map((one) => {
           const annotation = written.get(one.id)?.get(experimentItself)
           return annotation ? { ...one, annotation } : one
@@ -88,13 +82,13 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
     load: (id) =>
       read(async (sql) => {
         const row = await find(sql, id)
-        const experiment = row && experimentOf(row, onDamage)
-        return experiment && { experiment, trials: await trialsOf(sql, id, onDamage) }
+        const experiment = row && parseExperiment(row, onDamage)
+        return experiment && { experiment, trials: await readTrials(sql, id, onDamage) }
       }),
     experiment: (id) =>
       read(async (sql) => {
         const row = await find(sql, id)
-        return row && experimentOf(row, onDamage)
+        return row && parseExperiment(row, onDamage)
       }),
     numbers: (id, after) =>
       read(async (sql) => {
@@ -104,8 +98,8 @@ export async function openReader(path: string, given?: OnDamage): Promise<StoreR
         )
         return rows.map((row) => row.number)
       }),
-    trials: (id, from, to) => read((sql) => trialsOf(sql, id, onDamage, from, to)),
-    annotations: (id) => read((sql) => annotationsOf(sql, onDamage, id)),
+    trials: (id, from, to) => read((sql) => readTrials(sql, id, onDamage, from, to)),
+    annotations: (id) => read((sql) => readAnnotations(sql, onDamage, id)),
     version: () =>
       connection.direct(async (sql) => {
         const [row] = await sql.all<{ data_version: number }>('PRAGMA data_version')

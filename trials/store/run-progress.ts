@@ -1,20 +1,26 @@
 /**
- * Rows of trials that are under way, with the windows of confirmations: what an interrupted run is
- * resumed from. They go once their trial has finished.
+ * Running trials, with the windows of confirmations, from which an interrupted run resumes. Removed
+ * once the trial has finished.
  */
 import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { InterruptedTrial, RunningTrial, RunProgress } from '../types.ts'
 import type { Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
-import { digestOf, documentOf, need, type OnDamage, shown } from './stored-rows.ts'
+import {
+  computeDigest,
+  formatPlace,
+  type OnDamage,
+  parseDocument,
+  requireExperiment,
+} from './stored-rows.ts'
 
-/** A damaged row counts as never written: the trial, or the window, is done again. */
-export async function progressOf(
+/** A damaged row counts as not written: its trial or window is repeated. */
+export async function readProgress(
   sql: Transaction,
   id: string,
   onDamage: OnDamage,
 ): Promise<RunProgress> {
-  const { ended_after } = await need(sql, id)
+  const { ended_after } = await requireExperiment(sql, id)
   const [last] = await sql.all<{ number: number | null }>(
     'SELECT max(number) AS number FROM trials WHERE experiment_id = ?',
     [id],
@@ -25,19 +31,19 @@ export async function progressOf(
   )
   const running: InterruptedTrial[] = []
   for (const { number, trial: text, digest } of rows) {
-    const where = `trial ${number} of experiment ${shown(id)}, which was running`
-    const read = documentOf({ where, text, digest, parts: [id, number, text] }, onDamage)
+    const where = `trial ${number} of experiment ${formatPlace(id)}, which was running`
+    const read = parseDocument({ where, text, digest, parts: [id, number, text] }, onDamage)
     if (read)
       running.push({
         ...(read.document as RunningTrial),
-        windows: await windowsOf(sql, id, number, onDamage),
+        windows: await readWindows(sql, id, number, onDamage),
       })
   }
   return { lastNumber: last?.number ?? 0, endedAfter: ended_after, running }
 }
 
-/** The windows up to the first that is damaged: a later one belongs after it. */
-async function windowsOf(
+/** The windows before the first damaged one. */
+async function readWindows(
   sql: Transaction,
   id: string,
   number: number,
@@ -49,17 +55,17 @@ async function windowsOf(
   )
   const windows: LoadRun[] = []
   for (const { position, run, digest } of rows) {
-    const where = `window ${position + 1} of trial ${number} of experiment ${shown(id)}`
+    const where = `window ${position + 1} of trial ${number} of experiment ${formatPlace(id)}`
     const parts = [id, number, position, run]
-    const read = documentOf({ where, text: run, digest, parts }, onDamage)
+    const read = parseDocument({ where, text: run, digest, parts }, onDamage)
     if (!read) break
-    windows.push(windowOf(read.document))
+    windows.push(parseWindow(read.document))
   }
   return windows
 }
 
-/** A window as it was played: JSON has no undefined for a request that was never sent. */
-export function windowOf(document: unknown): LoadRun {
+/** Parses a window; JSON has null for requests that were never sent. */
+export function parseWindow(document: unknown): LoadRun {
   const run = document as LoadRun
   const { stream } = run
   return stream?.classes
@@ -73,11 +79,11 @@ export async function startTrial(sql: Transaction, id: string, trial: RunningTri
   await sql.run(
     `INSERT INTO running_trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)
      ON CONFLICT DO UPDATE SET trial = excluded.trial, digest = excluded.digest`,
-    [id, number, text, digestOf([id, number, text])],
+    [id, number, text, computeDigest([id, number, text])],
   )
 }
 
-/** Windows from that position on give way: they belonged after another one. */
+/** Replaces windows from that position on. */
 export async function addWindow(
   sql: Transaction,
   id: string,
@@ -92,7 +98,7 @@ export async function addWindow(
   )
   await sql.run(
     'INSERT INTO confirmation_windows (experiment_id, trial_number, position, run, digest) VALUES (?, ?, ?, ?, ?)',
-    [id, number, position, text, digestOf([id, number, position, text])],
+    [id, number, position, text, computeDigest([id, number, position, text])],
   )
 }
 

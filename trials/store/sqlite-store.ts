@@ -11,25 +11,25 @@ import type {
 } from '../types.ts'
 import type { Connection, Transaction } from './connection.ts'
 import { encode } from './infinity-json.ts'
-import { openForWriting } from './open-sound.ts'
-import { ownedElsewhere } from './owned-elsewhere.ts'
-import { type Owner, ownerState, thisProcess } from './owner.ts'
-import { addWindow, endTrials, progressOf, startTrial } from './run-progress.ts'
+import { openForWriting } from './open-checked.ts'
+import { findOwnerState, getThisProcess, type Owner } from './owner.ts'
+import { createOwnedElsewhereError } from './ownership-error.ts'
+import { addWindow, endTrials, readProgress, startTrial } from './run-progress.ts'
 import { StoreError } from './store-error.ts'
 import {
-  experimentDigest,
-  experimentOf,
-  experimentsOf,
+  digestExperiment,
+  digestResult,
+  digestTrial,
   find,
-  holderOf,
-  need,
+  findHolder,
   type OnDamage,
-  onceEach,
-  ownerOf,
-  resultDigest,
+  parseExperiment,
+  parseOwner,
+  readExperiments,
+  readTrials,
+  reportOnce,
+  requireExperiment,
   split,
-  trialDigest,
-  trialsOf,
 } from './stored-rows.ts'
 
 interface StoreOptions {
@@ -40,35 +40,36 @@ interface StoreOptions {
 }
 
 /**
- * Opens the store at `path`, creating file and folder when missing. Throws StoreError: damaged
- * pages or another version (nothing is written then), another program's database, locked,
- * read-only, full disk, no such folder.
+ * Opens the store at `path`, creating file and folder when missing. Throws StoreError for damaged
+ * pages or another version (without writing), another program's database, a lock, a read-only or
+ * full disk, or a missing folder.
  */
 export async function openStore(path: string, options: StoreOptions = {}): Promise<TrialStore> {
   const connection = await openForWriting(resolve(path), options.busyTimeoutMs)
-  return sqliteStore(connection, onceEach(options.onDamage))
+  return openSqliteStore(connection, reportOnce(options.onDamage))
 }
 
-function sqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
+function openSqliteStore(connection: Connection, onDamage: OnDamage): TrialStore {
   return {
     create: (experiment) => connection.write((sql) => create(sql, experiment)),
-    claim: (id, options) => connection.write((sql) => claim(sql, id, options)),
+    claim: (id, options) => connection.write((sql) => claimExperiment(sql, id, options)),
     load: (id) =>
       connection.read(async (sql) => {
         const row = await find(sql, id)
-        const experiment = row && experimentOf(row, onDamage)
-        return experiment && { experiment, trials: await trialsOf(sql, id, onDamage) }
+        const experiment = row && parseExperiment(row, onDamage)
+        return experiment && { experiment, trials: await readTrials(sql, id, onDamage) }
       }),
-    progress: (id) => connection.read((sql) => progressOf(sql, id, onDamage)),
+    progress: (id) => connection.read((sql) => readProgress(sql, id, onDamage)),
     start: (id, trial) => connection.write((sql) => start(sql, id, trial)),
     addWindow: (id, number, position, window) =>
       connection.write(async (sql) => {
-        await needOurs(sql, id)
+        await requireOwnership(sql, id)
         await addWindow(sql, id, number, position, window)
       }),
-    list: () => connection.read((sql) => experimentsOf(sql, onDamage)),
+    list: () => connection.read((sql) => readExperiments(sql, onDamage)),
     append: (id, trial) => connection.write((sql) => append(sql, id, trial)),
-    finish: (id, state, result) => connection.write((sql) => finish(sql, id, state, result)),
+    finish: (id, state, result) =>
+      connection.write((sql) => finishExperiment(sql, id, state, result)),
     close: () => connection.close(),
   }
 }
@@ -94,42 +95,42 @@ async function create(
       provenance,
       seed,
       spec,
-      encode(thisProcess()),
-      experimentDigest({ ...experiment, created_at: createdAt, spec }),
+      encode(getThisProcess()),
+      digestExperiment({ ...experiment, created_at: createdAt, spec }),
     ],
   )
 }
 
-async function claim(
+async function claimExperiment(
   sql: Transaction,
   id: string,
   { fromOtherHosts = false }: ClaimOptions = {},
 ): Promise<void> {
-  const row = await need(sql, id)
-  const holder = holderOf(row)
+  const row = await requireExperiment(sql, id)
+  const holder = findHolder(row)
   if (holder?.state === 'alive' || (holder?.state === 'unknown' && !fromOtherHosts))
-    throw ownedElsewhere(id, holder)
+    throw createOwnedElsewhereError(id, holder)
   await sql.run(
     `UPDATE experiments SET state = 'running', result = NULL, result_digest = NULL, owner = ? WHERE id = ?`,
-    [encode(thisProcess()), id],
+    [encode(getThisProcess()), id],
   )
 }
 
-async function needOurs(sql: Transaction, id: string): Promise<void> {
-  const row = await need(sql, id)
-  const owner = ownerOf(row)
-  if (row.state !== 'running' || !owner || ownerState(owner) !== 'this-process')
-    throw notOurs(id, row.state, owner)
+async function requireOwnership(sql: Transaction, id: string): Promise<void> {
+  const row = await requireExperiment(sql, id)
+  const owner = parseOwner(row)
+  if (row.state !== 'running' || !owner || findOwnerState(owner) !== 'this-process')
+    throw createOwnershipError(id, row.state, owner)
 }
 
 async function start(sql: Transaction, id: string, trial: RunningTrial): Promise<void> {
-  await needOurs(sql, id)
+  await requireOwnership(sql, id)
   await startTrial(sql, id, trial)
 }
 
 async function append(sql: Transaction, id: string, trial: FinishedTrial): Promise<void> {
   const { number } = trial
-  await needOurs(sql, id)
+  await requireOwnership(sql, id)
   const [present] = await sql.all('SELECT 1 FROM trials WHERE experiment_id = ? AND number = ?', [
     id,
     number,
@@ -142,7 +143,7 @@ async function append(sql: Transaction, id: string, trial: FinishedTrial): Promi
     )
   await endTrials(sql, id, number)
   const { document, points } = split(trial)
-  const digest = trialDigest({ experiment_id: id, number, trial: document }, points)
+  const digest = digestTrial({ experiment_id: id, number, trial: document }, points)
   await sql.run('INSERT INTO trials (experiment_id, number, trial, digest) VALUES (?, ?, ?, ?)', [
     id,
     number,
@@ -155,19 +156,20 @@ async function append(sql: Transaction, id: string, trial: FinishedTrial): Promi
     await sql.run(insertPoint, [id, number, position, point])
 }
 
-async function finish(
+async function finishExperiment(
   sql: Transaction,
   id: string,
   state: Parameters<TrialStore['finish']>[1],
   result: unknown,
 ): Promise<void> {
-  const row = await need(sql, id)
-  const owner = ownerOf(row)
-  if (owner && ownerState(owner) !== 'this-process') throw notOurs(id, row.state, owner)
+  const row = await requireExperiment(sql, id)
+  const owner = parseOwner(row)
+  if (owner && findOwnerState(owner) !== 'this-process')
+    throw createOwnershipError(id, row.state, owner)
   const text = result === undefined ? null : encode(result)
   await sql.run(
     'UPDATE experiments SET state = ?, result = ?, result_digest = ?, owner = NULL WHERE id = ?',
-    [state, text, text && resultDigest(id, text), id],
+    [state, text, text && digestResult(id, text), id],
   )
   if (state === 'interrupted') return
   await endTrials(sql, id)
@@ -177,7 +179,7 @@ async function finish(
   )
 }
 
-function notOurs(
+function createOwnershipError(
   id: string,
   state: ExperimentRecord['state'],
   owner: Owner | undefined,

@@ -5,15 +5,22 @@
 import { closeSync, existsSync, openSync, renameSync, rmSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { privateFile } from '../private-files.ts'
-import { annotationsOf } from './annotations.ts'
-import { calibrationsOf } from './calibrations.ts'
-import { ownedElsewhere } from './owned-elsewhere.ts'
+import { readAnnotations } from './annotations.ts'
+import { queryCalibrations } from './calibrations.ts'
+import { createOwnedElsewhereError } from './ownership-error.ts'
+import { openReadable } from './read-once.ts'
 import { readRows, storeOfRows } from './readable-rows.ts'
-import { openReadable } from './reading.ts'
 import { StoreError } from './store-error.ts'
-import { type Damage, experimentsOf, holderOf, need, onceEach, trialsOf } from './stored-rows.ts'
-import { watchesOf } from './watches.ts'
-import { writing } from './writing.ts'
+import {
+  type Damage,
+  findHolder,
+  readExperiments,
+  readTrials,
+  reportOnce,
+  requireExperiment,
+} from './stored-rows.ts'
+import { queryWatches } from './watches.ts'
+import { writeOnce } from './write-once.ts'
 
 export interface StoreCheck {
   readonly experiments: number
@@ -23,21 +30,21 @@ export interface StoreCheck {
 }
 
 /**
- * Checks the file and reads every row of a store; names what is damaged and changes nothing. Throws
- * StoreError for what cannot be read at all.
+ * Checks the file and every row of a store, and reports damage without changes. Throws StoreError
+ * for an unreadable file.
  */
 export async function checkStore(path: string): Promise<StoreCheck> {
   const damage: Damage[] = []
-  const tell = onceEach((one) => damage.push(one))
+  const tell = reportOnce((one) => damage.push(one))
   const connection = await openReadable(resolve(path), tell, 'full')
   try {
     return await connection.read(async (sql) => {
-      const experiments = await experimentsOf(sql, tell)
+      const experiments = await readExperiments(sql, tell)
       let trials = 0
-      for (const { id } of experiments) trials += (await trialsOf(sql, id, tell)).length
-      await annotationsOf(sql, tell)
-      await calibrationsOf(sql, tell)
-      await watchesOf(sql, tell)
+      for (const { id } of experiments) trials += (await readTrials(sql, id, tell)).length
+      await readAnnotations(sql, tell)
+      await queryCalibrations(sql, tell)
+      await queryWatches(sql, tell)
       return { experiments: experiments.length, trials, damage }
     })
   } finally {
@@ -46,16 +53,16 @@ export async function checkStore(path: string): Promise<StoreCheck> {
 }
 
 /**
- * Copies all that can be read of a store, as of one moment, into a new file; others may use the
- * store meanwhile. The copy is read again, and what it lacks is named. Throws StoreError.
+ * Copies a consistent snapshot of all readable rows into a new file while others may use the store.
+ * The copy is verified, and losses are reported. Throws StoreError.
  */
-export async function backupStore(path: string, to: string): Promise<StoreCheck> {
+export async function backUpStore(path: string, to: string): Promise<StoreCheck> {
   const target = resolve(to)
   if (existsSync(target))
     throw new StoreError('cannot-open', `${target} already exists`, 'choose another file name')
   const unfinished = `${target}.${process.pid}`
   const lost: Damage[] = []
-  const tell = onceEach((one) => lost.push(one))
+  const tell = reportOnce((one) => lost.push(one))
   const source = await openReadable(resolve(path), tell, 'full')
   try {
     closeSync(openSync(unfinished, 'wx', privateFile))
@@ -80,20 +87,20 @@ export async function backupStore(path: string, to: string): Promise<StoreCheck>
 }
 
 /**
- * Removes experiments with their trials, load curves and annotations: all of them or, where one
- * cannot go, none. What they held is overwritten in the file. Throws StoreError for one that is
- * unknown or that a process runs.
+ * Removes experiments with their trials, load curves and annotations: all, or none if one cannot be
+ * removed. Their data is overwritten in the file. Throws StoreError for an unknown or running
+ * experiment.
  */
 export const deleteExperiments = (path: string, ids: readonly string[]): Promise<void> =>
-  writing(path, async (connection) => {
+  writeOnce(path, async (connection) => {
     await connection.direct((sql) => sql.exec('PRAGMA secure_delete = ON'))
     await connection.write(async (sql) => {
       for (const id of ids) {
-        const holder = holderOf(await need(sql, id))
-        if (holder && holder.state !== 'dead') throw ownedElsewhere(id, holder)
+        const holder = findHolder(await requireExperiment(sql, id))
+        if (holder && holder.state !== 'dead') throw createOwnedElsewhereError(id, holder)
         await sql.run('DELETE FROM experiments WHERE id = ?', [id])
       }
     })
-    // The log written ahead still holds the pages as they were.
+    // The write-ahead log still contains the old pages.
     await connection.direct((sql) => sql.exec('PRAGMA wal_checkpoint(TRUNCATE)'))
   })

@@ -1,4 +1,4 @@
-/** What went wrong with the trial store, and what to do about it. */
+/** Errors of the trial store, with hints. */
 type StoreFault =
   | 'unknown-experiment'
   | 'duplicate'
@@ -15,7 +15,7 @@ type StoreFault =
   | 'closed'
   | 'failed'
 
-/** The store refused, or its file failed. `hint` says what a user can do. */
+/** An error of the store or its file. `hint` names a remedy. */
 export class StoreError extends Error {
   constructor(
     readonly fault: StoreFault,
@@ -28,7 +28,7 @@ export class StoreError extends Error {
   }
 }
 
-export const unknownExperiment = (id: string): StoreError =>
+export const createUnknownExperimentError = (id: string): StoreError =>
   new StoreError(
     'unknown-experiment',
     `there is no experiment ${id} in the store`,
@@ -41,8 +41,8 @@ export const readOnlyHint =
 export const corruptHint =
   '`tune store check --db FILE` lists the damage; `tune store backup NEW --db FILE` copies everything readable; then continue with --db NEW'
 
-/** Of a file whose damage left nothing whole. */
-export const nothingReadable = (path: string): StoreError =>
+/** For a damaged file without readable rows. */
+export const createUnreadableError = (path: string): StoreError =>
   new StoreError(
     'corrupt',
     `${path} is damaged or not a trial store: none of its rows can be read`,
@@ -85,7 +85,7 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
     what: 'cannot be opened',
     hint: 'check that its folder exists and that you may write there, or use another file with --db',
   },
-  // What SQLite says of a definition or a value that is not as it was made.
+  // SQLite's errors for damaged definitions or values.
   ...Object.fromEntries(
     ['SQLITE_ERROR', 'SQLITE_CONSTRAINT', 'SQLITE_MISMATCH', 'SQLITE_FORMAT', 'SQLITE_TOOBIG'].map(
       (code) => [code, { fault: 'corrupt', what: 'cannot be used', hint: corruptHint } as const],
@@ -95,14 +95,14 @@ const faults: Readonly<Record<string, { fault: StoreFault; what: string; hint: s
 }
 
 /**
- * The StoreError that a SQLite error means for a user, of the file at `path`; what is no error of
- * SQLite comes back as it is.
+ * Converts a SQLite error about the file at `path` into a StoreError; other errors are returned
+ * unchanged.
  */
-export function storeErrorOf(error: unknown, path: string): Error {
+export function createStoreError(error: unknown, path: string): Error {
   if (!(error instanceof Error)) return new Error(String(error))
   const code = (error as Error & { code?: string }).code ?? ''
-  // An I/O error of a full disk while SQLite makes its shared memory file: SQLite has no code of
-  // its own for it.
+  // A full disk while SQLite creates its shared-memory file is an I/O error without a specific
+  // code.
   const known =
     faults[code] ??
     (code === 'SQLITE_IOERR' ? ioError : code.startsWith('SQLITE_') ? otherFault : undefined)

@@ -28,32 +28,32 @@ export function makeStoreFile(file: string): void {
       { cause: error },
     )
   }
-  mustBeFile(file)
+  requireFile(file)
   try {
     closeSync(openSync(file, 'a', privateFile))
   } catch {
-    // On a disk that is read-only or full: what that means shows when it is opened.
+    // A read-only or full disk: opening reports the consequence.
   }
 }
 
 /**
- * Refuses what stands at `file` and is no regular file: a folder, a device or a pipe would be read
- * for ever. Throws StoreError.
+ * Rejects an existing `file` that is no regular file: reading a device or pipe might never end.
+ * Throws StoreError.
  */
-export function mustBeFile(file: string): void {
+export function requireFile(file: string): void {
   const found = statSync(file, { throwIfNoEntry: false })
   if (found && !found.isFile())
     throw new StoreError(
       'cannot-open',
-      `${file} is not a file but a ${kindOf(found)}`,
+      `${file} is not a file but a ${describeKind(found)}`,
       'set the path of the trial store with --db',
     )
 }
 
-const kindOf = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>
+const describeKind = (found: { isDirectory(): boolean; isFIFO(): boolean }): string =>
   found.isDirectory() ? 'folder' : found.isFIFO() ? 'pipe' : 'device or socket'
 
-/** Whether committed pages may stand in the log beside the file. */
+/** Whether the log may contain committed pages. */
 export const hasLog = (file: string): boolean =>
   (statSync(`${file}-wal`, { throwIfNoEntry: false })?.size ?? 0) > 0
 
@@ -61,8 +61,8 @@ export const hasLog = (file: string): boolean =>
 export const isInUse = (file: string): boolean =>
   existsSync(`${file}-shm`) || existsSync(`${file}-journal`)
 
-/** Works on a copy of a store and of its log, in a private folder of its own. */
-export async function withCopy<T>(file: string, work: (copy: string) => Promise<T>): Promise<T> {
+/** Works on a copy of a store and its log, in a private temporary folder. */
+export async function useCopy<T>(file: string, work: (copy: string) => Promise<T>): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'tune-store-'))
   try {
     const copy = join(folder, 'tune.db')

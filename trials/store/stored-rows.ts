@@ -1,19 +1,16 @@
 /**
- * Rows of the store as records. Every row carries a digest of what it held when it was written; one
- * that no longer agrees, or cannot be read, is named and left out, and touches no other.
+ * Converts rows of the store to records. Every row has a digest of its content; rows that do not
+ * match it, or are unreadable, are reported and skipped, without affecting others.
  */
 import { createHash } from 'node:crypto'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { ExperimentRecord, FinishedTrial } from '../types.ts'
 import type { SqlValue, Transaction } from './connection.ts'
 import { decode, encode } from './infinity-json.ts'
-import { type Owner, type OwnerState, ownerState } from './owner.ts'
-import { unknownExperiment } from './store-error.ts'
+import { findOwnerState, type Owner, type OwnerState } from './owner.ts'
+import { createUnknownExperimentError } from './store-error.ts'
 
-/**
- * Something of the store that cannot be used: where it lies and what is wrong with it, both in
- * words.
- */
+/** A damaged part of the store: its position and its fault, as text. */
 export interface Damage {
   /** 'trial 2 of experiment bert-7f3a' */
   readonly where: string
@@ -21,13 +18,13 @@ export interface Damage {
 }
 export type OnDamage = (damage: Damage) => void
 
-/** Passes on each damage once, however often its row is read. */
-export function onceEach(onDamage: OnDamage = () => {}): OnDamage {
-  const told = new Set<string>()
+/** Reports each damage once, however often its row is read. */
+export function reportOnce(onDamage: OnDamage = () => {}): OnDamage {
+  const reportedDamage = new Set<string>()
   return (damage) => {
     const key = `${damage.where}: ${damage.what}`
-    if (!told.has(key)) onDamage(damage)
-    told.add(key)
+    if (!reportedDamage.has(key)) onDamage(damage)
+    reportedDamage.add(key)
   }
 }
 
@@ -53,25 +50,25 @@ export interface TrialRow {
   trial: string
   digest: string
 }
-/** 128 bits that tell whether the parts are still those that were written. */
-export const digestOf = (parts: readonly SqlValue[]): string =>
+/** A digest of 128 bits that detects changes of the parts. */
+export const computeDigest = (parts: readonly SqlValue[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('hex').slice(0, 32)
 
-/** Of what an experiment is from its start to its end. */
-export const experimentDigest = (
+/** Digest of an experiment's immutable fields. */
+export const digestExperiment = (
   row: Pick<ExperimentRow, 'id' | 'name' | 'created_at' | 'provenance' | 'seed' | 'spec'>,
-): string => digestOf([row.id, row.name, row.created_at, row.provenance, row.seed, row.spec])
+): string => computeDigest([row.id, row.name, row.created_at, row.provenance, row.seed, row.spec])
 
-export const resultDigest = (id: string, result: string): string => digestOf([id, result])
+export const digestResult = (id: string, result: string): string => computeDigest([id, result])
 
 /** Of a trial with its load curve, in order of position. */
-export const trialDigest = (
+export const digestTrial = (
   { experiment_id, number, trial }: Omit<TrialRow, 'digest'>,
   points: readonly string[],
-): string => digestOf([experiment_id, number, trial, ...points])
+): string => computeDigest([experiment_id, number, trial, ...points])
 
-export const ownerOf = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined => {
-  const owner = row.owner === null ? undefined : decoded(row.owner)
+export const parseOwner = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined => {
+  const owner = row.owner === null ? undefined : decodeJson(row.owner)
   // A damaged note of who runs it: the experiment counts as interrupted.
   if (!owner || 'problem' in owner) return undefined
   const { pid, startedAt, host } = (owner.document ?? {}) as Partial<Owner>
@@ -81,13 +78,16 @@ export const ownerOf = (row: Pick<ExperimentRow, 'owner'>): Owner | undefined =>
 }
 
 /**
- * An experiment whose process has died is interrupted, whatever that process last wrote. Undefined,
- * and told to `onDamage`, for a damaged row.
+ * An experiment whose process has died is interrupted, whatever that process last wrote. Undefined
+ * for a damaged row, which is reported to `onDamage`.
  */
-export function experimentOf(row: ExperimentRow, onDamage: OnDamage): ExperimentRecord | undefined {
-  const where = `experiment ${shown(row.id)}`
-  const spec = decoded(row.spec)
-  const changed = row.digest !== experimentDigest(row)
+export function parseExperiment(
+  row: ExperimentRow,
+  onDamage: OnDamage,
+): ExperimentRecord | undefined {
+  const where = `experiment ${formatPlace(row.id)}`
+  const spec = decodeJson(row.spec)
+  const changed = row.digest !== digestExperiment(row)
   const problem =
     'problem' in spec
       ? `its specification is unreadable (${spec.problem})`
@@ -98,7 +98,7 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
     onDamage({ where, what: problem! })
     return undefined
   }
-  const owner = ownerOf(row)
+  const owner = parseOwner(row)
   const known = states.has(row.state)
   if (!known) onDamage({ where, what: `its state is unreadable; it counts as interrupted` })
   return {
@@ -109,39 +109,39 @@ export function experimentOf(row: ExperimentRow, onDamage: OnDamage): Experiment
     provenance: row.provenance,
     seed: row.seed,
     state:
-      !known || (row.state === 'running' && (!owner || ownerState(owner) === 'dead'))
+      !known || (row.state === 'running' && (!owner || findOwnerState(owner) === 'dead'))
         ? 'interrupted'
         : row.state,
-    ...resultOf(row, onDamage),
+    ...parseResult(row, onDamage),
   }
 }
 
 /** The result follows from the trials: without it the experiment is still whole. */
-function resultOf(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } {
+function parseResult(row: ExperimentRow, onDamage: OnDamage): { result?: unknown } {
   if (row.result === null) return {}
-  const result = decoded(row.result)
-  const changed = row.result_digest !== resultDigest(row.id, row.result)
+  const result = decodeJson(row.result)
+  const changed = row.result_digest !== digestResult(row.id, row.result)
   if (!('problem' in result) && !changed) return { result: result.document }
   onDamage({
-    where: `the stored result of experiment ${shown(row.id)}`,
+    where: `the stored result of experiment ${formatPlace(row.id)}`,
     what: 'problem' in result ? result.problem : changedSince,
   })
   return {}
 }
 
-/** The experiment's row. Throws StoreError where there is none. */
-export async function need(sql: Transaction, id: string): Promise<ExperimentRow> {
+/** The experiment's row. Throws StoreError if there is none. */
+export async function requireExperiment(sql: Transaction, id: string): Promise<ExperimentRow> {
   const row = await find(sql, id)
-  if (!row) throw unknownExperiment(id)
+  if (!row) throw createUnknownExperimentError(id)
   return row
 }
 
-/** Who was last known to run an experiment that runs, and whether that process lives. */
-export function holderOf(
+/** The last known owner of a running experiment, and whether its process is alive. */
+export function findHolder(
   row: Pick<ExperimentRow, 'state' | 'owner'>,
 ): { readonly owner: Owner; readonly state: OwnerState } | undefined {
-  const owner = row.state === 'running' ? ownerOf(row) : undefined
-  return owner && { owner, state: ownerState(owner) }
+  const owner = row.state === 'running' ? parseOwner(row) : undefined
+  return owner && { owner, state: findOwnerState(owner) }
 }
 
 export async function find(sql: Transaction, id: string): Promise<ExperimentRow | undefined> {
@@ -150,7 +150,7 @@ export async function find(sql: Transaction, id: string): Promise<ExperimentRow 
 }
 
 /** Every experiment that can be read, oldest first, with its number of trials. */
-export async function experimentsOf(
+export async function readExperiments(
   sql: Transaction,
   onDamage: OnDamage,
 ): Promise<(ExperimentRecord & { trials: number })[]> {
@@ -162,20 +162,20 @@ export async function experimentsOf(
   )
   for (const { id, trials } of orphans)
     onDamage({
-      where: `experiment ${shown(id)}`,
+      where: `experiment ${formatPlace(id)}`,
       what: `its own row is missing, but ${trials} of its trials exist`,
     })
   return rows.flatMap((row) => {
-    const record = experimentOf(row, onDamage)
+    const record = parseExperiment(row, onDamage)
     return record ? [{ ...record, trials: row.trials }] : []
   })
 }
 
 /**
- * Finished trials numbered `from` to `to`, both included, by number; damaged ones are told to
+ * Finished trials numbered `from` to `to`, both included, by number; damaged ones are reported to
  * `onDamage` instead.
  */
-export async function trialsOf(
+export async function readTrials(
   sql: Transaction,
   id: string,
   onDamage: OnDamage,
@@ -197,25 +197,25 @@ export async function trialsOf(
     if (curve.length === 0) points.set(trial_number, curve)
     curve.push(point)
   }
-  return rows.flatMap((row) => trialOf(row, points.get(row.number) ?? [], onDamage) ?? [])
+  return rows.flatMap((row) => parseTrial(row, points.get(row.number) ?? [], onDamage) ?? [])
 }
 
-/** A trial with its load curve; undefined, and told to `onDamage`, where its rows are damaged. */
-export function trialOf(
+/** A trial with its load curve; undefined for damaged rows, which are reported to `onDamage`. */
+export function parseTrial(
   row: TrialRow,
   curve: readonly string[],
   onDamage: OnDamage,
 ): FinishedTrial | undefined {
   const leaveOut = (what: string) => {
-    onDamage({ where: `trial ${row.number} of experiment ${shown(row.experiment_id)}`, what })
+    onDamage({ where: `trial ${row.number} of experiment ${formatPlace(row.experiment_id)}`, what })
     return undefined
   }
-  const document = decoded(row.trial)
+  const document = decodeJson(row.trial)
   if ('problem' in document) return leaveOut(document.problem)
-  if (row.digest !== trialDigest(row, curve)) return leaveOut(changedSince)
+  if (row.digest !== digestTrial(row, curve)) return leaveOut(changedSince)
   const points: unknown[] = []
   for (const text of curve) {
-    const point = decoded(text)
+    const point = decodeJson(text)
     if ('problem' in point) return leaveOut(`its load point ${points.length + 1}: ${point.problem}`)
     points.push(point.document)
   }
@@ -240,7 +240,7 @@ interface DocumentRow {
   readonly where: string
   readonly text: unknown
   readonly digest: string
-  /** What the digest is of. */
+  /** Content of the digest. */
   readonly parts: readonly SqlValue[]
 }
 
@@ -248,12 +248,12 @@ interface DocumentRow {
  * Document of a row; undefined, and reported to `onDamage`, where it cannot be read or does not
  * match its digest.
  */
-export function documentOf(
+export function parseDocument(
   { where, text, digest, parts }: DocumentRow,
   onDamage: OnDamage,
 ): { readonly document: unknown } | undefined {
-  const read = decoded(text)
-  const isUnchanged = digest === digestOf(parts)
+  const read = decodeJson(text)
+  const isUnchanged = digest === computeDigest(parts)
   if (!('problem' in read) && isUnchanged) return read
   onDamage({ where, what: 'problem' in read ? read.problem : changedSince })
   return undefined
@@ -263,10 +263,11 @@ const states: ReadonlySet<string> = new Set(['running', 'interrupted', 'done', '
 
 const changedSince = 'it has changed since it was written: its digest does not match'
 
-/** Keys may be what is damaged. */
-export const shown = (id: unknown): string => JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
+/** Keys may be damaged too. */
+export const formatPlace = (id: unknown): string =>
+  JSON.stringify(String(id)).slice(1, -1).slice(0, 80)
 
-function decoded(text: unknown): { readonly document: unknown } | { readonly problem: string } {
+function decodeJson(text: unknown): { readonly document: unknown } | { readonly problem: string } {
   if (typeof text !== 'string') return { problem: 'it is not text' }
   try {
     return { document: decode(text) }

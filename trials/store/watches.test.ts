@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Connection } from './connection.ts'
 import { openStore } from './sqlite-store.ts'
-import { backupStore, checkStore } from './store-care.ts'
+import { backUpStore, checkStore } from './store-care.ts'
 import type { Damage } from './stored-rows.ts'
 import { dropWatch, keepWatch, readWatches } from './watches.ts'
 
@@ -55,7 +55,7 @@ test('a damaged one is named, left out and not copied; the others stay', async (
   expect(damage.map(({ where }) => where)).toEqual(['watch a', 'watch b'])
   expect((await checkStore(path)).damage).toEqual(damage)
   const copy = `${path}.copy`
-  expect((await backupStore(path, copy)).damage).toEqual(damage)
+  expect((await backUpStore(path, copy)).damage).toEqual(damage)
   expect((await checkStore(copy)).damage).toEqual([])
   expect((await readWatches(copy)).get('c')).toEqual({ name: 'c', windows: 5 })
 })

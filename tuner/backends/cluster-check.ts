@@ -4,18 +4,18 @@
  */
 import { defaultValue } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
-import { type Api, ApiError } from '../../trials/launchers/kubernetes/api.ts'
-import {
-  namespaceGone,
-  type PolicyKey,
-  podRefused,
-} from '../../trials/launchers/kubernetes/failures.ts'
+import { type Api, ApiError } from '../../trials/launchers/kubernetes/api/api.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { loadJobOf } from '../../trials/launchers/kubernetes/load-run.ts'
-import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
-import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
-import type { TrialObjects } from '../../trials/launchers/kubernetes/planned-objects.ts'
-import { dryRun } from '../../trials/launchers/kubernetes/server-dry-run.ts'
+import {
+  classifyPodRefusal,
+  findNamespaceError,
+  type PolicyKey,
+} from '../../trials/launchers/kubernetes/launch/failures.ts'
+import { planLoadJob } from '../../trials/launchers/kubernetes/launch/load-run.ts'
+import type { TrialObjects } from '../../trials/launchers/kubernetes/launch/planned-objects.ts'
+import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
+import type { PayloadMap } from '../../trials/launchers/kubernetes/manifests/payload-map.ts'
+import { dryRun } from '../../trials/launchers/kubernetes/manifests/server-dry-run.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 import type { JobBase } from './load-from-inside.ts'
@@ -41,7 +41,7 @@ export async function checkObjects(
     `/apis/batch/v1/namespaces/${launcher.api.namespace}/jobs`,
     launcher.ownerPlan('tune-check-lease'),
   ).catch((error: Error) => {
-    throw namespaceGone(error.message) ?? error
+    throw findNamespaceError(error.message) ?? error
   })
   const pods = smallestPods(launcher, space)
   const load = job && loadPodOf(job)
@@ -117,7 +117,7 @@ async function refuseUnplaceable(
 ): Promise<void> {
   let reason: string | undefined
   for (const { pod } of objects) {
-    reason = await launcher.whyNeverPlaced(pod, load)
+    reason = await launcher.explainUnschedulable(pod, load)
     if (reason === undefined) return
   }
   if (reason !== undefined)
@@ -129,7 +129,7 @@ async function refuseUnplaceable(
 
 /** A load Job, and the pod that the cluster would make of it. */
 function loadPodOf(job: JobBase): { readonly job: Json; readonly pod: Json } {
-  const body = loadJobOf(
+  const body = planLoadJob(
     { ...job, trial: 0, owner: checkOwner, task: '{}', deadlineS: 60 },
     'tune-check-load',
   )
@@ -157,7 +157,7 @@ async function tryPod(api: Api, pod: Json, key: PolicyKey): Promise<string[]> {
     return await dryRun(api, `/api/v1/namespaces/${api.namespace}/pods`, pod)
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 403) throw error
-    const refusal = podRefused(error, key)
+    const refusal = classifyPodRefusal(error, key)
     throw refusal.kind === 'final'
       ? refusal.error
       : new LaunchError(

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { stringify } from 'yaml'
-import { inspectCluster } from '../../trials/launchers/kubernetes/cluster-facts.ts'
+import { inspectCluster } from '../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import { FakeApiServer } from '../../trials/launchers/kubernetes/testing/fake-api-server.ts'
 import { clusterFindings } from '../commands/doctor/run.ts'
 import { useWorkspace } from '../config/testing/workspace.ts'

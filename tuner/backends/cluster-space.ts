@@ -1,18 +1,21 @@
 /** What of an experiment's space a cluster offers, and how its GPUs are asked for. */
 import type { SearchSpace } from '../../search/types.ts'
-import type { Api } from '../../trials/launchers/kubernetes/api.ts'
+import type { Api } from '../../trials/launchers/kubernetes/api/api.ts'
 import {
   type ClusterFacts,
   type ClusterGpu,
   inspectCluster,
-} from '../../trials/launchers/kubernetes/cluster-facts.ts'
+} from '../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import {
   type DraOptions,
   type DraVersion,
-  draVersionOf,
-} from '../../trials/launchers/kubernetes/dra.ts'
-import { isProductOf } from '../../trials/launchers/kubernetes/gpu-names.ts'
-import { asksForMiB, type GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+  findDraVersion,
+} from '../../trials/launchers/kubernetes/gpus/dra.ts'
+import { matchesProduct } from '../../trials/launchers/kubernetes/gpus/gpu-names.ts'
+import {
+  type GpuScheme,
+  requestsMebibytes,
+} from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { Experiment } from '../config/types.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
 
@@ -22,7 +25,7 @@ interface FittedSpace {
   readonly gpuScheme?: GpuScheme
   readonly offers?: readonly ClusterGpu[]
   /** The same where the scheme is the user's. */
-  readonly boards?: readonly ClusterGpu[]
+  readonly nodeGpus?: readonly ClusterGpu[]
   readonly dra?: DraOptions
   readonly draVersion?: DraVersion
   readonly notices: readonly string[]
@@ -45,19 +48,19 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
       gpuScheme,
       dra,
       draVersion,
-      boards: (await inspectCluster(api)).gpus,
+      nodeGpus: (await inspectCluster(api)).gpus,
       notices: [],
     }
   }
-  if (gpuScheme !== undefined && asksForMiB(gpuScheme))
-    return { space, gpuScheme, boards: (await inspectCluster(api)).gpus, notices: [] }
+  if (gpuScheme !== undefined && requestsMebibytes(gpuScheme))
+    return { space, gpuScheme, nodeGpus: (await inspectCluster(api)).gpus, notices: [] }
   if (gpuScheme !== undefined || devicesUsed !== 'gpu' || gpu?.kind !== 'categorical')
     return { space, gpuScheme, notices: [] }
   const facts = await inspectCluster(api)
   if (facts.gpus.length === 0) return { space, notices: [] }
   const values = gpu.values.filter(
     (name) =>
-      name === 'none' || facts.gpus.some(({ product }) => isProductOf(product, String(name))),
+      name === 'none' || facts.gpus.some(({ product }) => matchesProduct(product, String(name))),
   )
   const there = [...new Set(facts.gpus.map(({ product, gpu }) => gpu ?? product))].join(', ')
   if (values.length === 0) {
@@ -70,7 +73,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
     )
   }
   const offers = facts.gpus.filter(({ product }) =>
-    values.some((name) => isProductOf(product, String(name))),
+    values.some((name) => matchesProduct(product, String(name))),
   )
   const missing = gpu.values.filter((name) => !values.includes(name))
   const parameters = space.parameters.map((parameter) =>
@@ -94,7 +97,7 @@ export async function fitToCluster(api: Api, experiment: Experiment): Promise<Fi
 }
 
 async function neededDra(api: Api): Promise<DraVersion> {
-  const version = await draVersionOf(api)
+  const version = await findDraVersion(api)
   if (version) return version
   const hint =
     'it needs Kubernetes 1.32 or later with dynamic resource allocation, and a driver; tune doctor --backend kubernetes shows what the cluster has'

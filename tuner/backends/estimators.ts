@@ -1,15 +1,15 @@
 /** The device model of an experiment's predictor: of its model, or of each of its variants. */
 import type { Configuration } from '../../search/types.ts'
-import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
-import type { AnchoredOn } from '../../trials/devices/device-model.ts'
+import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
+import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
+import type { CalibratedServer } from '../../trials/devices/device-model.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import type { OwnDevices } from '../../trials/devices/own.ts'
-import { anchoredBy, usualServer } from '../../trials/devices/server-calibration.ts'
+import { fitCalibration, fitTypicalServer } from '../../trials/devices/server-calibration.ts'
 import { createEstimator, type Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import type { LlmModelOptions } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createLlmEstimator } from '../../trials/launchers/simulated/llm-estimate.ts'
 import type { BuiltinTemplate } from '../../trials/launchers/template.ts'
-import { variantParameter, withVariant } from '../../trials/launchers/variants.ts'
+import { applyVariant, variantParameter } from '../../trials/launchers/variants.ts'
 import type { LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import { llmDefaults } from '../../trials/predictor/llm/serving-limits.ts'
 import { architectureNameOf } from '../config/settings/variant-settings.ts'
@@ -50,14 +50,14 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
             slo,
             defaults: computedIn(experiment, architecture),
             ownGpus: own.gpus,
-            anchored: anchoredServer(experiment, architecture),
+            calibratedServer: anchoredServer(experiment, architecture),
             cores,
           }),
     )
   }
   return (given) => ({
     estimator: known.get(variants.length > 0 ? String(given[variantParameter]) : '')!,
-    configuration: withVariant(predictor, given).configuration,
+    configuration: applyVariant(predictor, given).configuration,
   })
 }
 
@@ -117,9 +117,9 @@ const computedIn = (
 export function anchoredServer(
   { calibrated, predictor, own }: Experiment,
   architecture: Architecture,
-): AnchoredOn | undefined {
-  if (calibrated) return anchoredBy(calibrated, architecture, own.gpus)
-  return predictor.kind === 'builtin' ? undefined : usualServer()
+): CalibratedServer | undefined {
+  if (calibrated) return fitCalibration(calibrated, architecture, own.gpus)
+  return predictor.kind === 'builtin' ? undefined : fitTypicalServer()
 }
 
 function architectureFor(
@@ -128,7 +128,7 @@ function architectureFor(
 ): Architecture | undefined {
   const name = architectureNameOf(variant, model)
   try {
-    return name === undefined ? undefined : architectureOf(name, own.architectures)
+    return name === undefined ? undefined : findArchitecture(name, own.architectures)
   } catch (error) {
     if (
       error instanceof DeviceModelError &&
@@ -142,11 +142,11 @@ function architectureFor(
 /** Those of the names that are known. */
 export const architecturesNamed = (
   names: readonly string[],
-  own: OwnDevices,
+  own: CustomDevices,
 ): readonly Architecture[] =>
   names.flatMap((name) => {
     try {
-      return architectureOf(name, own.architectures)
+      return findArchitecture(name, own.architectures)
     } catch (error) {
       if (error instanceof DeviceModelError) return []
       throw error

@@ -20,9 +20,9 @@ import { fileURLToPath } from 'node:url'
 import type { V1Job, V1Pod } from '@kubernetes/client-node'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parse, parseAllDocuments, stringify } from 'yaml'
-import { Api } from '../../trials/launchers/kubernetes/api.ts'
-import type { Json } from '../../trials/launchers/kubernetes/manifests.ts'
-import { connectToPod } from '../../trials/launchers/kubernetes/reach.ts'
+import { Api } from '../../trials/launchers/kubernetes/api/api.ts'
+import { connectToPod } from '../../trials/launchers/kubernetes/launch/reach.ts'
+import type { Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
   createNamespace,
   type TestNamespace,

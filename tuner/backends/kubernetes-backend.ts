@@ -1,16 +1,19 @@
 /** Predictors as pods of a cluster, under load from inside it or from here. */
 import { join } from 'node:path'
 import { spreadConfirmationS } from '../../profiler/index.ts'
-import { builtinImage, builtinImageFor } from '../../trials/launchers/builtin-image.ts'
-import { connect } from '../../trials/launchers/kubernetes/connect.ts'
+import { builtinImage, chooseBuiltinImage } from '../../trials/launchers/builtin-image.ts'
+import { connect } from '../../trials/launchers/kubernetes/api/connect.ts'
 import {
   createKubernetesLauncher,
   type KubernetesLauncher,
 } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { payloadFolder, payloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
-import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/planned-objects.ts'
-import { usageSourceOf } from '../../trials/launchers/kubernetes/pod-usage.ts'
-import { defaultStartPatience } from '../../trials/launchers/kubernetes/start.ts'
+import type { KubernetesLauncherOptions } from '../../trials/launchers/kubernetes/launch/planned-objects.ts'
+import { defaultStartTimeouts } from '../../trials/launchers/kubernetes/launch/wait-until-running.ts'
+import {
+  createPayloadMap,
+  payloadFolder,
+} from '../../trials/launchers/kubernetes/manifests/payload-map.ts'
+import { findUsageSource } from '../../trials/launchers/kubernetes/watch/pod-usage.ts'
 import {
   type BuiltinTemplate,
   type CommandTemplate,
@@ -36,7 +39,7 @@ interface KubernetesBackend extends Backend {
 const defaultPort = 8000
 
 /** Time for a pod from being scheduled to its container running, s: image pull, volumes. */
-const startS = defaultStartPatience.startMs / 1000
+const startS = defaultStartTimeouts.startMs / 1000
 /**
  * The cluster ends a load Job itself after its start and three times its time under load, which
  * repeated windows may take, and a minute.
@@ -58,10 +61,10 @@ export async function openKubernetes(
   const form = predictor.kind === 'command' ? predictor.form : undefined
   const loadFrom = kubernetes.loadFrom ?? 'cluster'
   const files =
-    loadFrom === 'cluster' ? await payloadMap(experimentId, load.payload, form) : undefined
+    loadFrom === 'cluster' ? await createPayloadMap(experimentId, load.payload, form) : undefined
   const api = await connect(kubernetes.namespace)
   const { space, notices, ...gpus } = await fitToCluster(api, experiment)
-  const usageSource = await usageSourceOf(api)
+  const usageSource = await findUsageSource(api)
   const options = launcherOptionsOf(experiment, template, experimentId)
   const pods = createKubernetesLauncher({ ...options, ...gpus, api, usageSource })
   const job: JobBase | undefined =
@@ -153,7 +156,7 @@ function launcherOptionsOf(
       loadDeadlineS(Math.max(load.trialSeconds, spreadConfirmationS(load.confirmSeconds))),
     ownGpus: own.gpus,
     ...(kubernetes.scaleUpTimeoutMs !== undefined && {
-      patience: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },
+      timeouts: { scaleUpMs: kubernetes.scaleUpTimeoutMs, waitsForScaleUp: true },
     }),
   }
 }
@@ -169,9 +172,9 @@ function imagesOf(
   if (kubernetes?.image !== undefined || template.kind !== 'builtin')
     return { image: kubernetes?.image ?? builtinImage }
   const { engine } = template
-  const image = builtinImageFor({ engine, gpu: false })
+  const image = chooseBuiltinImage({ engine, gpu: false })
   if (devicesUsed !== 'gpu') return { image }
-  const gpuImage = builtinImageFor({ engine, gpu: true })
+  const gpuImage = chooseBuiltinImage({ engine, gpu: true })
   if (gpuImage !== undefined) return { image, gpuImage }
   const [what, from] =
     engine === 'gguf' ? ['llama.cpp', 'node-llama-cpp'] : ['ONNX Runtime', 'onnxruntime-node']

@@ -7,7 +7,7 @@ import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
 import { wordsAndSigns } from '../../profiler/protocols/tokenizer.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
-import { prefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
+import { computePrefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
 import { UserError } from '../exit-codes.ts'
 
 /** @throws UserError for a file that cannot be used */
@@ -60,7 +60,7 @@ function withoutRepeats(asked: readonly Asked[]): LlmRequest[] {
   const all = asked.map(({ words, maxTokens, promptTokens = words.length, requestClass }) => ({
     promptTokens,
     outputTokens: maxTokens,
-    hashes: prefixHashes(words),
+    hashes: computePrefixHashes(words),
     ...(requestClass && { requestClass }),
   }))
   const uses = new Map<number, number>()

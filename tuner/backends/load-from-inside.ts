@@ -5,10 +5,13 @@
 import { spreadConfirmationS } from '../../profiler/index.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
-import type { PayloadMap } from '../../trials/launchers/kubernetes/payload-map.ts'
-import { isPodPredictor, type PodPredictor } from '../../trials/launchers/kubernetes/pod-launch.ts'
-import { createConfigMap } from '../../trials/launchers/kubernetes/trial-objects.ts'
+import { type LoadRunOptions, runLoad } from '../../trials/launchers/kubernetes/launch/load-run.ts'
+import {
+  isPodPredictor,
+  type PodPredictor,
+} from '../../trials/launchers/kubernetes/launch/pod-launch.ts'
+import { createConfigMap } from '../../trials/launchers/kubernetes/launch/trial-objects.ts'
+import type { PayloadMap } from '../../trials/launchers/kubernetes/manifests/payload-map.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend, MeasureOptions } from './backend.ts'

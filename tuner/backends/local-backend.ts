@@ -7,7 +7,7 @@ import { canReuseBuiltin, reuseBuiltin } from '../../trials/launchers/local/reus
 import type { BuiltinTemplate, CommandTemplate } from '../../trials/launchers/template.ts'
 import { createTritonLauncher } from '../../trials/launchers/triton/triton-launcher.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { parseResources } from '../../trials/resources.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
@@ -53,7 +53,7 @@ const startsBeside = (
 
 const coresHeld = (configurations: readonly Configuration[], { own }: Experiment): number =>
   configurations.reduce(
-    (sum, configuration) => sum + Math.ceil(resourcesOf(configuration, {}, own.gpus).cpuCores),
+    (sum, configuration) => sum + Math.ceil(parseResources(configuration, {}, own.gpus).cpuCores),
     0,
   )
 

@@ -7,7 +7,7 @@ import {
   protocolFor,
 } from '../../profiler/index.ts'
 import { withWarmUp } from '../../profiler/protocols/warm-up-requests.ts'
-import { builtinProtocol } from '../../trials/launchers/builtin.ts'
+import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
 import { withCheckedAnswers } from '../../trials/launchers/checked-answers.ts'
 import { GoldenStore } from '../../trials/launchers/golden-store.ts'
 import { defaultReadyTimeoutS, type PredictorTemplate } from '../../trials/launchers/template.ts'
@@ -52,7 +52,7 @@ export function protocolOf(
     protocol: withWarmUp(protocolFor(name, options), warmUp, firstAnswerMs),
   })
   if (predictor.kind === 'builtin')
-    return choice(builtinProtocol(predictor), { timeoutMs, firstAnswerMs })
+    return choice(getBuiltinProtocol(predictor), { timeoutMs, firstAnswerMs })
   const { path, signature, healthPath, body, contentType, form, headers } = predictor
   const server =
     predictor.kind === 'url'

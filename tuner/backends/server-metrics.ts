@@ -20,7 +20,7 @@ import {
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
 import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
-import { closest } from '../../trials/near-names.ts'
+import { findClosestNames } from '../../trials/near-names.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { MeasureTask } from './backend.ts'
 
@@ -245,7 +245,7 @@ function absent(
     pages.findIndex((names) => !has(names)),
   )
   const names = pages[at]!
-  const near = closest(asked.name, names)
+  const near = findClosestNames(asked.name, names)
   const hint = has(names)
     ? 'the server reported no values of it under load, or none with these labels'
     : near.length > 0

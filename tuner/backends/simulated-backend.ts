@@ -1,10 +1,10 @@
 /** Predictors and load in virtual time. */
 import { measureSimulatedCapacity } from '../../profiler/index.ts'
-import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
+import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { createSimulatedLlmLauncher } from '../../trials/launchers/simulated/llm-launcher.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
-import { withVariant } from '../../trials/launchers/variants.ts'
+import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { Launcher } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { Backend } from './backend.ts'
@@ -56,15 +56,15 @@ function simulatedLauncher(experiment: Experiment): Launcher {
           architecture,
           ownGpus: own.gpus,
           seed,
-          anchored: anchoredServer(experiment, architecture),
+          calibratedServer: anchoredServer(experiment, architecture),
         })
   const launchers = new Map<Architecture, Launcher>()
   return {
     name: 'simulated',
     sweep: async () => undefined,
     launch: async (given, trialNumber, signal) => {
-      const { template, configuration } = withVariant(predictor, given)
-      const architecture = architectureOf(template.model, own.architectures)
+      const { template, configuration } = applyVariant(predictor, given)
+      const architecture = findArchitecture(template.model, own.architectures)
       const launcher = launchers.get(architecture) ?? create(architecture)
       launchers.set(architecture, launcher)
       return launcher.launch(configuration, trialNumber, signal)

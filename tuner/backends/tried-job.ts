@@ -3,7 +3,7 @@
  * would spoil every trial after its launch.
  */
 import type { KubernetesLauncher } from '../../trials/launchers/kubernetes/kubernetes-launcher.ts'
-import { runLoad } from '../../trials/launchers/kubernetes/load-run.ts'
+import { runLoad } from '../../trials/launchers/kubernetes/launch/load-run.ts'
 import { LaunchError } from '../../trials/types.ts'
 import type { JobBase } from './load-from-inside.ts'
 

@@ -3,8 +3,8 @@
  * anchored device model.
  */
 import type { Configuration, Problem } from '../../search/types.ts'
-import { anchoredMs, movedAnchor } from '../../trials/devices/anchor.ts'
-import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import { predictDeviceLatency } from '../../trials/devices/device-model.ts'
+import { predictServerMs, sampleServerFit } from '../../trials/devices/server-fit.ts'
 import {
   parvaAnchored,
   parvaCall,
@@ -56,13 +56,13 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
   const times = new Map<string, number>()
   const deviceMs = (slice: number, batch: number) => {
     const known =
-      times.get(`${slice} ${batch}`) ?? deviceLatencyMs(parvaCall(model, slice, batch)).ms
+      times.get(`${slice} ${batch}`) ?? predictDeviceLatency(parvaCall(model, slice, batch)).ms
     times.set(`${slice} ${batch}`, known)
     return known
   }
   /** @param z standard normals of the fit's five numbers, then ln(factor) of each slice */
   const logRateAt = (z: readonly number[]) => {
-    const at = movedAnchor(anchored, z)
+    const at = sampleServerFit(anchored, z)
     return (configuration: Configuration): number => {
       const [slice, largest, processes] = ['gpuSlices', 'batchSize', 'processes'].map((key) =>
         Number(configuration[key]),
@@ -72,7 +72,7 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
       // As the recorded server is read: the best of the batches up to its largest that keep the
       // limit, and steeply less beyond it.
       for (let batch = 1; batch <= largest; batch *= 2) {
-        const latencyMs = anchoredMs(at, batch, factor * deviceMs(slice, batch), processes)
+        const latencyMs = predictServerMs(at, batch, factor * deviceMs(slice, batch), processes)
         const over = Math.max(0, Math.log(latencyMs / limitMs))
         best = Math.max(best, Math.log((1000 * processes * batch) / latencyMs) - steepness * over)
       }
@@ -80,11 +80,21 @@ export function anchoredServer(name: string, { constraintLimit: limitMs = Infini
     }
   }
   const prior: Pick<Problem, 'priorLogRate' | 'priorLogConstraint' | 'priorFactors'> = {
-    priorLogRate: logRateAt(Array(anchored.at.length + slices.length).fill(0)),
+    priorLogRate: logRateAt(Array(anchored.parameters.length + slices.length).fill(0)),
     priorLogConstraint: (c) =>
-      Math.log(anchoredMs(anchored.at, 1, deviceMs(Number(c.gpuSlices), 1), Number(c.processes))),
+      Math.log(
+        predictServerMs(
+          anchored.parameters,
+          1,
+          deviceMs(Number(c.gpuSlices), 1),
+          Number(c.processes),
+        ),
+      ),
     priorFactors: {
-      sd: [...anchored.at.map(() => 1), ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd))],
+      sd: [
+        ...anchored.parameters.map(() => 1),
+        ...slices.map((slice) => (slice === 7 ? 0.01 : sliceSd)),
+      ],
       at: (z) => {
         const logRate = logRateAt(z)
         const moved = z.map((_, j) => logRateAt(z.map((v, k) => (k === j ? v + step : v))))

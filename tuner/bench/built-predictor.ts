@@ -1,9 +1,9 @@
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import type { Configuration } from '../../search/types.ts'
-import { predictorEnvironment } from '../../trials/launchers/builtin.ts'
+import { createPredictorEnvironment } from '../../trials/launchers/builtin.ts'
 import { nodeFlags } from '../../trials/predictor/node-flags.ts'
-import { resourcesOf } from '../../trials/resources.ts'
+import { parseResources } from '../../trials/resources.ts'
 import { onCores } from '../testing/on-cores.ts'
 
 const entry = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
@@ -47,9 +47,14 @@ export function onBuiltin<T>(
   work: (url: string) => Promise<T>,
   engine: 'emulated' | 'tfjs' = 'emulated',
 ): Promise<T> {
-  const resources = resourcesOf(configuration)
+  const resources = parseResources(configuration)
   const settings = Object.entries(
-    predictorEnvironment({ kind: 'builtin', model, engine }, configuration, engine, resources),
+    createPredictorEnvironment(
+      { kind: 'builtin', model, engine },
+      configuration,
+      engine,
+      resources,
+    ),
   )
   const flags = settings.flatMap(([name, value]) => [
     `--${name.toLowerCase().replaceAll('_', '-')}`,

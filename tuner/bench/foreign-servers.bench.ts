@@ -15,7 +15,7 @@ import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
 import { serverAddress } from '../../profiler/server-address.ts'
 import { freePort } from '../../profiler/testing/free-port.ts'
-import { programIn } from '../../trials/machine/programs.ts'
+import { findProgram } from '../../trials/machine/programs.ts'
 import { exitCodes } from '../exit-codes.ts'
 import { table } from '../render/columns.ts'
 import build from '../testing/build.ts'
@@ -38,7 +38,7 @@ function missing({ needs }: ForeignRow): string[] {
       ? [need.slice(0, need.indexOf(':')), need.slice(need.indexOf(':') + 1)]
       : ['program', need]
     if (kind === 'program')
-      return programIn(process.env.PATH!.split(delimiter), name!) === undefined
+      return findProgram(process.env.PATH!.split(delimiter), name!) === undefined
     if (kind === 'node') return !nodeFolders.some((folder) => existsSync(join(folder, name!)))
     const asked =
       kind === 'python'

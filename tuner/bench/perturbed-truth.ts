@@ -6,11 +6,11 @@
 import type { RecordedTable } from '../../search/replay/table.ts'
 import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Observation, Problem, Rng, SearchSpace } from '../../search/types.ts'
-import { type Architecture, architectureOf } from '../../trials/devices/architecture.ts'
-import { gpuFeatures } from '../../trials/devices/features.ts'
-import { cpuStageOf } from '../../trials/launchers/simulated/cpu-stage.ts'
-import { type ModelledServer, modelledServer } from '../../trials/launchers/simulated/device.ts'
-import { createEstimator, queueingModel } from '../../trials/launchers/simulated/estimate.ts'
+import { type Architecture, findArchitecture } from '../../trials/devices/architecture.ts'
+import { computeGpuFeatures } from '../../trials/devices/gpu-features.ts'
+import { createCpuStage } from '../../trials/launchers/simulated/cpu-stage.ts'
+import { type ModelledServer, modelServer } from '../../trials/launchers/simulated/device.ts'
+import { createEstimator, createQueueingModel } from '../../trials/launchers/simulated/estimate.ts'
 import { predictCapacity } from '../../trials/launchers/simulated/estimated-capacity.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { createPricing } from '../loop/problem.ts'
@@ -41,7 +41,7 @@ const gpus = (values: readonly string[]) => ({
   name: 'gpu',
   category: 'resource' as const,
   values,
-  features: gpuFeatures(values),
+  features: computeGpuFeatures(values),
 })
 
 const batches = [1, 2, 4, 8, 16, 32, 64, 128]
@@ -111,7 +111,7 @@ export function perturbedTable(
   rng: Rng,
   errors: ErrorSize = 'model',
 ): PerturbedTable {
-  const architecture = architectureOf(model)
+  const architecture = findArchitecture(model)
   const slo = { percentile: 0.99, limitMs }
   const { priorFactors, ...prior } = createEstimator({ architecture, slo })
   const gpuNames = space.parameters.flatMap((p) =>
@@ -164,7 +164,7 @@ function drawTruth(
     numbers.set(key, found)
     return found
   }
-  const cpu = cpuStageOf(architecture)
+  const cpu = createCpuStage(architecture)
   const slower =
     errors === 'unseen'
       ? z('cpu') > 0
@@ -202,11 +202,11 @@ function drawTruth(
   }
 
   return (configuration) => {
-    const modelled = modelledServer(architecture, configuration)
+    const modelled = modelServer(architecture, configuration)
     const { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY } = modelled
     if (neededMiB * memoryFactor > availableMiB)
       return { configuration, state: 'infeasible', reason: 'out of memory' }
-    const model = queueingModel(modelled, trueCpu)
+    const model = createQueueingModel(modelled, trueCpu)
     const truth = predictCapacity(
       {
         ...model,

@@ -7,7 +7,7 @@ import { measureSimulatedCapacity } from '../../profiler/index.ts'
 import { cost } from '../../search/objective.ts'
 import { configurationKey, enumerateConfigurations } from '../../search/space/space.ts'
 import type { Configuration, Outlook, Problem } from '../../search/types.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../trials/launchers/simulated/simulated-launcher.ts'
 import { inspectMachine } from '../../trials/machine/machine-facts.ts'
 import { type FinishedTrial, InfeasibleError, type Launcher } from '../../trials/types.ts'
@@ -154,7 +154,7 @@ function serversOf(
   { cpuFactor, coreSpeed }: VirtualJobSettings,
 ): Launcher {
   const cpuCostFactor = cpuFactor / coreSpeed
-  const architecture = architectureOf(model.architecture)
+  const architecture = findArchitecture(model.architecture)
   const alone = createSimulatedLauncher({ architecture, seed, cpuCostFactor })
   const beside = createSimulatedLauncher({
     architecture,

@@ -13,7 +13,7 @@
  * JavaScript.
  */
 import type { Condition, Configuration } from '../../search/types.ts'
-import { namesNear } from '../../trials/near-names.ts'
+import { suggestNames } from '../../trials/near-names.ts'
 
 /** Name → 'number', or the values of a categorical parameter. */
 export type ConditionNames = ReadonlyMap<string, 'number' | readonly string[]>
@@ -303,7 +303,7 @@ class ConditionParser {
     throw new ConditionError(
       `'${token.text}' is not a parameter`,
       token.at,
-      namesNear(token.text, [...this.names.keys()]),
+      suggestNames(token.text, [...this.names.keys()]),
       'no-parameter',
     )
   }

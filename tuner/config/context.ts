@@ -1,7 +1,7 @@
 /** What the parts that resolve an experiment share. */
 import { existsSync } from 'node:fs'
 import { isAbsolute, relative } from 'node:path'
-import type { OwnDevices } from '../../trials/devices/own.ts'
+import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
 import type { Settings } from './schema/experiment-schema.ts'
 import type { MachineFacts } from './types.ts'
 import type { Path } from './yaml-file.ts'
@@ -43,5 +43,5 @@ export interface FileContext {
 }
 
 export interface Context extends FileContext {
-  readonly own: OwnDevices
+  readonly own: CustomDevices
 }

@@ -14,8 +14,8 @@ import {
 import type { Condition, Configuration, Parameter, SearchSpace } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
-import { closest, namesNear } from '../../trials/near-names.ts'
+import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
+import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import type { LanguageServer } from '../../trials/servers/server-kinds.ts'
 import { ConditionError, type ConditionNames, parseCondition } from './condition.ts'
 import type { Report } from './context.ts'
@@ -278,12 +278,12 @@ function checkName(
       `write ${meant}, or add category: env if ${name} is your own parameter`,
     )
   if (knownParameter(name) || own) return meant === undefined
-  if (!declared) report(at, `no parameter is called '${name}'`, namesNear(name, candidates))
+  if (!declared) report(at, `no parameter is called '${name}'`, suggestNames(name, candidates))
   else
     report(
       at,
       `the built-in predictor has no parameter '${name}'`,
-      `${namesNear(name, candidates).replace(/\?$/, '')}; or add category: env to pass it as an environment variable`,
+      `${suggestNames(name, candidates).replace(/\?$/, '')}; or add category: env to pass it as an environment variable`,
     )
   return false
 }
@@ -295,7 +295,7 @@ function checkName(
 function misspelt(name: string): string | undefined {
   if (knownParameter(name) || name === name.toUpperCase() || name.length < 5) return undefined
   const names = knownParameters.map((known) => known.name)
-  return closest(name, names).find((known) => Math.abs(known.length - name.length) <= 2)
+  return findClosestNames(name, names).find((known) => Math.abs(known.length - name.length) <= 2)
 }
 
 /**
@@ -386,7 +386,7 @@ function chosenGpus(
   ownGpus: readonly Gpu[],
 ): readonly string[] {
   const chosen = Object.hasOwn(pin, 'gpu') ? [pin.gpu!] : user.gpu?.values
-  return chosen === undefined ? all : chosen.map((name) => catalogueName(String(name), ownGpus))
+  return chosen === undefined ? all : chosen.map((name) => findCatalogueName(String(name), ownGpus))
 }
 
 const namesOf = (parameters: readonly Parameter[], name: string): readonly string[] =>

@@ -1,22 +1,31 @@
 /** What only the catalogue, the price book and the models know to be wrong with a space. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration, SearchSpace } from '../../search/types.ts'
-import { type Architecture, architectureOf, takesOf } from '../../trials/devices/architecture.ts'
+import {
+  type Architecture,
+  findArchitecture,
+  getInputKind,
+} from '../../trials/devices/architecture.ts'
 import { findGpu, type Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
+import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
 import { readOnnxFile } from '../../trials/devices/onnx/graph-file.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
-import { namesNear } from '../../trials/near-names.ts'
-import { mostGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
+import { suggestNames } from '../../trials/near-names.ts'
+import { maxGgufSequences } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { quantizations } from '../../trials/predictor/llm/step-model.ts'
 import { modelNames } from '../../trials/predictor/models/model-names.ts'
-import { type PriceBook, PriceError, pricePerHour, unpricedHint } from '../../trials/prices/book.ts'
-import { providersWith } from '../../trials/prices/providers.ts'
-import { poolParameters, resourcesOf } from '../../trials/resources.ts'
+import {
+  formatUnpricedHint,
+  type PriceBook,
+  PriceError,
+  pricePerHour,
+} from '../../trials/prices/book.ts'
+import { listProvidersWith } from '../../trials/prices/providers.ts'
+import { parseResources, poolParameters } from '../../trials/resources.ts'
 import { isSecretChoice } from '../../trials/secrets.ts'
-import { hubName } from '../../trials/servers/language-servers.ts'
+import { parseHubName } from '../../trials/servers/language-servers.ts'
 import type { Context, Report } from './context.ts'
 import { type GpuOffer, gpusHere } from './gpus-here.ts'
 import { isKindUnknown } from './layers.ts'
@@ -92,7 +101,7 @@ function reportUnpriced(
   book: PriceBook,
 ): void {
   const others = names.filter((other) => book.gpus[other])
-  const hint = unpricedHint(name, book, providersWith(name, book))
+  const hint = formatUnpricedHint(name, book, listProvidersWith(name, book))
   const without = others.length === 0 ? '' : `; or leave the GPU out: --gpus ${others.join(',')}`
   report(at, `the price book '${book.name}' has no price for the GPU ${name}`, `${hint}${without}`)
 }
@@ -120,7 +129,7 @@ function checkInstances(
   ownGpus: readonly Gpu[],
 ): void {
   try {
-    pricePerHour(resourcesOf(configuration, {}, ownGpus), book)
+    pricePerHour(parseResources(configuration, {}, ownGpus), book)
   } catch (error) {
     if (!(error instanceof PriceError)) throw error
     report(at, error.problem, error.hint ?? '')
@@ -158,11 +167,11 @@ export function checkSequences(
   )
     return
   const asked = parameter.kind === 'ordinal' ? Math.max(...parameter.values) : parameter.max
-  if (asked <= mostGgufSequences) return
+  if (asked <= maxGgufSequences) return
   const at = Object.hasOwn(entries.pin ?? {}, 'maxNumSeqs') ? 'pin' : 'space'
   report(
     [at, 'maxNumSeqs'],
-    `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${mostGgufSequences}`,
+    `maxNumSeqs: ${asked} sequences, but llama.cpp supports at most ${maxGgufSequences}`,
     'use fewer',
   )
 }
@@ -179,15 +188,15 @@ function checkMigProfiles(
   const parameter = space.parameters.find(({ name }) => name === 'migProfile')
   if (parameter?.kind !== 'categorical') return
   const models = gpus.map((gpu) => findGpu(gpu, own))
-  const known = models.flatMap(migProfilesOf).map(({ name }) => name)
+  const known = models.flatMap(listMigProfiles).map(({ name }) => name)
   const exists = (profile: string) =>
-    models.some((gpu) => knownMigProfile(gpu, profile) !== undefined)
+    models.some((gpu) => matchMigProfile(gpu, profile) !== undefined)
   for (const profile of parameter.values.filter((value) => value !== 'none' && !exists(value)))
     report(
       ['space', 'migProfile'],
       `migProfile: none of ${gpus.join(', ')} has the profile ${profile}`,
       known.length > 0
-        ? namesNear(profile, [...new Set(known)])
+        ? suggestNames(profile, [...new Set(known)])
         : 'only A30, A100, H100 and later GPUs support MIG',
     )
 }
@@ -212,7 +221,7 @@ export function checkArchitecture(
     )
   // A server of one's own that is told the name in the body may have it of any form:
   // meta-llama/Llama-3.1-8B, llama3:8b.
-  const onHub = model.path === undefined && hubName(model.name) !== undefined
+  const onHub = model.path === undefined && parseHubName(model.name) !== undefined
   const inUrl =
     (predictor.kind === 'builtin' && !onHub) ||
     (predictor.kind !== 'builtin' && protocolTable[predictor.protocol].metadata)
@@ -229,7 +238,7 @@ export function checkArchitecture(
       ? ''
       : '; to emulate your own model, set the most similar architecture: architecture: bert-base'
   try {
-    const architecture = architectureOf(model.architecture, own.architectures)
+    const architecture = findArchitecture(model.architecture, own.architectures)
     checkInputs(report, architecture, space)
     checkWeights(report, architecture, space)
     if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name))
@@ -269,17 +278,18 @@ function checkWeights(
   architecture: Architecture,
   { parameters }: SearchSpace,
 ): void {
-  const quantizedBy = architecture.kind === 'decoder' ? architecture.quantizedBy : undefined
+  const quantizationMethod =
+    architecture.kind === 'decoder' ? architecture.quantizationMethod : undefined
   if (
-    quantizedBy === undefined ||
+    quantizationMethod === undefined ||
     parameters.some(({ name }) => name === 'quantization' || name === 'precision')
   )
     return
   report(
     ['model'],
-    `its config.json declares quantised weights (${quantizedBy}), but the experiment sets no quantization, so tune would assume 16 bits`,
-    (quantizations as readonly string[]).includes(quantizedBy)
-      ? `add --pin quantization=${quantizedBy}`
+    `its config.json declares quantised weights (${quantizationMethod}), but the experiment sets no quantization, so tune would assume 16 bits`,
+    (quantizations as readonly string[]).includes(quantizationMethod)
+      ? `add --pin quantization=${quantizationMethod}`
       : 'such weights are not modelled; the closest may be --pin quantization=awq (4.25 bits per weight) or fp8 (8 bits); quantization=none assumes 16 bits',
   )
 }
@@ -317,7 +327,7 @@ const tensorParameters: ReadonlySet<string> = new Set([
 
 /** Sizes of the input must be ones that the model takes. */
 function checkInputs(report: Report, architecture: Architecture, space: SearchSpace): void {
-  const takes = takesOf(architecture)
+  const takes = getInputKind(architecture)
   const fixed = architecture.kind === 'graph' ? architecture.fixedSize : undefined
   const generates = architecture.kind === 'decoder'
   for (const parameter of space.parameters) {

@@ -2,9 +2,9 @@
  * The GPUs of this machine as an experiment may hold them, and the parameters that choose among
  * them.
  */
-import { type Gpu, gpuCatalogue, vendorOf } from '../../trials/devices/catalogue.ts'
-import { knownMigProfile, migProfilesOf } from '../../trials/devices/mig.ts'
-import { catalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
+import { findVendor, type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { listMigProfiles, matchMigProfile } from '../../trials/devices/mig.ts'
+import { findCatalogueName, type ShareBound } from '../../trials/machine/gpu-offer.ts'
 import { visibilityVariables } from '../../trials/machine/visible-gpus.ts'
 import type { Report } from './context.ts'
 import type { ParameterEntry } from './schema/experiment-schema.ts'
@@ -23,7 +23,7 @@ export interface GpuOffer {
 }
 
 export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly Gpu[]): GpuOffer[] {
-  const called = (name: string) => catalogueName(name, ownGpus)
+  const called = (name: string) => findCatalogueName(name, ownGpus)
   const names = [...new Set([...gpus, ...slices.map(({ gpu }) => gpu)].map(called))]
   return names.map((name) => {
     const wholes = gpus.filter((gpu) => called(gpu) === name).length
@@ -31,7 +31,7 @@ export function gpusHere({ gpus, slices = [] }: MachineFacts, ownGpus: readonly 
       ...new Set(slices.flatMap(({ gpu, profile }) => (called(gpu) === name ? [profile] : []))),
     ]
     const model = [...ownGpus, ...gpuCatalogue].find((gpu) => gpu.name === name)
-    const known = made.filter((profile) => model === undefined || knownMigProfile(model, profile))
+    const known = made.filter((profile) => model === undefined || matchMigProfile(model, profile))
     // Without anything else they stand in the space, and are refused there.
     return wholes + known.length === 0
       ? { name, wholes, slices: made, unknownSlices: [] }
@@ -109,7 +109,7 @@ export function checkVisibility(report: Report, env: Readonly<Record<string, str
 export function shareHint(names: readonly string[]): string {
   const told =
     '${gpuMemoryFraction} in the command, env or a file passes a server its share of the memory'
-  return names.every((name) => vendorOf(name) === 'amd')
+  return names.every((name) => findVendor(name) === 'amd')
     ? told
     : `an MPS daemon (nvidia-cuda-mps-control -d) enforces shares of memory and threads; ${told}`
 }
@@ -147,7 +147,7 @@ function shareNotices(
   if (bound === undefined) {
     const capable = wholes.filter(({ name }) =>
       [...ownGpus, ...gpuCatalogue].some(
-        (gpu) => gpu.name === name && migProfilesOf(gpu).length > 0,
+        (gpu) => gpu.name === name && listMigProfiles(gpu).length > 0,
       ),
     )
     const mig =

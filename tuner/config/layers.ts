@@ -4,8 +4,8 @@
  */
 import type { z } from 'zod'
 import { latencyMetricNames } from '../../profiler/model/latency-metrics.ts'
-import { closest, namesNear } from '../../trials/near-names.ts'
-import { meantIssues } from '../../trials/yaml.ts'
+import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
+import { resolveUnionIssues } from '../../trials/yaml.ts'
 import { namesOf } from './flags/flag-entries.ts'
 import { experimentFlags } from './flags/flags.ts'
 import {
@@ -93,14 +93,14 @@ export function checkLayer(layer: Layer): CheckedLayer {
   for (;;) {
     const parsed = readIn(layer.folder, () => experimentFileSchema.safeParse(raw, parseOnce))
     if (parsed.success) return { entries: parsed.data, problems, broken }
-    const issues = parsed.error.issues.flatMap((issue) => meantIssues(issue))
+    const issues = parsed.error.issues.flatMap((issue) => resolveUnionIssues(issue))
     for (const issue of issues) {
       problems.push(...describe(issue, layer))
       if (issue.path[0] === 'predictor') for (const key of brokenInPredictor(issue)) broken.add(key)
       if (issue.path.length > 0) broken.add(String(issue.path[0]))
       else if (issue.code === 'unrecognized_keys')
         for (const key of issue.keys.slice(0, mostKeysNamed))
-          for (const meant of closest(key, topKeys)) broken.add(meant)
+          for (const meant of findClosestNames(key, topKeys)) broken.add(meant)
     }
     const nothing = issues.some(
       (issue) => issue.path.length === 0 && issue.code !== 'unrecognized_keys',
@@ -122,7 +122,7 @@ function brokenInPredictor(issue: Issue): string[] {
   if (key !== undefined) return [`predictor.${String(key)}`]
   const meant =
     issue.code === 'unrecognized_keys'
-      ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => closest(unknown, kindKeys))
+      ? issue.keys.slice(0, mostKeysNamed).flatMap((unknown) => findClosestNames(unknown, kindKeys))
       : ['kind']
   return meant.map((name) => `predictor.${name}`)
 }
@@ -187,7 +187,9 @@ const valueSynonyms: Readonly<Record<string, string>> = {
 
 function nearValues(found: string, values: readonly string[]): string[] {
   const synonym = valueSynonyms[found.toLowerCase()]
-  return synonym !== undefined && values.includes(synonym) ? [synonym] : closest(found, values)
+  return synonym !== undefined && values.includes(synonym)
+    ? [synonym]
+    : findClosestNames(found, values)
 }
 
 const whereOf = (origin: Origin | undefined) => (origin ? showOrigin(origin) : 'experiment')
@@ -288,13 +290,13 @@ const keySynonyms: Readonly<Record<string, string>> = {
 
 function hintForKey(key: string, path: Path): string {
   const { here, everywhere } = knownKeys(path)
-  if (closest(key, here).length > 0) return namesNear(key, here)
-  const [synonym] = path.length === 0 ? closest(key, Object.keys(keySynonyms)) : []
+  if (findClosestNames(key, here).length > 0) return suggestNames(key, here)
+  const [synonym] = path.length === 0 ? findClosestNames(key, Object.keys(keySynonyms)) : []
   if (synonym !== undefined) return `did you mean ${keySynonyms[synonym]}?`
   const names = [...new Set(everywhere.map(([name]) => name))]
-  const other = names.includes(key) ? key : closest(key, names)[0]
+  const other = names.includes(key) ? key : findClosestNames(key, names)[0]
   const place = everywhere.find(([name, where]) => name === other && !where.includes('*'))
-  return place ? `did you mean ${place[1]}?` : namesNear(key, here)
+  return place ? `did you mean ${place[1]}?` : suggestNames(key, here)
 }
 
 const domainKeys = ['kind', 'values', 'min', 'max', 'step', 'factor', 'scale', 'features'] as const

@@ -1,5 +1,5 @@
 import type { Configuration } from '../../search/types.ts'
-import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
+import { describeMeasured, type MeasuredWith } from '../../trials/measured-with.ts'
 import type { Provenance } from '../../trials/types.ts'
 import type { Experiment } from './types.ts'
 
@@ -9,7 +9,7 @@ export const measuredOf = (
   provenance: Provenance,
   configuration: Configuration,
 ): MeasuredWith =>
-  measuredWith(
+  describeMeasured(
     {
       predictor: experiment.predictor,
       own: experiment.own,

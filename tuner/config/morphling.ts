@@ -4,8 +4,8 @@
  * no meaning here is named in a notice; what Morphling itself gets wrong is refused.
  */
 import { isRecord } from '../../profiler/plain-record.ts'
-import { environmentName } from '../../trials/launchers/fill.ts'
-import { closest, namesNear } from '../../trials/near-names.ts'
+import { formatEnvironmentName } from '../../trials/launchers/fill.ts'
+import { findClosestNames, suggestNames } from '../../trials/near-names.ts'
 import { createDraft } from './draft.ts'
 import { asNumber } from './flags/shorthand.ts'
 import { showOrigin, valueAt } from './layers.ts'
@@ -114,7 +114,7 @@ class Importer {
   private known(value: Fields, path: Path, names: readonly string[]): void {
     for (const key of Object.keys(value).filter((name) => !names.includes(name))) {
       const where = showOrigin(this.source.keyOriginOf([...path, key]) ?? { kind: 'default' })
-      const hint = closest(key, names).length > 0 ? namesNear(key, names) : ''
+      const hint = findClosestNames(key, names).length > 0 ? suggestNames(key, names) : ''
       this.problems.push({
         where,
         what: `unknown field '${[...path, key].join('.')}' of a ProfilingExperiment`,
@@ -142,7 +142,7 @@ class Importer {
       this.problem(
         ['spec', 'algorithm', 'algorithmName'],
         `unknown algorithm '${algorithmName}'`,
-        namesNear(name, ['BayesianOpt', 'random', 'grid']),
+        suggestNames(name, ['BayesianOpt', 'random', 'grid']),
       )
     if (items(algorithmSettings).length > 0)
       this.notices.push('algorithmSettings are not used, because the samplers have no settings')
@@ -210,7 +210,7 @@ class Importer {
     if (this.problems.length === faults)
       this.set(['space', name], { ...entry, category }, [...at, 'feasibleSpace'])
     // Morphling uppercases names of environment variables and puts arguments bare at the end.
-    if (category === 'env' && environmentName(name) !== name.toUpperCase())
+    if (category === 'env' && formatEnvironmentName(name) !== name.toUpperCase())
       this.set(['predictor', 'envNames', name], name.toUpperCase(), at)
     if (category === 'args') this.set(['predictor', 'argFormat'], ['$' + '{value}'], at)
   }

@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { deployedFor } from '../../reports/figures.ts'
 import { vgg19 } from '../../trials/devices/testing/graphs.ts'
-import { withVariant } from '../../trials/launchers/variants.ts'
+import { applyVariant } from '../../trials/launchers/variants.ts'
 import { estimatorsOf } from '../backends/estimators.ts'
 import { containerOf } from '../delivery/serving-from.ts'
 import { experimentFromDocument } from './load-experiment.ts'
@@ -107,11 +107,11 @@ describe("the user's own GPUs and dimensions", () => {
     const { predictor } = loadFile(
       `${own}variants:\n  a: { quality: 0.9 }\n  b: { quality: 0.8, model: distilbert }\n`,
     )
-    expect(withVariant(predictor, { variant: 'a' }).template).toMatchObject({
+    expect(applyVariant(predictor, { variant: 'a' }).template).toMatchObject({
       model: 'mine',
       architectureFile: path('mine/config.json'),
     })
-    expect(withVariant(predictor, { variant: 'b' }).template).toMatchObject({
+    expect(applyVariant(predictor, { variant: 'b' }).template).toMatchObject({
       model: 'distilbert',
       architectureFile: undefined,
     })
@@ -130,7 +130,7 @@ describe('a model of the user’s own by its ONNX file', () => {
       ),
     )
     expect(experiment.own.architectures).toMatchObject([
-      { kind: 'graph', name: 'vgg19', takes: 'image', fixedSize: 224 },
+      { kind: 'graph', name: 'vgg19', inputKind: 'image', fixedSize: 224 },
     ])
     expect(experiment.predictor).toMatchObject({
       engine: 'emulated',

@@ -11,8 +11,8 @@ import type {
 } from '../../search/types.ts'
 import { findGpu, type Gpu, precisions, sharings } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { gpuFeatures } from '../../trials/devices/features.ts'
-import { namesNear } from '../../trials/near-names.ts'
+import { computeGpuFeatures } from '../../trials/devices/gpu-features.ts'
+import { suggestNames } from '../../trials/near-names.ts'
 import { flashAttentions, kvCacheTypes } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { speculativeMethods } from '../../trials/predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../trials/predictor/llm/step-model.ts'
@@ -488,7 +488,7 @@ function categorical(
       faults.push({
         at: 'values',
         what: `unknown ${name} '${value}'`,
-        hint: namesNear(value, known.names),
+        hint: suggestNames(value, known.names),
       })
   const twice = names.find((value, i) => names.indexOf(value) !== i)
   if (twice !== undefined)
@@ -508,7 +508,7 @@ function categorical(
   return {
     kind: 'categorical',
     values: names,
-    features: entry.features ?? (name === 'gpu' ? gpuFeatures(names, ownGpus) : undefined),
+    features: entry.features ?? (name === 'gpu' ? computeGpuFeatures(names, ownGpus) : undefined),
   }
 }
 

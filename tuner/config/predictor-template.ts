@@ -8,25 +8,25 @@ import { requestFault } from '../../profiler/protocols/request-forms.ts'
 import { namesGrpc } from '../../profiler/server-address.ts'
 import {
   type Architecture,
-  architectureOf,
   type Decoder,
+  findArchitecture,
 } from '../../trials/devices/architecture.ts'
+import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
-import type { OwnDevices } from '../../trials/devices/own.ts'
+import { isOnnxFile, nameGraph } from '../../trials/devices/onnx/graph-architecture.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import type {
   BuiltinTemplate,
-  Called,
   CommandTemplate,
   PredictorTemplate,
   PrepareStep,
+  RequestSettings,
 } from '../../trials/launchers/template.ts'
 import { isGgufFile } from '../../trials/predictor/llm/gguf/gguf-knobs.ts'
 import { type BuiltinProtocol, spoken } from '../../trials/predictor/protocol/spoken.ts'
 import { replaceReferences } from '../../trials/secrets.ts'
 import { recogniseServer } from '../../trials/servers/own-command.ts'
-import { serverCommand, serverProtocol } from '../../trials/servers/preset.ts'
+import { createServerCommand, getServerProtocol } from '../../trials/servers/preset.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import { type Context, isMissing } from './context.ts'
 import { defaults } from './names.ts'
@@ -47,7 +47,7 @@ export function askedProtocol({
   slo = {},
 }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
-  if (predictor.server !== undefined) return serverProtocol(predictor.server)
+  if (predictor.server !== undefined) return getServerProtocol(predictor.server)
   if (namesGrpc(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
   const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
   return ofStream ? 'openai' : spoken.tensors[0]
@@ -124,7 +124,7 @@ export function resolvePredictor(context: Context, model: ModelSpec): PredictorT
       'set path: /predict',
     )
   if (protocolTable[asked].needsPath) checkRequest(context)
-  const common: Called = {
+  const common: RequestSettings = {
     model: model.name,
     protocol: asked,
     path,
@@ -260,7 +260,11 @@ function kindOf({ entries, report }: Context): PredictorTemplate['kind'] {
   return kind
 }
 
-function commandTemplate(context: Context, common: Called, model: ModelSpec): CommandTemplate {
+function commandTemplate(
+  context: Context,
+  common: RequestSettings,
+  model: ModelSpec,
+): CommandTemplate {
   const { entries, report, folderOf, around } = context
   const { command, server, env, envNames, argFormat, files, prepare, reconfigure, cwd } =
     entries.predictor ?? {}
@@ -295,7 +299,7 @@ function commandTemplate(context: Context, common: Called, model: ModelSpec): Co
     (isLanguageServer(server)
       ? weightsOf(server, model, report)
       : servedFolder(server, model, context))
-  const started = command ?? (server === undefined ? [] : serverCommand(server, modelPath!))
+  const started = command ?? (server === undefined ? [] : createServerCommand(server, modelPath!))
   const preset = server && {
     kind: server,
     modelPath: modelPath!,
@@ -359,7 +363,7 @@ function builtinProtocol(
   report: Context['report'],
   protocol: NonNullable<ExperimentEntries['predictor']>['protocol'],
   model: ModelSpec,
-  own: OwnDevices,
+  own: CustomDevices,
   generates: boolean,
 ): BuiltinProtocol {
   const names: readonly BuiltinProtocol[] =
@@ -375,14 +379,14 @@ function builtinProtocol(
 }
 
 /** Undefined also for an architecture that is not known: that is said elsewhere. */
-export function languageModelOf(name: string, own: OwnDevices): Decoder | undefined {
+export function languageModelOf(name: string, own: CustomDevices): Decoder | undefined {
   const architecture = knownArchitecture(name, own)
   return architecture?.kind === 'decoder' ? architecture : undefined
 }
 
-function knownArchitecture(name: string, own: OwnDevices): Architecture | undefined {
+function knownArchitecture(name: string, own: CustomDevices): Architecture | undefined {
   try {
-    return architectureOf(name, own.architectures)
+    return findArchitecture(name, own.architectures)
   } catch (error) {
     if (error instanceof DeviceModelError) return undefined
     throw error
@@ -495,7 +499,7 @@ export function builtinFor(
 ): BuiltinTemplate {
   if (devicesUsed === 'emulated') {
     const graph =
-      isOnnxFile(model.path) && model.architecture === graphName(model.path)
+      isOnnxFile(model.path) && model.architecture === nameGraph(model.path)
         ? model.path
         : undefined
     return {

@@ -11,12 +11,16 @@ import { getMetric } from '../../search/objective.ts'
 import { parameterValues } from '../../search/space/space.ts'
 import type { SearchSpace } from '../../search/types.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
+import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { countText, graphName, isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
+import {
+  describeCount,
+  isOnnxFile,
+  nameGraph,
+} from '../../trials/devices/onnx/graph-architecture.ts'
 import { readGraphArchitecture } from '../../trials/devices/onnx/graph-file.ts'
-import type { OwnDevices } from '../../trials/devices/own.ts'
-import { builtinProtocol } from '../../trials/launchers/builtin.ts'
-import { boundsGpuMemory, templateProblems } from '../../trials/launchers/fill.ts'
+import { getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
+import { findTemplateProblems, limitsOwnGpuMemory } from '../../trials/launchers/fill.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
@@ -114,7 +118,7 @@ export function resolveExperiment(
 
   const { model, architectures } = resolveModel(files)
   const ownGpus = resolveGpus(files)
-  const own: OwnDevices = { gpus: ownGpus ?? [], architectures: architectures ?? [] }
+  const own: CustomDevices = { gpus: ownGpus ?? [], architectures: architectures ?? [] }
   const context: Context = {
     ...files,
     own,
@@ -300,7 +304,7 @@ function resolveSpace(
  * The model of a named server that is modelled; undefined for one that is not known, which is said
  * elsewhere.
  */
-function splitOf(predictor: PredictorTemplate, own: OwnDevices) {
+function splitOf(predictor: PredictorTemplate, own: CustomDevices) {
   if (predictor.kind !== 'builtin' || predictor.standsFor === undefined) return undefined
   const architecture = languageModelOf(predictor.model, own)
   return architecture && { architecture, server: predictor.standsFor }
@@ -334,7 +338,7 @@ function boundHere({ entries, around }: Context, predictor: PredictorTemplate) {
     category: category ?? knownParameter(name)?.category ?? 'env',
   }))
   return around.machine.shareBound?.(
-    predictor.kind === 'command' && boundsGpuMemory(predictor, tuned),
+    predictor.kind === 'command' && limitsOwnGpuMemory(predictor, tuned),
   )
 }
 
@@ -395,7 +399,7 @@ function checkSpace(
 function checkTemplate(context: Context, { predictor }: Serving, space: SearchSpace): void {
   if (isOwnPredictor(context.entries.kubernetes?.pod)) checkPodGpu(context, space)
   else if (predictor.kind === 'command')
-    for (const problem of templateProblems(predictor, space.parameters))
+    for (const problem of findTemplateProblems(predictor, space.parameters))
       reportTemplate(context, problem)
 }
 
@@ -514,7 +518,7 @@ function resolveModel(files: FileContext): {
  * graph: whoever needs its counts says why there are none.
  */
 function countedBy(path: string | undefined, asked: string | undefined): Architecture | undefined {
-  if (!isOnnxFile(path) || (asked !== undefined && asked !== graphName(path))) return undefined
+  if (!isOnnxFile(path) || (asked !== undefined && asked !== nameGraph(path))) return undefined
   try {
     return readGraphArchitecture(path)
   } catch (error) {
@@ -525,7 +529,7 @@ function countedBy(path: string | undefined, asked: string | undefined): Archite
 
 const graphNotice = (architectures: readonly Architecture[]): string[] =>
   architectures.flatMap((architecture) =>
-    architecture.kind === 'graph' ? [`${countText(architecture)}.`] : [],
+    architecture.kind === 'graph' ? [`${describeCount(architecture)}.`] : [],
   )
 
 const dimensionsNotice = ({ name, path, architecturePath }: ModelSpec): string[] =>
@@ -542,7 +546,7 @@ function nameOfDimensions(path: string): string {
 }
 
 const traitsOf = (predictor: PredictorTemplate) =>
-  protocolTable[predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol]
+  protocolTable[predictor.kind === 'builtin' ? getBuiltinProtocol(predictor) : predictor.protocol]
 
 function checkStop({ entries: { stop }, report }: Context): void {
   for (const key of ['tolerance', 'certainty'] as const)

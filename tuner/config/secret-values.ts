@@ -9,14 +9,14 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import {
+  findReferences,
+  findSecrets,
   isSecretHeader,
   isSecretName,
   isSecretValue,
   mapTexts,
-  referencesIn,
-  rememberSecret,
+  registerSecret,
   replaceReferences,
-  secretSpans,
 } from '../../trials/secrets.ts'
 import { readExperimentFile } from './experiment-file.ts'
 import { checkLayer, joinPath } from './layers.ts'
@@ -179,12 +179,12 @@ class Taker {
 
   private whole(text: string, at: Path): string {
     if (text === '' || /^\{\{.*\}\}$/.test(text)) return text
-    return referencesIn(text).length > 0 ? this.absolute(text) : this.taken(text, at)
+    return findReferences(text).length > 0 ? this.absolute(text) : this.taken(text, at)
   }
 
   private text(text: string, at: Path, isUrlPath = false): string {
     const given = this.absolute(text)
-    const spans = secretSpans(given, isUrlPath)
+    const spans = findSecrets(given, isUrlPath)
     return spans.reduceRight(
       (rest, [from, to], i) =>
         `${rest.slice(0, from)}${this.taken(given.slice(from, to), at, i + 1)}${rest.slice(to)}`,
@@ -201,7 +201,7 @@ class Taker {
   }
 
   private taken(value: string, at: Path, part?: number): string {
-    rememberSecret(value)
+    registerSecret(value)
     const nth = part === undefined ? '' : `!${part}`
     const steps = at.map((step) =>
       encodeURIComponent(String(step).replaceAll('~', '~0').replaceAll('/', '~1')),
@@ -249,7 +249,7 @@ export function withSecretValues(experiment: Experiment): Experiment {
       problems.set(name, value)
       return ''
     }
-    rememberSecret(value)
+    registerSecret(value)
     // A value from outside is no template: what looks like a placeholder in it is its own.
     return asTemplate && written === undefined ? value.replaceAll('${', () => '$${') : value
   }
@@ -300,7 +300,7 @@ export function withVariables(text: string): string {
   return replaceReferences(text, (name) => {
     const value = lookUp(name)
     if (typeof value !== 'string') throw new ConfigError([value])
-    rememberSecret(value)
+    registerSecret(value)
     return value
   })
 }

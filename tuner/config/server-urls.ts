@@ -8,14 +8,14 @@ import {
   serverAddress,
   socketHint,
 } from '../../profiler/server-address.ts'
-import type { Called, UrlTemplate } from '../../trials/launchers/template.ts'
-import { referencesIn, replaceReferences } from '../../trials/secrets.ts'
+import type { RequestSettings, UrlTemplate } from '../../trials/launchers/template.ts'
+import { findReferences, replaceReferences } from '../../trials/secrets.ts'
 import { resolveTls } from './authority.ts'
 import type { Context } from './context.ts'
 import type { ExperimentEntries } from './schema/experiment-schema.ts'
 import type { Path } from './yaml-file.ts'
 
-export function urlTemplate(context: Context, common: Called): UrlTemplate {
+export function urlTemplate(context: Context, common: RequestSettings): UrlTemplate {
   const { entries, report } = context
   const { url, urls, http2 } = entries.predictor ?? {}
   if (url !== undefined && urls !== undefined)
@@ -45,7 +45,7 @@ function checkUrl(
   { report }: Context,
   at: Path,
   url: string | undefined,
-  { protocol }: Called,
+  { protocol }: RequestSettings,
 ): void {
   const isGrpc = protocolTable[protocol].transport === 'grpc'
   const address =
@@ -67,7 +67,7 @@ function checkUrl(
  * schemes, and no socket.
  */
 function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
-  if (text.startsWith('${')) return referencesIn(text).length > 0 ? 'unknown' : undefined
+  if (text.startsWith('${')) return findReferences(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
   return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample) : undefined
 }

@@ -9,10 +9,14 @@ import { tokenCounter } from '../../profiler/protocols/tokenizer.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { architectureFile, parseGpus } from '../../trials/devices/own.ts'
+import { parseGpus, readArchitecture } from '../../trials/devices/custom-devices.ts'
 import { defaultPriceBook, type PriceBook } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
-import { providerBook, providerNames, unknownRatesHint } from '../../trials/prices/providers.ts'
+import {
+  explainUnknownRates,
+  findProviderBook,
+  providerNames,
+} from '../../trials/prices/providers.ts'
 import { sequenceNames } from '../../trials/servers/language-knobs.ts'
 import { YamlFileError } from '../../trials/yaml.ts'
 import { type Context, type FileContext, shortPath } from './context.ts'
@@ -60,7 +64,7 @@ export function resolveArchitecture(
 ): Architecture | undefined {
   const at = ['model', 'architecture']
   try {
-    return architectureFile(path, shortPath(path, around), name)
+    return readArchitecture(path, shortPath(path, around), name)
   } catch (error) {
     if (error instanceof YamlFileError)
       for (const problem of error.problems) report(at, `architecture file ${problem}`, '')
@@ -76,7 +80,7 @@ export function resolveArchitecture(
 
 export function resolvePrices({ entries: { prices }, report, own, around }: Context): PriceBook {
   if (prices === undefined) return defaultPriceBook
-  const provider = providerBook(prices)
+  const provider = findProviderBook(prices)
   if (provider !== undefined) return provider
   try {
     return parsePriceBook(readText(prices, 'document'), shortPath(prices, around), own.gpus)
@@ -87,7 +91,7 @@ export function resolvePrices({ entries: { prices }, report, own, around }: Cont
       report(
         ['prices'],
         `cannot read the price book: ${(error as Error).message}`,
-        unknownRatesHint(prices) ??
+        explainUnknownRates(prices) ??
           hintOf(error) ??
           `check the path, use a provider (${providerNames.join(', ')}), or leave it out for on-demand list prices`,
       )

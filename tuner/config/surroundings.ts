@@ -1,6 +1,6 @@
 /** What the experiment needs to know of the machine. */
-import { missingGguf, missingGpuDriver } from '../../trials/launchers/builtin.ts'
-import { isWhole, shareBound } from '../../trials/machine/gpu-offer.ts'
+import { findMissingGguf, findMissingGpuDriver } from '../../trials/launchers/builtin.ts'
+import { findShareBound, isWhole } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Surroundings } from './context.ts'
 
@@ -26,9 +26,9 @@ export function surroundings(machine: MachineFacts): Surroundings {
         ),
       ),
       slices,
-      shareBound: (serverBounds) => shareBound(machine.gpus, machine.mps, serverBounds),
-      drivesGpus: (engine) => missingGpuDriver(engine, machine) === undefined,
-      missingGguf: missingGguf(machine),
+      shareBound: (serverBounds) => findShareBound(machine.gpus, machine.mps, serverBounds),
+      drivesGpus: (engine) => findMissingGpuDriver(engine, machine) === undefined,
+      missingGguf: findMissingGguf(machine),
     },
   }
 }

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
-import { architectureOf, type Decoder } from '../../trials/devices/architecture.ts'
+import { type Decoder, findArchitecture } from '../../trials/devices/architecture.ts'
 import { experimentFromDocument } from './load-experiment.ts'
 import { splitConditions, usualSplits } from './tensor-parallel.ts'
 import { machine, problemLines, problemsOf, useWorkspace, valuesOf } from './testing/workspace.ts'
 
 const { load, path } = useWorkspace()
-const decoder = (name: string) => architectureOf(name) as Decoder
+const decoder = (name: string) => findArchitecture(name) as Decoder
 const modelled = {
   model: 'llama-3.1-8b',
   sloTtft: '300ms',

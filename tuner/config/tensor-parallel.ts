@@ -5,7 +5,7 @@
 import type { Configuration } from '../../search/types.ts'
 import type { Decoder } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { modelledLlm } from '../../trials/launchers/simulated/llm-configuration.ts'
+import { modelLlm } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { OutOfMemoryError } from '../../trials/predictor/engine.ts'
 
 /** Whether attention heads and the feed-forward part divide evenly, as the servers ask for. */
@@ -60,7 +60,7 @@ function fits(
   ownGpus: readonly Gpu[],
 ): boolean {
   try {
-    modelledLlm(architecture, { maxNumBatchedTokens: 1, ...configuration }, { ownGpus })
+    modelLlm(architecture, { maxNumBatchedTokens: 1, ...configuration }, { ownGpus })
     return true
   } catch (error) {
     return !(error instanceof OutOfMemoryError)

@@ -9,12 +9,12 @@ import type { Slo } from '../../profiler/model/slo.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Configuration, Objective, SearchSpace } from '../../search/types.ts'
-import type { OwnDevices } from '../../trials/devices/own.ts'
+import type { CustomDevices } from '../../trials/devices/custom-devices.ts'
 import type { ServerCalibration } from '../../trials/devices/server-calibration.ts'
 import type { ComputingEngine } from '../../trials/launchers/builtin.ts'
 import type { AnswerRules } from '../../trials/launchers/checked-answers.ts'
-import type { DraOptions } from '../../trials/launchers/kubernetes/dra.ts'
-import type { GpuScheme } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { DraOptions } from '../../trials/launchers/kubernetes/gpus/dra.ts'
+import type { GpuScheme } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { MachineCores } from '../../trials/launchers/simulated/cpu-stage.ts'
 import type { PredictorTemplate } from '../../trials/launchers/template.ts'
 import type { ShareBound } from '../../trials/machine/gpu-offer.ts'
@@ -178,7 +178,7 @@ export interface Experiment extends PlainSettings {
   /** This machine's, once they were asked; absent: those that the device model knows. */
   readonly cores?: MachineCores
   /** The user's GPUs and architecture, from their files. */
-  readonly own: OwnDevices
+  readonly own: CustomDevices
   /** Absolute path of the file of those GPUs. */
   readonly gpuCataloguePath?: string
   /** Absolute path of a price book; absent: the built-in one. */

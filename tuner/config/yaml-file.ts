@@ -2,7 +2,7 @@
 
 import { isAlias, isMap, isPair, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { BoundError, readText } from '../../profiler/bounded-reader.ts'
-import { mostAliases, plainYaml, withoutTraces, yamlExcess } from '../../trials/yaml.ts'
+import { findYamlExcess, maxAliases, plainYaml, runWithoutStackTraces } from '../../trials/yaml.ts'
 import type { ConfigProblem, Origin } from './types.ts'
 
 export type Path = readonly (string | number)[]
@@ -61,7 +61,7 @@ export function readYaml(
         },
       ],
     }
-  const excess = yamlExcess(text)
+  const excess = findYamlExcess(text)
   if (excess !== undefined)
     return {
       problems: [
@@ -73,7 +73,7 @@ export function readYaml(
       ],
     }
   const lines = new LineCounter()
-  const documents = withoutTraces(() =>
+  const documents = runWithoutStackTraces(() =>
     parseAllDocuments(text, { lineCounter: lines, ...plainYaml }),
   )
   const place = (offset: number) => {
@@ -167,7 +167,7 @@ export function readYaml(
 
   let raw: unknown
   try {
-    raw = document.toJS({ maxAliasCount: mostAliases })
+    raw = document.toJS({ maxAliasCount: maxAliases })
   } catch (error) {
     return {
       problems: [

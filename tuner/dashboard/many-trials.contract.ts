@@ -3,7 +3,7 @@ import { complete, measured } from '../../reports/samples.contract.ts'
 import { Connection } from '../../trials/store/connection.ts'
 import { openStore } from '../../trials/store/index.ts'
 import { encode } from '../../trials/store/infinity-json.ts'
-import { trialDigest } from '../../trials/store/stored-rows.ts'
+import { digestTrial } from '../../trials/store/stored-rows.ts'
 import { document } from './samples.contract.ts'
 
 const gpus = ['T4', 'L4', 'A10G', 'V100', 'A100-40GB']
@@ -64,7 +64,7 @@ export async function storeManyTrials(path: string, count: number): Promise<void
             some.map(({ number, text, points }) => [
               number,
               text,
-              trialDigest({ experiment_id: 'many', number, trial: text }, points),
+              digestTrial({ experiment_id: 'many', number, trial: text }, points),
             ]),
           ),
         ],

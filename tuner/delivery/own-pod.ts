@@ -6,8 +6,8 @@
 import { buildNodeSelector, buildPodClaims } from '../../reports/specs/scheduling.ts'
 import { replacePodSecrets } from '../../reports/specs/secret-variables.ts'
 import type { Serving } from '../../reports/specs/serving.ts'
-import { gpuSelection } from '../../trials/launchers/kubernetes/gpu-selection.ts'
-import { type Json, trialPod } from '../../trials/launchers/kubernetes/manifests.ts'
+import { selectGpu } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import { createTrialPod, type Json } from '../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
@@ -35,11 +35,11 @@ export function withOwnPod(
     serving.deployed.server !== 'command'
   )
     return serving
-  const { configuration, resources: asked } = serving
+  const { configuration, resources: requested } = serving
   const scheme = serving.gpuScheme ?? kubernetes?.gpuScheme
   const port = kubernetes?.port ?? serving.container.port
-  const gpu = gpuSelection(asked, scheme, serving.dra)
-  const tuned = trialPod({
+  const gpu = selectGpu(requested, scheme, serving.dra)
+  const tuned = createTrialPod({
     name: serving.name,
     labels: {},
     owner: { name: '', uid: '' },
@@ -49,7 +49,7 @@ export function withOwnPod(
     parameters: space.parameters,
     configuration,
     trialNumber: 0,
-    asked,
+    requested,
     gpu,
     claimTemplateName: `${serving.name}-gpu`,
     deadlineS: 0,

@@ -22,29 +22,29 @@ import type { Container, Evidence, Serving, ServingOptions } from '../../reports
 import { getDemand } from '../../search/objective.ts'
 import type { Configuration } from '../../search/types.ts'
 import { isOnnxFile } from '../../trials/devices/onnx/graph-architecture.ts'
-import { builtinProtocol, predictorEnvironment } from '../../trials/launchers/builtin.ts'
-import { builtinImageFor } from '../../trials/launchers/builtin-image.ts'
+import { createPredictorEnvironment, getBuiltinProtocol } from '../../trials/launchers/builtin.ts'
+import { chooseBuiltinImage } from '../../trials/launchers/builtin-image.ts'
 import {
-  environmentName,
   type FilledPrepare,
   fillCommand,
   fillPrepare,
   fillReconfigure,
+  formatEnvironmentName,
   type LauncherValues,
+  listTunedParts,
   preparedPlaceholder,
-  tunedParts,
 } from '../../trials/launchers/fill.ts'
 import type { CommandTemplate } from '../../trials/launchers/template.ts'
-import { withVariant } from '../../trials/launchers/variants.ts'
+import { applyVariant } from '../../trials/launchers/variants.ts'
 import type { MeasuredWith } from '../../trials/measured-with.ts'
 import { weightsToFill } from '../../trials/predictor/weights-to-fill.ts'
 import {
-  instancesOnCores,
-  resourcesOf,
-  servingParametersOf,
+  countCpuInstances,
+  parseResources,
+  readServingParameters,
   sourceParameter,
 } from '../../trials/resources.ts'
-import { hubName } from '../../trials/servers/language-servers.ts'
+import { parseHubName } from '../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../trials/servers/server-kinds.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { measuredOf } from '../config/measured-of.ts'
@@ -85,13 +85,13 @@ export function servingFrom(
   // A server of language models takes what a variant stands for; the built-in predictor's container
   // has it already.
   const { [sourceParameter]: _, ...tuned } = isLanguageServer(what.server)
-    ? withVariant(experiment.predictor, configuration).configuration
+    ? applyVariant(experiment.predictor, configuration).configuration
     : configuration
   return createServing(
     {
       model: experiment.model.name,
       candidate: { ...candidate, configuration: tuned },
-      resources: resourcesOf(configuration, {}, experiment.own.gpus),
+      resources: parseResources(configuration, {}, experiment.own.gpus),
       deployed,
       container: {
         ...(platformContainer(experiment, what.server, modelUri) ??
@@ -122,13 +122,13 @@ function measuredBatching(
   { predictor, own }: Experiment,
   given: Configuration,
 ): Evidence['batching'] {
-  const { template, configuration } = withVariant(predictor, given)
-  if (template.kind !== 'builtin' || protocolTable[builtinProtocol(template)].streams)
+  const { template, configuration } = applyVariant(predictor, given)
+  if (template.kind !== 'builtin' || protocolTable[getBuiltinProtocol(template)].streams)
     return undefined
-  const { gpu, cpuCores } = resourcesOf(configuration, {}, own.gpus)
+  const { gpu, cpuCores } = parseResources(configuration, {}, own.gpus)
   const { MAX_DELAY_MS, INSTANCES } = template.env ?? {}
-  const { instances, maxDelayMs } = servingParametersOf(configuration, {
-    instances: INSTANCES ?? (gpu === undefined ? instancesOnCores(cpuCores) : 1),
+  const { instances, maxDelayMs } = readServingParameters(configuration, {
+    instances: INSTANCES ?? (gpu === undefined ? countCpuInstances(cpuCores) : 1),
     ...(MAX_DELAY_MS !== undefined && { maxDelayMs: MAX_DELAY_MS }),
   })
   return { instances, maxDelayMs }
@@ -136,7 +136,7 @@ function measuredBatching(
 
 /** Never a path of the machine that measured. */
 const hubPlace = ({ weightsPath = '' }: MeasuredWith): string | undefined =>
-  hubName(weightsPath) === undefined ? undefined : weightsPath
+  parseHubName(weightsPath) === undefined ? undefined : weightsPath
 
 /** Servers that know where their weights are, each in its own way. */
 const findsOwn: ReadonlySet<DeployedServer> = new Set(['command', 'url', 'imported', 'ray'])
@@ -197,11 +197,11 @@ export function containerOf(
   given: Configuration,
   { modelUri, modelVersion }: Pick<ServingOptions, 'modelUri' | 'modelVersion'> = {},
 ): Container {
-  const { template: predictor, configuration } = withVariant(asked, given)
-  const resources = resourcesOf(configuration, {}, own.gpus)
+  const { template: predictor, configuration } = applyVariant(asked, given)
+  const resources = parseResources(configuration, {}, own.gpus)
   switch (predictor.kind) {
     case 'builtin': {
-      const { streams, transport } = protocolTable[builtinProtocol(predictor)]
+      const { streams, transport } = protocolTable[getBuiltinProtocol(predictor)]
       // Of a language model that was emulated, what deploys is the server that was named, else
       // vLLM, whose scheduler it follows, under the same values.
       const gguf = predictor.engine === 'gguf'
@@ -209,7 +209,7 @@ export function containerOf(
         return buildLanguageContainer(predictor.standsFor ?? 'vllm', predictor.model, modelUri)
       const onnx = predictor.engine === 'onnx' || isOnnxFile(predictor.architectureFile)
       const engine = gguf ? 'gguf' : onnx ? 'onnx' : 'tfjs'
-      const { PRECISION: precision = 'fp32', ...env } = predictorEnvironment(
+      const { PRECISION: precision = 'fp32', ...env } = createPredictorEnvironment(
         predictor,
         configuration,
         engine,
@@ -219,7 +219,7 @@ export function containerOf(
       return {
         image:
           image ??
-          builtinImageFor({ engine, gpu: resources.gpu !== undefined }) ??
+          chooseBuiltinImage({ engine, gpu: resources.gpu !== undefined }) ??
           imagePlaceholder,
         // The trials' image is one of `tune` itself.
         ...(image === undefined ? {} : { args: ['predictor'] }),
@@ -231,7 +231,7 @@ export function containerOf(
                 `precision = ${precision} was tuned but is not set: ENGINE=${engine} uses the precision of the model`,
               ],
             }),
-        tunedEnv: Object.keys(configuration).map(environmentName),
+        tunedEnv: Object.keys(configuration).map(formatEnvironmentName),
         env: {
           ...env,
           // Never the path of the machine that measured, and never weights that were made up.
@@ -262,7 +262,7 @@ export function containerOf(
         prepared: preparedPlace,
       }
       const { argv, env, files } = fillCommand(predictor, space.parameters, configuration, values)
-      const parts = tunedParts(predictor, space.parameters)
+      const parts = listTunedParts(predictor, space.parameters)
       const tuned = fillCommand(parts.template, space.parameters, configuration, values)
       return {
         image: imagePlaceholder,

@@ -230,7 +230,7 @@ describe('the tarball', () => {
 })
 
 test("has of the Kubernetes client what it uses, without the API's types, and that reads a kubeconfig with its plugins", () => {
-  const client = join(app, 'node_modules/tune/dist/trials/launchers/kubernetes/client.js')
+  const client = join(app, 'node_modules/tune/dist/trials/launchers/kubernetes/api/client.js')
   const exec = {
     apiVersion: 'client.authentication.k8s.io/v1',
     command: process.execPath,

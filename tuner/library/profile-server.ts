@@ -7,9 +7,9 @@ import {
 } from '../../profiler/index.ts'
 import {
   isSecretHeader,
-  rememberSecret,
-  rememberSecretsIn,
-  withoutSecrets,
+  redactSecrets,
+  registerSecret,
+  registerSecretsIn,
 } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import { ConfigError, type ConfigProblem } from '../config/config-error.ts'
@@ -49,9 +49,9 @@ export async function profile(options: ProfileOptions): Promise<Profile> {
     signal,
     ...rest
   } = options
-  rememberSecretsIn(url)
+  registerSecretsIn(url)
   for (const [name, value] of Object.entries(headers))
-    if (isSecretHeader(name)) rememberSecret(value)
+    if (isSecretHeader(name)) registerSecret(value)
   return profileWithoutSecrets({
     model: 'model',
     payload: { kind: 'generated', seed: rest.seed ?? defaults.seed },
@@ -72,9 +72,9 @@ export async function profileWithoutSecrets(options: ProfilerOptions): Promise<P
   const { url, summary, caveats } = profiled
   return {
     ...profiled,
-    url: withoutSecrets(url),
-    summary: withoutSecrets(summary),
-    caveats: caveats.map(withoutSecrets),
+    url: redactSecrets(url),
+    summary: redactSecrets(summary),
+    caveats: caveats.map(redactSecrets),
   }
 }
 
@@ -84,7 +84,7 @@ function sloOfOptions(url: string, slo: string, errorRate: number): Slo {
   if (!URL.canParse(url))
     problems.push({
       where: 'url',
-      what: `'${withoutSecrets(url)}' is not a URL`,
+      what: `'${redactSecrets(url)}' is not a URL`,
       hint: 'write http://HOST:PORT',
     })
   try {

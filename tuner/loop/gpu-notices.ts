@@ -1,12 +1,12 @@
 /** What a reader must know about the GPUs of this machine: why one is not used, what limits one. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
-  builtinProtocol,
   type ComputingEngine,
-  missingGpuDriver,
+  findMissingGpuDriver,
+  getBuiltinProtocol,
 } from '../../trials/launchers/builtin.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
-import { gpuWarnings, isWhole } from '../../trials/machine/gpu-offer.ts'
+import { isWhole, listGpuWarnings } from '../../trials/machine/gpu-offer.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import type { Experiment } from '../config/types.ts'
 
@@ -20,7 +20,7 @@ export function explainUnusedGpus(
   machine: MachineFacts,
 ): string | undefined {
   const names = listUsableGpus(machine)
-  const missingDrivers = engines.map((engine) => missingGpuDriver(engine, machine))
+  const missingDrivers = engines.map((engine) => findMissingGpuDriver(engine, machine))
   const missing = missingDrivers.includes(undefined) ? undefined : missingDrivers[0]
   if (names.length === 0 || missing === undefined) return undefined
   const them = names.length === 1 ? 'it' : 'them'
@@ -40,7 +40,7 @@ export function listGpuNotices(experiment: Experiment, machine: MachineFacts): s
     machine.gpuProblem === undefined || devices === 'cpu'
       ? []
       : [`GPU not used: ${machine.gpuProblem}`]
-  const warnings = machine.gpus.flatMap((gpu) => gpuWarnings(gpu, machine.mps))
+  const warnings = machine.gpus.flatMap((gpu) => listGpuWarnings(gpu, machine.mps))
   if (devicesUsed === 'gpu') return [...problem, ...warnings]
   // --devices cpu and --devices emulated are deliberate.
   if (devices !== 'auto') return []
@@ -59,7 +59,7 @@ function explainUnusedByModel(
 ): string | undefined {
   if (predictor.kind === 'builtin' && predictor.engine === 'gguf')
     return explainUnusedGpus(['gguf'], machine)
-  const protocol = predictor.kind === 'builtin' ? builtinProtocol(predictor) : predictor.protocol
+  const protocol = predictor.kind === 'builtin' ? getBuiltinProtocol(predictor) : predictor.protocol
   const names = listUsableGpus(machine)
   if (names.length > 0 && protocolTable[protocol].streams)
     return `${names.join(', ')} not used, because the built-in server only emulates language models; set a real server such as vLLM with --command`

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { memoryStore } from '../../trials/store/memory-store.ts'
+import { createMemoryStore } from '../../trials/store/memory-store.ts'
 import { completeTrial } from '../../trials/store/samples.contract.ts'
 import type { FinishedTrial, Provenance, TrialStore } from '../../trials/types.ts'
 import { loadExperiment } from '../config/load-experiment.ts'
@@ -42,7 +42,7 @@ async function keep(
 }
 
 async function storeWith(prepare: (store: TrialStore) => Promise<void>): Promise<TrialStore> {
-  const store = memoryStore()
+  const store = createMemoryStore()
   await keep(store, 'this', now, [])
   await prepare(store)
   return store

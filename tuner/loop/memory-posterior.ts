@@ -8,7 +8,7 @@ import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
 import { grouped } from '../../trials/grouped.ts'
-import { resourcesOf, servingParametersOf } from '../../trials/resources.ts'
+import { parseResources, readServingParameters } from '../../trials/resources.ts'
 
 interface Launch {
   readonly configuration: Configuration
@@ -100,8 +100,8 @@ function resolveMemoryUse(
   ownGpus: readonly Gpu[],
 ): MemoryUse | undefined {
   try {
-    const { gpuMemoryMiB } = resourcesOf(configuration, {}, ownGpus)
-    const { instances, batchSize } = servingParametersOf(configuration)
+    const { gpuMemoryMiB } = parseResources(configuration, {}, ownGpus)
+    const { instances, batchSize } = readServingParameters(configuration)
     return gpuMemoryMiB === undefined
       ? undefined
       : { processes: instances, batch: batchSize, availableMiB: gpuMemoryMiB }

@@ -3,15 +3,15 @@
  */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
-import { architectureOf } from '../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../trials/devices/architecture.ts'
 import { findGpu } from '../../trials/devices/catalogue.ts'
 import { isCalibrated } from '../../trials/devices/coefficients.ts'
-import { deviceLatencyMs } from '../../trials/devices/device-model.ts'
+import { predictDeviceLatency } from '../../trials/devices/device-model.ts'
 import { coresElsewhere } from '../../trials/launchers/simulated/cpu-stage.ts'
 import { cpuError } from '../../trials/launchers/simulated/device.ts'
 import type { ImportedTemplate } from '../../trials/launchers/template.ts'
 import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
-import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
+import { getEngineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
 import {
   anchoredServer,
@@ -102,18 +102,18 @@ const typicalBatch = 8
  * Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'.
  */
 function describeModelErrors(experiment: Experiment): string {
-  const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
+  const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
   return listGpus(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
       if (architecture.kind === 'decoder')
-        return `${gpu.name} ${percent(engineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
-      const anchored = anchoredServer(experiment, architecture)
-      const { relativeError } = deviceLatencyMs({
+        return `${gpu.name} ${percent(getEngineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
+      const calibratedServer = anchoredServer(experiment, architecture)
+      const { relativeError } = predictDeviceLatency({
         architecture,
         gpu,
         batch: typicalBatch,
-        anchored,
+        calibratedServer,
       })
       return `${gpu.name} ${percent(relativeError)}${isCalibrated(gpu) ? '' : ' (from its datasheet)'}`
     })

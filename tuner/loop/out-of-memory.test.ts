@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Configuration, Problem, Sampler } from '../../search/types.ts'
-import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'
+import { isGpuOutOfMemory } from '../../trials/launchers/diagnosis.ts'
 import { InfeasibleError } from '../../trials/types.ts'
 import { runFakes } from '../testing/fake-run.ts'
 import { fakeLauncher, fakePredictor } from '../testing/fakes.ts'
@@ -87,7 +87,7 @@ describe('a launch that ran out of GPU memory', () => {
   test('a process killed by the kernel rules out configurations with no more memory of the machine', () => {
     const killed =
       'out of memory (ended by SIGKILL: the kernel killed it because memory ran out) before it was ready'
-    expect(lacksGpuMemory(killed)).toBe(false)
+    expect(isGpuOutOfMemory(killed)).toBe(false)
     expect(ruledOut({ batchSize: 32 }, killed)).toBe(true)
     const small = excludeOutOfMemory(problem, [ended({ ...base, memoryMiB: 2048 }, killed)])
     expect(small.cannotServe!({ ...base, memoryMiB: 4096, batchSize: 32 })).toBe(false)

@@ -7,12 +7,12 @@ import { findCandidates } from '../../search/space/candidates.ts'
 import type { Configuration, Parameter, Problem } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../trials/devices/device-model-error.ts'
-import { lacksGpuMemory } from '../../trials/launchers/diagnosis.ts'
-import { type Resources, resourcesOf } from '../../trials/resources.ts'
+import { isGpuOutOfMemory } from '../../trials/launchers/diagnosis.ts'
+import { parseResources, type Resources } from '../../trials/resources.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { inferMemoryFit } from './memory-posterior.ts'
 
-/** Parameters that supply memory. `resourcesOf` resolves them together. */
+/** Parameters that supply memory. `parseResources` resolves them together. */
 const supplyParameters: ReadonlySet<string> = new Set([
   'gpu',
   'gpuMemoryPercent',
@@ -44,7 +44,7 @@ interface Shortage {
 
 const findShortage = (trial: FinishedTrial): Shortage | undefined =>
   trial.state === 'infeasible' && trial.reason === 'out-of-memory'
-    ? { configuration: trial.configuration, isGpuMemory: lacksGpuMemory(trial.detail) }
+    ? { configuration: trial.configuration, isGpuMemory: isGpuOutOfMemory(trial.detail) }
     : undefined
 
 /**
@@ -118,8 +118,8 @@ function isRuledOut(
   if (!demandsNoLess) return false
   try {
     return hasNoMoreMemory(
-      resourcesOf(candidate, {}, ownGpus),
-      resourcesOf(configuration, {}, ownGpus),
+      parseResources(candidate, {}, ownGpus),
+      parseResources(configuration, {}, ownGpus),
       isGpuMemory,
     )
   } catch (error) {

@@ -5,18 +5,22 @@ import type { Pricing } from '../../search/replica-price.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import type { Configuration, Problem, SearchSpace } from '../../search/types.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
-import { holdsWholeGpu } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { occupiesWholeGpu } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import type { Estimator } from '../../trials/launchers/simulated/estimate.ts'
 import { isStarted } from '../../trials/launchers/template.ts'
 import {
-  bundlesIn,
   defaultPriceBook,
+  listBundles,
   type PriceBook,
   pricePerHour,
 } from '../../trials/prices/book.ts'
 import { parsePriceBook } from '../../trials/prices/parse-book.ts'
-import { providerBook } from '../../trials/prices/providers.ts'
-import { describeConfiguration, resourceParameters, resourcesOf } from '../../trials/resources.ts'
+import { findProviderBook } from '../../trials/prices/providers.ts'
+import {
+  describeConfiguration,
+  parseResources,
+  resourceParameters,
+} from '../../trials/resources.ts'
 import { type EstimatorOf, estimatorsOf, hasServerPrior } from '../backends/estimators.ts'
 import { qualityOf } from '../config/settings/variant-settings.ts'
 import type { Experiment } from '../config/types.ts'
@@ -32,7 +36,7 @@ export async function loadPriceBook(
 ): Promise<PriceBook> {
   if (name === undefined) return defaultPriceBook
   return (
-    providerBook(name) ??
+    findProviderBook(name) ??
     parsePriceBook(givenText(name, 'the price book', '--prices', 'document'), name, ownGpus)
   )
 }
@@ -47,7 +51,7 @@ export function createPricing(
   reservesWholeGpus = false,
 ): Pricing<Configuration> {
   const resolveReserved = (configuration: Configuration) => {
-    const resources = resourcesOf(configuration, {}, ownGpus)
+    const resources = parseResources(configuration, {}, ownGpus)
     return reservesWholeGpus && resources.gpu !== undefined && !resources.migProfile
       ? { ...resources, gpuShare: 1 }
       : resources
@@ -56,7 +60,7 @@ export function createPricing(
     memoiseByResources((configuration) => pricePerHour(resolveReserved(configuration), book)),
     {
       bundles: memoiseByResources((configuration) =>
-        bundlesIn(resolveReserved(configuration), book),
+        listBundles(resolveReserved(configuration), book),
       ),
     },
   )
@@ -118,7 +122,7 @@ const withoutMonotonicity = (space: SearchSpace): SearchSpace => ({
 const reservesWholeGpus = ({ kubernetes, backend }: Experiment): boolean =>
   backend === 'kubernetes' &&
   kubernetes?.gpuScheme !== undefined &&
-  holdsWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
+  occupiesWholeGpu(kubernetes.gpuScheme, kubernetes.dra)
 
 /**
  * Estimates the capacity of configurations by the device model, requests per second; undefined for

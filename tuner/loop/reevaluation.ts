@@ -10,7 +10,7 @@ import type { Pricing } from '../../search/replica-price.ts'
 import type { Configuration } from '../../search/types.ts'
 import { gpuCatalogue } from '../../trials/devices/catalogue.ts'
 import type { PriceBook } from '../../trials/prices/book.ts'
-import { providerBook } from '../../trials/prices/providers.ts'
+import { findProviderBook } from '../../trials/prices/providers.ts'
 import type { ExperimentRecord, FinishedTrial } from '../../trials/types.ts'
 import type { Surroundings } from '../config/context.ts'
 import { experimentFromDocument } from '../config/load-experiment.ts'
@@ -53,7 +53,7 @@ export async function reevaluate(
     objective: rps === undefined ? undefined : defaultObjectiveKind.withDemand,
     headroom,
     minQuality,
-    prices: prices && (providerBook(prices) ? prices : resolve(prices)),
+    prices: prices && (findProviderBook(prices) ? prices : resolve(prices)),
   }
   const experiment = experimentFromDocument(
     record.spec as ExperimentDocument,

@@ -2,8 +2,8 @@
 import { describeErrors } from '../../profiler/capacity/session.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { plainText } from '../../profiler/plain-text.ts'
-import { finalityOf } from '../../trials/launchers/readiness.ts'
-import { withoutSecrets } from '../../trials/secrets.ts'
+import { getFinality } from '../../trials/launchers/readiness.ts'
+import { redactSecrets } from '../../trials/secrets.ts'
 import {
   type FinishedTrial,
   InfeasibleError,
@@ -97,7 +97,7 @@ export function classifyFailure(
  * Text of a server, which may repeat secrets of its requests and contain control characters, made
  * safe to store and to print.
  */
-const printable = (text: string): string => plainText(withoutSecrets(text))
+const printable = (text: string): string => plainText(redactSecrets(text))
 
 export const printableMeasurement = (measurement: Measurement): Measurement => ({
   ...measurement,
@@ -111,7 +111,7 @@ function resolveFinality(error: unknown): Pick<LaunchError, 'final'> {
     error instanceof LaunchError
       ? error.final
       : error instanceof Error
-        ? finalityOf(error)
+        ? getFinality(error)
         : undefined
   return final === undefined ? {} : { final }
 }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readAnswer } from '../../profiler/bounded-reader.ts'
 import { plainText } from '../../profiler/plain-text.ts'
-import { withoutSecrets } from '../../trials/secrets.ts'
+import { redactSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 
@@ -41,7 +41,7 @@ export class Losses {
 
   /** @param warn told once when messages begin to be lost, and at the end how many were */
   constructor({ kind, url }: OutputTarget, warn: (message: string) => void) {
-    this.#shown = `${kind}=${withoutSecrets(withoutUser(url))}`
+    this.#shown = `${kind}=${redactSecrets(withoutUser(url))}`
     this.#warn = warn
   }
 
@@ -128,13 +128,13 @@ export class Delivery {
       const refused = response.status < 500 && response.status !== 429
       return {
         refused,
-        problem: `status ${response.status}${text === '' ? '' : `: ${plainText(withoutSecrets(text)).trim().slice(0, 200)}`}`,
+        problem: `status ${response.status}${text === '' ? '' : `: ${plainText(redactSecrets(text)).trim().slice(0, 200)}`}`,
       }
     } catch (error) {
       const { message: said, cause } = error as Error & { cause?: Error }
       return {
         refused: false,
-        problem: `cannot be reached (${withoutSecrets(cause?.message || said)})`,
+        problem: `cannot be reached (${redactSecrets(cause?.message || said)})`,
       }
     }
   }

@@ -27,7 +27,7 @@ import { type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
 import { sloText } from '../../profiler/model/slo.ts'
 import { plainText } from '../../profiler/plain-text.ts'
 import type { Configuration } from '../../search/types.ts'
-import { withoutSecrets } from '../../trials/secrets.ts'
+import { redactSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 import type { TuneEvent } from '../loop/events.ts'
@@ -125,7 +125,7 @@ function sender<Item>(
     }
     if (status === undefined || status >= 500) restingUntilMs = now() + restMs
     const words = plainText(
-      withoutSecrets((status === undefined ? error.message : error.data) ?? ''),
+      redactSecrets((status === undefined ? error.message : error.data) ?? ''),
     )
       .trim()
       .slice(0, 200)

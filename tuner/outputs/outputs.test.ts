@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { rememberSecret } from '../../trials/secrets.ts'
+import { registerSecret } from '../../trials/secrets.ts'
 import type { TuneEvent } from '../loop/events.ts'
 import { openOutputs } from './outputs.ts'
 import { startReceiver } from './testing/receiver.ts'
@@ -20,7 +20,7 @@ const started: TuneEvent = {
 }
 
 test('secrets that errors repeat are not sent on', async () => {
-  rememberSecret('hush-hush-4')
+  registerSecret('hush-hush-4')
   const receiver = await startReceiver(() => ({ status: 200, body: '{}' }))
   const outputs = await openOutputs([{ kind: 'otlp', url: `http://${receiver.address}` }], () =>
     expect.unreachable(),

@@ -1,6 +1,6 @@
 /** Everything that a run is sent to. */
 import { steadyNowMs } from '../../trials/clock.ts'
-import { mapTexts, withoutSecrets } from '../../trials/secrets.ts'
+import { mapTexts, redactSecrets } from '../../trials/secrets.ts'
 import type { OutputKind } from '../config/names.ts'
 import type { OutputTarget } from '../config/output-target.ts'
 import { exitCodes, UserError } from '../exit-codes.ts'
@@ -32,7 +32,7 @@ export async function openOutputs(
   for (const { kind, url } of targets)
     if (!/^https?:/i.test(url) || !URL.canParse(url))
       throw new UserError(
-        `send.${kind}: '${withoutSecrets(url)}' is not an http URL`,
+        `send.${kind}: '${redactSecrets(url)}' is not an http URL`,
         'write http://HOST:PORT/PATH',
         exitCodes.usage,
       )
@@ -42,7 +42,7 @@ export async function openOutputs(
   return {
     handle: (event: TuneEvent) => {
       if (outputs.length === 0) return
-      const told = mapTexts(event, withoutSecrets)
+      const told = mapTexts(event, redactSecrets)
       for (const output of outputs) output.handle(told)
     },
     close: async () => {

@@ -1,7 +1,7 @@
 /** docs/reference/command-line.md: every command with its flags, from the commands themselves. */
 import type { Argument, Command, Help, Option } from 'commander'
 import { grouped } from '../../trials/grouped.ts'
-import { settingsHelp } from '../../trials/predictor/settings.ts'
+import { formatSettingsHelp } from '../../trials/predictor/settings.ts'
 import { experimentFlags } from '../config/flags/flags.ts'
 import { defaults } from '../config/names.ts'
 import { commandGroups, otherCommands } from '../render/short-help.ts'
@@ -105,7 +105,7 @@ function commandSection(entry: Entry): string[] {
           ...optionTables(entry),
         ]),
     ...afterHelp(command),
-    ...(command.name() === 'predictor' ? [synopsis(settingsHelp())] : []),
+    ...(command.name() === 'predictor' ? [synopsis(formatSettingsHelp())] : []),
     ...inner.flatMap((one) =>
       commandSection({ command: one, help, title: `${title} ${one.name()}` }),
     ),

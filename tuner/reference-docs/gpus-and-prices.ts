@@ -1,10 +1,10 @@
 /** The generated parts of docs/reference/gpus-and-prices.md. */
-import { type Gpu, gpuCatalogue, usableMemoryMiB } from '../../trials/devices/catalogue.ts'
-import { migProfilesOf, paidFraction } from '../../trials/devices/mig.ts'
+import { computeUsableMemoryMiB, type Gpu, gpuCatalogue } from '../../trials/devices/catalogue.ts'
+import { computePaidFraction, listMigProfiles } from '../../trials/devices/mig.ts'
 import { grouped } from '../../trials/grouped.ts'
 import { defaultPriceBook } from '../../trials/prices/book.ts'
 import { instances } from '../../trials/prices/instances.ts'
-import { providerBook, providerNames } from '../../trials/prices/providers.ts'
+import { findProviderBook, providerNames } from '../../trials/prices/providers.ts'
 import { code, codeList, table } from './markdown.ts'
 
 export const gpusAndPricesRegions = (): Record<string, string> => ({
@@ -39,7 +39,7 @@ const catalogueTable = (): string =>
       code(gpu.name),
       gpu.generation,
       number(gpu.memoryGiB),
-      number(usableMemoryMiB(gpu)),
+      number(computeUsableMemoryMiB(gpu)),
       number(gpu.bandwidthGBs),
       number(gpu.peakTflops.fp32),
       number(gpu.peakTflops.fp16),
@@ -52,7 +52,7 @@ const catalogueTable = (): string =>
 
 /** GPUs with the same profiles share their rows. */
 function migTable(): string {
-  const sliced = gpuCatalogue.filter((gpu) => migProfilesOf(gpu).length > 0)
+  const sliced = gpuCatalogue.filter((gpu) => listMigProfiles(gpu).length > 0)
   const groups = grouped(sliced, (gpu) => JSON.stringify(migRows(gpu)))
   return table(
     ['GPU', 'profile', 'memory, GiB', 'multiprocessors', 'share that is paid', 'slices per GPU'],
@@ -66,11 +66,11 @@ function migTable(): string {
 }
 
 const migRows = (gpu: Gpu): string[][] =>
-  migProfilesOf(gpu).map((profile) => [
+  listMigProfiles(gpu).map((profile) => [
     code(profile.name),
     number(profile.memoryMiB / 1024),
     number(profile.multiprocessors),
-    number(paidFraction(profile), 3),
+    number(computePaidFraction(profile), 3),
     number(profile.maxInstances),
   ])
 
@@ -91,7 +91,7 @@ const defaultPriceTable = (): string =>
 /** Providers whose GPUs have a price of their own, without the instance around them. */
 function providerTable(): string {
   const books = providerNames.flatMap((name) => {
-    const book = providerBook(name)!
+    const book = findProviderBook(name)!
     return book.instances === undefined ? [{ name, book }] : []
   })
   const gpus = gpuCatalogue.filter(({ name }) => books.some(({ book }) => name in book.gpus))

@@ -7,7 +7,11 @@ import {
   type ServerKnob,
 } from '../../trials/servers/known-servers.ts'
 import { languagePrograms } from '../../trials/servers/language-servers.ts'
-import { serverCommand, serverProtocol, serverTuning } from '../../trials/servers/preset.ts'
+import {
+  createServerCommand,
+  createServerTuning,
+  getServerProtocol,
+} from '../../trials/servers/preset.ts'
 import {
   isLanguageServer,
   type LanguageServer,
@@ -32,8 +36,8 @@ const presetTable = (): string =>
       return [
         code(kind),
         program === undefined ? '' : code(program.image),
-        code(serverCommand(kind, weights).join(' ')),
-        code(serverProtocol(kind)),
+        code(createServerCommand(kind, weights).join(' ')),
+        code(getServerProtocol(kind)),
         program?.install ?? '',
       ]
     }),
@@ -86,7 +90,7 @@ function writtenAs(
 
 /** 'NAME=VALUE' of every flag, and of every key of the settings file, of a configuration. */
 function settingsWith(kind: LanguageServer, configuration: Configuration): string[] {
-  const { args, files } = serverTuning({ kind, modelPath: '' }, configuration, nowhere)
+  const { args, files } = createServerTuning({ kind, modelPath: '' }, configuration, nowhere)
   return [...args, ...files.flatMap(({ contents }) => settingsIn(parse(contents) as Settings))]
 }
 

@@ -2,7 +2,7 @@
 import { serverTitles } from '../../reports/figures.ts'
 import { loadTarget, specTargets } from '../../reports/specs/index.ts'
 import { type SpecTarget, specFlags } from '../../reports/specs/target.ts'
-import { gpuSchemes } from '../../trials/launchers/kubernetes/gpu-selection.ts'
+import { gpuSchemes } from '../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { code, codeList, table } from './markdown.ts'
 
 export async function specTargetsRegions(): Promise<Record<string, string>> {

@@ -1,5 +1,5 @@
 /** Runs that die as a process does, in a store in memory, and are resumed from it. */
-import { memoryStore } from '../../trials/store/index.ts'
+import { createMemoryStore } from '../../trials/store/index.ts'
 import type { FinishedTrial, TrialStore } from '../../trials/types.ts'
 import type { Experiment } from '../config/types.ts'
 import type { TuneEvent } from '../loop/events.ts'
@@ -26,7 +26,7 @@ export async function runKilled(
   assemble: (store: TrialStore) => LoopParts,
   kills: readonly number[],
 ): Promise<RunEnd> {
-  const store = memoryStore()
+  const store = createMemoryStore()
   const id = 'killed-1'
   await store.create({ ...createRecord(experiment, id), createdAt: '2026-01-01T00:00:00Z' })
   const events: TuneEvent[] = []

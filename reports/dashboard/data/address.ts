@@ -15,7 +15,7 @@ import {
   objectiveKinds,
 } from '../../../search/objective.ts'
 import type { Objective } from '../../../search/types.ts'
-import { type PriceBook, soldAs } from '../../../trials/prices/book.ts'
+import { applyCheapestInstances, type PriceBook } from '../../../trials/prices/book.ts'
 import type { DashboardExperiment } from './page-data.ts'
 import { asMeasured, type WhatIf } from './ranking.ts'
 
@@ -201,7 +201,7 @@ export function withPrice(prices: PriceBook, name: string, perHour: number): Pri
   if (name === 'vCPU') return { ...prices, vcpu: edited }
   if (name === 'GiB') return { ...prices, memoryGiB: edited }
   if (prices.instances !== undefined)
-    return soldAs(
+    return applyCheapestInstances(
       prices.instances.map((instance) =>
         instance.name === name ? { ...instance, ...edited } : instance,
       ),

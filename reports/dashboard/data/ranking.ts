@@ -10,8 +10,13 @@ import { haveSameLatency, type Slo } from '../../../profiler/model/slo.ts'
 import type { ReplicaPrice } from '../../../search/replica-price.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration, Objective } from '../../../search/types.ts'
-import { bundlesIn, type PriceBook, PriceError, pricePerHour } from '../../../trials/prices/book.ts'
-import { describeConfiguration, resourcesOf } from '../../../trials/resources.ts'
+import {
+  listBundles,
+  type PriceBook,
+  PriceError,
+  pricePerHour,
+} from '../../../trials/prices/book.ts'
+import { describeConfiguration, parseResources } from '../../../trials/resources.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
 import type { RankedCandidate, RankingCriteria } from '../../recommendation/ranked-candidate.ts'
 import { compareRank, rankCandidates } from '../../recommendation/ranking.ts'
@@ -202,8 +207,8 @@ function priceIn(
   ownGpus: DashboardExperiment['ownGpus'],
 ): ReplicaPrice {
   try {
-    const resources = resourcesOf(configuration, {}, ownGpus)
-    return { pricePerHour: pricePerHour(resources, book), bundles: bundlesIn(resources, book) }
+    const resources = parseResources(configuration, {}, ownGpus)
+    return { pricePerHour: pricePerHour(resources, book), bundles: listBundles(resources, book) }
   } catch (error) {
     // A GPU that a hand-edited price list lacks: its configurations are shown without a price and
     // rank last.

@@ -3,11 +3,14 @@
  * What the user has of it otherwise stays, and is reported.
  */
 import { isDeepStrictEqual } from 'node:util'
-import { isProductOf, productsOf } from '../../../trials/launchers/kubernetes/gpu-names.ts'
 import {
+  matchesProduct,
+  listProducts,
+} from '../../../trials/launchers/kubernetes/gpus/gpu-names.ts'
+import {
+  createGpuTolerations,
   type GpuSelection,
-  gpuTolerations,
-} from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+} from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { buildNodeSelector, selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'
 import { type Edit, type Edits, joinEdits } from './edits.ts'
@@ -76,7 +79,7 @@ function tolerationEdits(
   if (resources.gpu === undefined) return only([])
   const path = [...podPath, 'tolerations']
   const present = listAt(object.value, path)
-  const missing = gpuTolerations(gpu).filter(
+  const missing = createGpuTolerations(gpu).filter(
     ({ key }) => !present.some((one) => [key, undefined].includes(valueAt(one, ['key']) as string)),
   )
   return only(missing.map((value, i) => ({ object, path: [...path, present.length + i], value })))
@@ -124,7 +127,7 @@ function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection)
   const remaining = selector
     .filter(([label, value]) => {
       if (!gpuLabels.has(label) && !(label === productLabel && wanted === undefined)) return false
-      return wanted === undefined || !isProductOf(String(value), wanted)
+      return wanted === undefined || !matchesProduct(String(value), wanted)
     })
     .map(
       ([label, value]) =>
@@ -133,8 +136,8 @@ function nodeEdits(target: ServerContainer, serving: Serving, gpu: GpuSelection)
   const product = selector.find(([label]) => label === productLabel)?.[1]
   if (product !== undefined && wanted !== undefined) {
     const allowed = gpu.requirements.find(({ key }) => key === productLabel)?.values
-    const fits = allowed?.includes(String(product)) ?? isProductOf(String(product), wanted)
-    const value = allowed?.[0] ?? productsOf(wanted)[0]!
+    const fits = allowed?.includes(String(product)) ?? matchesProduct(String(product), wanted)
+    const value = allowed?.[0] ?? listProducts(wanted)[0]!
     const path = [...podPath, 'nodeSelector', productLabel]
     return { edits: fits ? [] : [{ object, path, value }], unplaced: [], remaining }
   }

@@ -1,18 +1,18 @@
 /** The text of a manifest file: its documents, and places in it. */
 import { type Document, LineCounter, type Node, parseAllDocuments } from 'yaml'
 import {
-  mostAliases,
+  findRepeatedKey,
+  findYamlExcess,
+  maxAliases,
   plainYaml,
-  repeatedKey,
-  withoutTraces,
-  yamlExcess,
+  runWithoutStackTraces,
 } from '../../../trials/yaml.ts'
 import { SpecError } from '../spec-error.ts'
 import type { YamlValue } from './yaml-values.ts'
 
 /** As Kubernetes reads it: merge keys are resolved. */
 export const parseDocuments = (text: string, lineCounter?: LineCounter): Document.Parsed[] =>
-  withoutTraces(() =>
+  runWithoutStackTraces(() =>
     parseAllDocuments(text, { ...plainYaml, merge: true, lineCounter }),
   ) as Document.Parsed[]
 
@@ -28,7 +28,7 @@ export function readDocuments(
   readonly lineOf: (node: Node) => number
   readonly documents: readonly Document[]
 } {
-  const excess = yamlExcess(text)
+  const excess = findYamlExcess(text)
   if (excess !== undefined)
     throw new SpecError(
       `${file} is too large for a manifest: ${excess}`,
@@ -44,7 +44,7 @@ export function readDocuments(
       'correct it first',
     )
   for (const { contents } of documents) {
-    const again = repeatedKey(contents)
+    const again = findRepeatedKey(contents)
     if (again)
       throw new SpecError(
         `${file}:${lineAt(again.range![0])}: ${String(again)} appears twice in one block`,
@@ -61,7 +61,7 @@ export function readDocuments(
 /** @throws SpecError for aliases that multiply what they stand for */
 function readValue(document: Document, file: string): YamlValue {
   try {
-    return document.toJS({ maxAliasCount: mostAliases }) as YamlValue
+    return document.toJS({ maxAliasCount: maxAliases }) as YamlValue
   } catch (error) {
     throw new SpecError(
       `${file} cannot be read: ${(error as Error).message}`,

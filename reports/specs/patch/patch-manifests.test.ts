@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
-import type { GpuScheme } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+import type { GpuScheme } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { createServing } from '../create-serving.ts'
 import { selectGpus } from '../scheduling.ts'
 import type { Serving } from '../serving.ts'

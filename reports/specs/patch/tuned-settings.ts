@@ -5,7 +5,7 @@ import { resourceParameters } from '../../../trials/resources.ts'
 import { Knobs } from '../../../trials/servers/knobs.ts'
 import { languagePrograms } from '../../../trials/servers/language-servers.ts'
 import { isLanguageServer } from '../../../trials/servers/server-kinds.ts'
-import { tfservingTuning } from '../../../trials/servers/tfserving.ts'
+import { createTfservingTuning } from '../../../trials/servers/tfserving.ts'
 import { type DeployedServer, serverOfCommand, serverTitles } from '../../figures.ts'
 import { buildMlserverContainer } from '../servers/mlserver.ts'
 import type { Serving } from '../serving.ts'
@@ -187,7 +187,7 @@ const languageFlags =
   }
 
 const tfservingFlags = (configuration: Configuration): readonly Flag[] =>
-  tfservingTuning(new Knobs(configuration), '')
+  createTfservingTuning(new Knobs(configuration), '')
     .flags.map((flag): Flag => {
       const [name, value] = flag.slice(2).split('=')
       return [name!, value]

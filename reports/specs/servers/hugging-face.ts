@@ -1,5 +1,5 @@
 /** KServe's Hugging Face runtime, which contains vLLM and passes on the flags that it does not know. */
-import { flagText, hubName } from '../../../trials/servers/language-servers.ts'
+import { formatFlag, parseHubName } from '../../../trials/servers/language-servers.ts'
 import { checkPlatformUri } from '../model-storage.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
 import {
@@ -15,13 +15,14 @@ import {
  * an unknown kind of address
  */
 export function resolveKserveUri({ modelUri, deployed }: Serving): string {
-  const hub = deployed.server === 'vllm' && modelUri !== undefined ? hubName(modelUri) : undefined
+  const hub =
+    deployed.server === 'vllm' && modelUri !== undefined ? parseHubName(modelUri) : undefined
   return hub === undefined ? checkPlatformUri(modelUri ?? '', 'KServe') : `hf://${hub}`
 }
 
 /** KServe's own step fetches the weights, with the credentials of the pod's service account. */
 export const describeHubToken = ({ modelUri }: Serving): string[] =>
-  modelUri !== undefined && hubName(modelUri) !== undefined
+  modelUri !== undefined && parseHubName(modelUri) !== undefined
     ? [
         'a model of the Hub that is not public needs HF_TOKEN from a Secret of the service account of the pod (kubernetes.pod, or the default of the namespace)',
       ]
@@ -32,7 +33,7 @@ export function buildHuggingFaceContainer(serving: Serving, port: number): Serve
   return {
     ...serving.container,
     command: undefined,
-    args: [`--model_name=${serving.model}`, ...buildVllmFlags(knobs, serving).map(flagText)],
+    args: [`--model_name=${serving.model}`, ...buildVllmFlags(knobs, serving).map(formatFlag)],
     files: [],
     port,
     metrics: undefined,

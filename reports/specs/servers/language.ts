@@ -2,13 +2,13 @@
 
 import type { MeasuredWith } from '../../../trials/measured-with.ts'
 import { weightsToFill } from '../../../trials/predictor/weights-to-fill.ts'
-import { draftsOf, draftToFill, needsDraftModel } from '../../../trials/servers/drafts.ts'
-import { Knobs, unusedNote } from '../../../trials/servers/knobs.ts'
+import { draftToFill, needsDraftModel, readDraft } from '../../../trials/servers/drafts.ts'
+import { describeUnused, Knobs } from '../../../trials/servers/knobs.ts'
 import {
-  draftsFault,
-  hubName,
+  createTunedStart,
+  findDraftFault,
   languagePrograms,
-  tunedStart,
+  parseHubName,
 } from '../../../trials/servers/language-servers.ts'
 import type { LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import { quoteWord } from '../../../trials/shell-words.ts'
@@ -44,9 +44,9 @@ export function resolveLanguageKnobs(
   server: LanguageServer,
   { configuration }: Pick<Serving, 'configuration'>,
 ): Knobs {
-  const drafts = draftsOf(new Knobs(configuration))
+  const drafts = readDraft(new Knobs(configuration))
   if (drafts === undefined) return new Knobs(configuration)
-  const fault = draftsFault(server, drafts.method, draftToFill)
+  const fault = findDraftFault(server, drafts.method, draftToFill)
   if (fault) throw new SpecError(fault.what, fault.hint)
   return new Knobs(
     needsDraftModel(drafts.method)
@@ -57,11 +57,11 @@ export function resolveLanguageKnobs(
 
 /** A name on the Hub or a folder; that of an architecture, by which it was modelled, is neither. */
 const draftPlace = (model = ''): string =>
-  hubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
+  parseHubName(model) !== undefined || model.startsWith('/') ? model : draftToFill
 
 /** A note where the weights of the draft model are a placeholder. */
 function describeDrafts({ configuration }: Pick<Serving, 'configuration'>): string[] {
-  const drafts = draftsOf(new Knobs(configuration))
+  const drafts = readDraft(new Knobs(configuration))
   if (
     drafts === undefined ||
     !needsDraftModel(drafts.method) ||
@@ -90,18 +90,18 @@ function describeQuantization({
 
 /** What must be known of the tuned values before the server starts. */
 export const describeLanguageServer = (knobs: Knobs, serving: Serving): string[] => [
-  ...unusedNote(knobs),
+  ...describeUnused(knobs),
   ...describeDrafts(serving),
   ...describeQuantization(serving),
 ]
 
 /** Whether it drafts with weights that it fetches from the Hub. */
 const fetchesDraft = ({ configuration }: Pick<Serving, 'configuration'>): boolean => {
-  const drafts = draftsOf(new Knobs(configuration))
+  const drafts = readDraft(new Knobs(configuration))
   return (
     drafts?.model !== undefined &&
     needsDraftModel(drafts.method) &&
-    hubName(drafts.model) !== undefined
+    parseHubName(drafts.model) !== undefined
   )
 }
 
@@ -145,7 +145,7 @@ export function buildLanguageContainer(
   return {
     image,
     command:
-      namesByFolder && modelUri !== undefined && hubName(weights) === undefined
+      namesByFolder && modelUri !== undefined && parseHubName(weights) === undefined
         ? byLink(command, weights, model)
         : command(weights),
     args,
@@ -182,8 +182,13 @@ export function completeLanguageContainer(
 ): ServerContainer {
   const { container, modelUri, evidence } = serving
   const knobs = resolveLanguageKnobs(server, serving)
-  const { args, files } = tunedStart(server, knobs, selectServerLimits(serving), optionsFolder)
-  const hub = modelUri !== undefined && hubName(modelUri) !== undefined
+  const { args, files } = createTunedStart(
+    server,
+    knobs,
+    selectServerLimits(serving),
+    optionsFolder,
+  )
+  const hub = modelUri !== undefined && parseHubName(modelUri) !== undefined
   const notes = [
     ...(container.notes ?? []),
     ...describeLanguageServer(knobs, serving),

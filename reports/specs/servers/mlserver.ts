@@ -1,5 +1,5 @@
 /** MLServer in a container: what was tuned in its environment, which its own image reads. */
-import { unusedNote } from '../../../trials/servers/knobs.ts'
+import { describeUnused } from '../../../trials/servers/knobs.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
 import { resolveBatchSizeKnobs } from './batching-knobs.ts'
 
@@ -37,7 +37,7 @@ export function buildMlserverContainer(serving: Serving, folder: string): Server
     grpcPort: ports.grpc,
     metrics: { port: ports.metrics, path: '/metrics' },
     notes: [
-      ...unusedNote(knobs),
+      ...describeUnused(knobs),
       ...notes,
       "the model's own model-settings.json names its runtime, and overrides these variables",
     ],

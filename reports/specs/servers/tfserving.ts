@@ -1,8 +1,11 @@
 /** TensorFlow Serving: its command line, batching_parameters_file and model_config_file. */
-import { boundsMemory, defaultScheme } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { unusedNote } from '../../../trials/servers/knobs.ts'
-import { type ProtoMessage, Text, textProto } from '../../../trials/servers/text-proto.ts'
-import { batchingFile, tfservingTuning } from '../../../trials/servers/tfserving.ts'
+import {
+  chooseDefaultScheme,
+  limitsGpuMemory,
+} from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import { describeUnused } from '../../../trials/servers/knobs.ts'
+import { formatTextProto, type ProtoMessage, Text } from '../../../trials/servers/text-proto.ts'
+import { batchingFile, createTfservingTuning } from '../../../trials/servers/tfserving.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
 import { resolveBatchSizeKnobs } from './batching-knobs.ts'
 
@@ -36,7 +39,7 @@ interface TfservingConfig {
 /** Flags and files for the tuned configuration: a flag for what was tuned, none for the rest. */
 export function configureTfserving(serving: Serving, places: TfservingPlaces): TfservingConfig {
   const { knobs, notes } = resolveBatchSizeKnobs(serving)
-  const { flags, batching } = tfservingTuning(knobs, places.configFolder)
+  const { flags, batching } = createTfservingTuning(knobs, places.configFolder)
   const modelsPath = `${places.configFolder}/models.config`
   const fraction = resolveMemoryFraction(serving)
   // Only the file chooses versions.
@@ -58,10 +61,10 @@ export function configureTfserving(serving: Serving, places: TfservingPlaces): T
         ? []
         : [{ path: `${places.configFolder}/${batchingFile}`, contents: batching }]),
       ...(byFile
-        ? [{ path: modelsPath, contents: textProto(buildModelConfig(serving, places)) }]
+        ? [{ path: modelsPath, contents: formatTextProto(buildModelConfig(serving, places)) }]
         : []),
     ],
-    notes: [...unusedNote(knobs), ...notes],
+    notes: [...describeUnused(knobs), ...notes],
   }
 }
 
@@ -107,7 +110,7 @@ function buildModelConfig(serving: Serving, places: TfservingPlaces): ProtoMessa
 /** The share of the GPU's memory, where only the server itself can enforce it. */
 function resolveMemoryFraction({ resources, gpuScheme, dra }: Serving): number | undefined {
   const { gpuShare, gpu, migProfile } = resources
-  const scheme = gpuScheme ?? defaultScheme(resources)
-  const isBounded = scheme !== undefined && boundsMemory(scheme, dra)
+  const scheme = gpuScheme ?? chooseDefaultScheme(resources)
+  const isBounded = scheme !== undefined && limitsGpuMemory(scheme, dra)
   return !gpu || gpuShare >= 1 || migProfile || isBounded ? undefined : gpuShare
 }

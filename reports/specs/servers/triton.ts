@@ -1,7 +1,7 @@
 /** NVIDIA Triton: config.pbtxt of one model, and a repository that holds it. */
-import { unusedNote } from '../../../trials/servers/knobs.ts'
-import { type ProtoMessage, Text, textProto } from '../../../trials/servers/text-proto.ts'
-import { tritonTuning } from '../../../trials/servers/triton.ts'
+import { describeUnused } from '../../../trials/servers/knobs.ts'
+import { formatTextProto, type ProtoMessage, Text } from '../../../trials/servers/text-proto.ts'
+import { createTritonTuning } from '../../../trials/servers/triton.ts'
 import type { ServerContainer, Serving } from '../serving.ts'
 import { resolveBatchingKnobs, resolveGatheredBatch } from './batching-knobs.ts'
 
@@ -27,12 +27,12 @@ export function configureTriton(serving: Serving, backend?: string): TritonConfi
     name: new Text(serving.model),
     backend: new Text(backend ?? assumedBackend),
     version_policy: buildVersionPolicy(serving.modelVersion),
-    ...tritonTuning(knobs, serving.resources.gpu !== undefined),
+    ...createTritonTuning(knobs, serving.resources.gpu !== undefined),
   }
   return {
-    text: textProto(message),
+    text: formatTextProto(message),
     notes: [
-      ...unusedNote(knobs),
+      ...describeUnused(knobs),
       ...notes,
       ...(backend === undefined
         ? [`backend ${assumedBackend} is assumed; --triton-backend sets another`]

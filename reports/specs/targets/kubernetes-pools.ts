@@ -4,7 +4,7 @@
  * for each pool, whose pods the router finds by their labels.
  */
 import { assumedTransfers, gpusOfMachine } from '../../../trials/launchers/simulated/llm-pools.ts'
-import { serversOf } from '../../../trials/resources.ts'
+import { countServers } from '../../../trials/resources.ts'
 import { describeFixedReplicas } from '../autoscaling.ts'
 import { buildDisruptionBudget, buildLabels } from '../availability.ts'
 import { buildContainer } from '../container.ts'
@@ -39,7 +39,7 @@ const buildComponentLabels = (serving: Pick<Serving, 'name'>, component: Pool | 
 /** One server of a pool. */
 function selectServer(serving: Serving, pool: Pool): Serving {
   const { pools: counts, ...whole } = serving.resources
-  const servers = serversOf(serving.resources)
+  const servers = countServers(serving.resources)
   return resizeServing(serving, {
     ...whole,
     gpus: counts![`${pool}Gpus`],

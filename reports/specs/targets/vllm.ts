@@ -1,5 +1,5 @@
 /** vLLM on a machine: `serve.sh` with its command line. */
-import { hubName } from '../../../trials/servers/language-servers.ts'
+import { parseHubName } from '../../../trials/servers/language-servers.ts'
 import { quoteWord } from '../../../trials/shell-words.ts'
 import { resolveScriptPath } from '../model-storage.ts'
 import { weightsRemedy } from '../placeholders.ts'
@@ -30,7 +30,7 @@ function renderScript(serving: Serving): SpecContent {
   const weights =
     modelUri === undefined
       ? `"\${MODEL:?no model weights: set MODEL to their place. ${weightsRemedy}}"`
-      : quoteWord(hubName(modelUri) ?? resolveScriptPath(modelUri))
+      : quoteWord(parseHubName(modelUri) ?? resolveScriptPath(modelUri))
   const flags: (readonly [string, string?])[] = [
     ['served-model-name', model],
     // How vLLM reads object stores by itself.

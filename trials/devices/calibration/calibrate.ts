@@ -1,13 +1,14 @@
 /** `npm run calibrate`: fits the device model to the tables and writes coefficients.json. */
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { coefficientsFrom, crossValidated } from './coefficients-from.ts'
-import { heldOut, publishedTables } from './published-tables.ts'
+import { crossValidate } from './cross-validation.ts'
+import { fitCoefficients } from './fit-coefficients.ts'
+import { readHeldOutLatencies, readPublishedTables } from './published-tables.ts'
 
-const tables = publishedTables()
-const coefficients = coefficientsFrom(
+const tables = readPublishedTables()
+const coefficients = fitCoefficients(
   tables,
-  crossValidated(tables, heldOut('resnet50-tensorrt.csv')),
+  crossValidate(tables, readHeldOutLatencies('resnet50-tensorrt.csv')),
 )
 const file = fileURLToPath(new URL('../coefficients.json', import.meta.url))
 const rounded = JSON.stringify(

@@ -1,19 +1,18 @@
 import { expect, test } from 'vitest'
-import { calibration } from '../coefficients.ts'
+import { calibratedCoefficients } from '../coefficients.ts'
 import { predictLatency } from '../predict.ts'
 import {
-  errorsOn,
-  fitMemory,
-  frameworkErrors,
-  memoryOf,
-  otherFrameworkError,
-  shareErrors,
-} from './coefficients-from.ts'
-import { fitPhysics, isCompiled } from './fit-coefficients.ts'
-import { leastSquares } from './least-squares.ts'
-import { heldOut, publishedTables } from './published-tables.ts'
+  boundFrameworkError,
+  computeErrors,
+  crossValidateFrameworks,
+  crossValidateShares,
+} from './cross-validation.ts'
+import { fitMemory, predictMemoryMiB } from './fit-coefficients.ts'
+import { fitPhysics, isCompiled } from './fit-physics.ts'
+import { solveLeastSquares } from './least-squares.ts'
+import { readHeldOutLatencies, readPublishedTables } from './published-tables.ts'
 
-const tables = publishedTables()
+const tables = readPublishedTables()
 const rows = tables.latency.filter(isCompiled)
 const quantile = (errors: readonly number[], q: number) =>
   errors.map(Math.abs).sort((a, b) => a - b)[Math.floor(q * errors.length)]!
@@ -21,19 +20,22 @@ const quantile = (errors: readonly number[], q: number) =>
 test('the committed coefficients are what the tables give', () => {
   const { physics, deviations } = fitPhysics(rows)
   for (const [name, value] of Object.entries(physics))
-    expect(calibration.physics[name as keyof typeof physics] / value, name).toBeCloseTo(1, 3)
+    expect(calibratedCoefficients.physics[name as keyof typeof physics] / value, name).toBeCloseTo(
+      1,
+      3,
+    )
   for (const [gpu, { compute }] of Object.entries(deviations))
-    expect(calibration.deviations[gpu]!.compute, gpu).toBeCloseTo(compute, 3)
+    expect(calibratedCoefficients.deviations[gpu]!.compute, gpu).toBeCloseTo(compute, 3)
 })
 
 test('errors of rows, GPUs and shares left out keep their targets', () => {
-  expect(calibration.errors.calibrated).toBeLessThan(0.04)
-  expect(calibration.errors.otherGpu).toBeLessThan(0.2)
-  expect(quantile(shareErrors(tables.share), 0.5)).toBeLessThan(0.03)
+  expect(calibratedCoefficients.errors.calibrated).toBeLessThan(0.04)
+  expect(calibratedCoefficients.errors.otherGpu).toBeLessThan(0.2)
+  expect(quantile(crossValidateShares(tables.share), 0.5)).toBeLessThan(0.03)
 })
 
 test('in-sample errors are within the spread of published figures', () => {
-  expect(quantile(errorsOn(rows, calibration), 0.9)).toBeLessThan(0.04)
+  expect(quantile(computeErrors(rows, calibratedCoefficients), 0.9)).toBeLessThan(0.04)
 })
 
 test.each([
@@ -43,9 +45,9 @@ test.each([
 ])(
   '%s: two thirds of the rows, which nothing is fitted to, lie within the stated error',
   (_, table, gpu) => {
-    const held = heldOut(table).filter((row) => row.gpu.name === gpu)
+    const held = readHeldOutLatencies(table).filter((row) => row.gpu.name === gpu)
     const within = held.filter((row) => {
-      const { ms, relativeError } = predictLatency(row, calibration)
+      const { ms, relativeError } = predictLatency(row, calibratedCoefficients)
       return Math.abs(ms / row.latencyMs - 1) <= relativeError
     })
     expect(held.length).toBeGreaterThan(2)
@@ -56,13 +58,13 @@ test.each([
 test.each(['mxnet', 'tensorflow', 'tensorflow+xla'])(
   '%s on a GPU where it was not measured: two thirds within what the others say',
   (runtime) => {
-    const errors = frameworkErrors(tables.latency, calibration)
-    const bar = otherFrameworkError(errors.filter((e) => e.runtime !== runtime))
+    const errors = crossValidateFrameworks(tables.latency, calibratedCoefficients)
+    const bar = boundFrameworkError(errors.filter((e) => e.runtime !== runtime))
     const own = errors.filter((e) => e.runtime === runtime)
     expect(own.filter(({ error }) => Math.abs(error) <= bar).length / own.length).toBeGreaterThan(
       2 / 3,
     )
-    expect(bar).toBeLessThanOrEqual(1.2 * calibration.errors.framework)
+    expect(bar).toBeLessThanOrEqual(1.2 * calibratedCoefficients.errors.framework)
   },
 )
 
@@ -71,7 +73,7 @@ test('memory of a model left out is within 6 % at the median', () => {
     const memory = fitMemory(tables.memory.filter((r) => r.architecture.name !== left))
     return tables.memory
       .filter((r) => r.architecture.name === left)
-      .map((r) => memoryOf(r, memory) / r.gpuMemoryMiB - 1)
+      .map((r) => predictMemoryMiB(r, memory) / r.gpuMemoryMiB - 1)
   })
   expect(quantile(errors, 0.5)).toBeLessThan(0.06)
 })
@@ -88,7 +90,7 @@ test('least squares finds a curve through noise and outliers, and stays at the p
     x: i / 10,
     y: 2 * Math.exp(-0.5 * (i / 10)) + (i === 7 ? 3 : 0),
   }))
-  const solved = leastSquares({
+  const solved = solveLeastSquares({
     start: [0, 0],
     priorSd: [2, 2],
     data: ([a, b]) =>
@@ -100,6 +102,6 @@ test('least squares finds a curve through noise and outliers, and stays at the p
   expect(solved[0]).toBeCloseTo(truth[0]!, 1)
   expect(solved[1]).toBeCloseTo(truth[1]!, 1)
   expect(
-    leastSquares({ start: [1], priorSd: [1], data: () => new Float64Array(0) })[0],
+    solveLeastSquares({ start: [1], priorSd: [1], data: () => new Float64Array(0) })[0],
   ).toBeCloseTo(1)
 })

@@ -1,118 +1,205 @@
-/** Fits the device model's coefficients to published tables. */
-
-import type { Precision } from '../catalogue.ts'
+/** Fits the coefficients that the product ships to published tables. */
 import {
-  type Deviation,
-  executedPrecision,
-  latencyParts,
-  noDeviation,
-  type Physics,
-} from '../device-physics.ts'
-import { workOf } from '../work.ts'
-import { leastSquares } from './least-squares.ts'
-import type { LatencyRow } from './published-tables.ts'
+  type Coefficients,
+  evaluateShareCurve,
+  type Runtime,
+  type ShareCurve,
+} from '../coefficients.ts'
+import { estimateMemoryParts } from '../device-memory.ts'
+import { computeLatencyParts, resolveExecutedPrecision } from '../device-physics.ts'
+import { predictLatency } from '../predict.ts'
+import { computeResidualFeatures, type ResidualBlock, type ResidualPoint } from '../residual.ts'
+import { countWork } from '../work.ts'
+import { fitPhysics, isCompiled, type PhysicsFit } from './fit-physics.ts'
+import { solveLeastSquares } from './least-squares.ts'
+import type { LatencyRow, MemoryRow, ShareRow, Tables } from './published-tables.ts'
+
+type Errors = Coefficients['errors']
+
+/** Modern CUDA contexts with their libraries take 300-400 MiB. */
+const contextMiB = 350
 
 /**
- * What is known before any table: typical values and how far, in logarithms, a GPU's truth may lie
- * from them.
+ * Coefficients fitted to tables.
+ * @param errors their relative errors (`cross-validation.ts`)
  */
-const priors: readonly (readonly [keyof Physics | 'hostMs', value: number, sd: number])[] = [
-  ['launchUs', 4, 0.4],
-  ['productEfficiency', 0.75, 0.15],
-  ['convolutionFactor', 0.8, 0.2],
-  ['attentionEfficiency', 0.4, 0.4],
-  ['bandwidthEfficiency', 0.8, 0.2],
-  ['tflopsPerWatt', 0.4, 0.4],
-  ['cacheReach', 0.7, 0.5],
-  ['int8Efficiency', 0.9, 0.15],
-  ['int8AttentionGain', 1.2, 0.3],
-  ['waveQuantisation', 0.5, 0.3],
-  ['hostMs', 0.2, 0.7],
-]
-const deviationSd = { compute: 0.12, launch: 0.2, bandwidth: 0.15, precision: 0.08 }
-/**
- * Residuals beyond this are outliers to the fit; the spread of the published figures themselves.
- */
-const typicalResidual = 0.05
-
-export interface PhysicsFit {
-  readonly physics: Physics
-  /** What the calling framework adds to each call of an engine inside it (the image tables), ms. */
-  readonly hostMs: number
-  readonly deviations: Readonly<Record<string, Deviation>>
+export function fitCoefficients(
+  tables: Pick<Tables, 'latency' | 'share' | 'memory'>,
+  errors: Errors,
+): Coefficients {
+  const compiled = tables.latency.filter(isCompiled)
+  const fit = fitPhysics(compiled)
+  const memory = fitMemory(tables.memory)
+  const withoutRuntimes: Coefficients = {
+    physics: fit.physics,
+    deviations: fit.deviations,
+    residuals: collectResiduals(compiled, fit),
+    runtimes: {
+      'paddle-trt': {
+        hostMs: fit.hostMs,
+        floorMs: 0,
+        floorPerItemMs: 0,
+        slowdown: 1,
+        gpus: listGpus(compiled.filter((r) => r.runtime === 'paddle-trt')),
+      },
+    },
+    shareCurves: fitShareCurves(tables.share),
+    errors,
+    memory,
+  }
+  return {
+    ...withoutRuntimes,
+    runtimes: { ...withoutRuntimes.runtimes, ...fitRuntimes(tables.latency, withoutRuntimes) },
+  }
 }
 
-/** Compiled engines only: TensorRT by itself, or inside a framework that adds a constant. */
-export const isCompiled = (row: LatencyRow): boolean =>
-  row.runtime === 'tensorrt' || row.runtime === 'paddle-trt'
-
-export function fitPhysics(rows: readonly LatencyRow[]): PhysicsFit {
-  const prepared = rows.map((row) => {
-    const executed = executedPrecision(row.gpu, row.precision)
-    return {
-      row,
+function collectResiduals(rows: readonly LatencyRow[], fit: PhysicsFit): ResidualBlock[] {
+  const blocks = new Map<
+    string,
+    { gpu: string; precision: string; kind: ResidualBlock['kind']; points: ResidualPoint[] }
+  >()
+  for (const row of rows) {
+    const executed = resolveExecutedPrecision(row.gpu, row.precision)
+    const work = countWork(row.architecture, row, executed.precision)
+    const { kind } = row.architecture
+    const parts = computeLatencyParts(
+      work,
+      row.gpu,
       executed,
-      work: workOf(row.architecture, row, executed.precision),
-      logMs: Math.log(row.latencyMs),
+      fit.physics,
+      fit.deviations[row.gpu.name]!,
+      kind === 'convnet',
+    )
+    const device = parts.launchMs + parts.computeMs + parts.memoryMs
+    const measured = row.runtime === 'paddle-trt' ? row.latencyMs - fit.hostMs : row.latencyMs
+    if (measured <= 0) continue
+    const key = `${row.gpu.name} ${executed.precision} ${kind}`
+    const block = blocks.get(key) ?? {
+      gpu: row.gpu.name,
+      precision: executed.precision,
+      kind,
+      points: [],
     }
-  })
-  const gpus = [...new Set(rows.map((r) => r.gpu.name))]
-  const kinds = gpus.flatMap((gpu) => {
-    const types = [
-      ...new Set(prepared.filter((p) => p.row.gpu.name === gpu).map((p) => p.executed.precision)),
-    ]
-    return [
-      { gpu, what: 'compute' as const },
-      { gpu, what: 'launch' as const },
-      { gpu, what: 'bandwidth' as const },
-      ...types.map((precision) => ({ gpu, what: 'precision' as const, precision })),
-    ]
-  })
-  const read = (x: readonly number[]): PhysicsFit => {
-    const common = Object.fromEntries(
-      priors.map(([name], j) => [name, Math.exp(x[j]!)]),
-    ) as unknown as Physics & { hostMs: number }
-    const { hostMs, ...physics } = common
-    const deviations: Record<
-      string,
-      Deviation & { precision: Partial<Record<Precision, number>> }
-    > = {}
-    kinds.forEach((kind, j) => {
-      const value = x[priors.length + j]!
-      const known = deviations[kind.gpu] ?? { ...noDeviation, precision: {} }
-      deviations[kind.gpu] =
-        kind.what === 'precision'
-          ? { ...known, precision: { ...known.precision, [kind.precision]: value } }
-          : { ...known, [kind.what]: value }
+    // Where the host takes more than half of the latency, the device time is uncertain: count less
+    // of the residual.
+    const weight = Math.min(1, device / row.latencyMs / 0.5)
+    block.points.push({
+      features: computeResidualFeatures(row.architecture, row),
+      logRatio: weight * Math.log(measured / device),
     })
-    return {
-      physics: { ...physics, waveQuantisation: Math.min(1, physics.waveQuantisation) },
-      hostMs,
-      deviations,
-    }
+    blocks.set(key, block)
   }
-  const solution = leastSquares({
-    start: [...priors.map(([, value]) => Math.log(value)), ...kinds.map(() => 0)],
-    priorSd: [...priors.map(([, , sd]) => sd), ...kinds.map(({ what }) => deviationSd[what])],
-    data: (x) => {
-      const fit = read(x)
-      return Float64Array.from(prepared, ({ row, executed, work, logMs }) => {
-        const deviation = fit.deviations[row.gpu.name]!
-        const parts = latencyParts(
-          work,
-          row.gpu,
-          executed,
-          fit.physics,
-          deviation,
-          row.architecture.kind === 'convnet',
-        )
-        const host = row.runtime === 'paddle-trt' ? fit.hostMs : 0
-        return (
-          (Math.log(parts.launchMs + parts.computeMs + parts.memoryMs + host) - logMs) /
-          typicalResidual
-        )
+  return [...blocks.values()]
+}
+
+const listGpus = (rows: readonly LatencyRow[]) => [...new Set(rows.map((r) => r.gpu.name))]
+
+/**
+ * Fits frameworks that run the model layer by layer: the host's latency floor and the slowdown of
+ * their kernels.
+ */
+export function fitRuntimes(
+  rows: readonly LatencyRow[],
+  coefficients: Coefficients,
+): Record<string, Runtime> {
+  const names = [...new Set(rows.filter((r) => !isCompiled(r)).map((r) => r.runtime))]
+  return Object.fromEntries(
+    names.map((name) => {
+      const own = rows.filter((r) => r.runtime === name)
+      const device = own.map(
+        (row) => predictLatency({ ...row, runtime: 'tensorrt' }, coefficients).ms,
+      )
+      const runtimeAt = ([floor, perItem, slowdown]: readonly number[]): Runtime => ({
+        hostMs: 0,
+        floorMs: Math.exp(floor!),
+        floorPerItemMs: Math.exp(perItem!),
+        slowdown: Math.exp(slowdown!),
+        gpus: listGpus(own),
       })
-    },
+      const x = solveLeastSquares({
+        start: [Math.log(5), Math.log(0.1), Math.log(1.2)],
+        priorSd: [1, 1.5, 0.4],
+        data: (at) => {
+          const { floorMs, floorPerItemMs, slowdown } = runtimeAt(at)
+          return Float64Array.from(
+            own,
+            // A smooth maximum: both sides need a gradient.
+            (row, i) =>
+              Math.log(
+                ((floorMs + floorPerItemMs * row.batch) ** 6 + (slowdown * device[i]!) ** 6) **
+                  (1 / 6) /
+                  row.latencyMs,
+              ) / 0.1,
+          )
+        },
+      })
+      return [name, runtimeAt(x)]
+    }),
+  )
+}
+
+/** One curve for each GPU, model and precision of the table. */
+export function fitShareCurves(rows: readonly ShareRow[]): ShareCurve[] {
+  const getShareKey = (r: ShareRow) => `${r.gpu.name} ${r.architecture.name} ${r.precision}`
+  return [...new Set(rows.map(getShareKey))].map((key) => {
+    const own = rows.filter((r) => getShareKey(r) === key)
+    const curve = (x: readonly number[]): ShareCurve => {
+      const [fixedMs, fixedPerItemMs, sharedMs, sharedPerItemMs, exponent] = x.map(Math.exp) as [
+        number,
+        number,
+        number,
+        number,
+        number,
+      ]
+      const { gpu, architecture, precision } = own[0]!
+      return {
+        gpu: gpu.name,
+        model: architecture.name,
+        precision,
+        fixedMs,
+        fixedPerItemMs,
+        sharedMs,
+        sharedPerItemMs,
+        exponent,
+      }
+    }
+    const x = solveLeastSquares({
+      start: [0.5, 0.05, 0.2, 0.3, 1].map(Math.log),
+      priorSd: [2, 2, 2, 2, 0.3],
+      data: (at) =>
+        Float64Array.from(
+          own,
+          (row) =>
+            Math.log(evaluateShareCurve(curve(at), row.batch, row.share) / row.latencyMs) / 0.03,
+        ),
+    })
+    return curve(x)
   })
-  return read(solution)
+}
+
+export function fitMemory(rows: readonly MemoryRow[]): Coefficients['memory'] {
+  const [context, kept] = solveLeastSquares({
+    start: [Math.log(250), Math.log(1.1)],
+    priorSd: [0.5, 0.3],
+    data: ([c, k]) =>
+      Float64Array.from(
+        rows,
+        (row) =>
+          Math.log(
+            predictMemoryMiB(row, {
+              contextMiB,
+              contextUpToPascalMiB: Math.exp(c!),
+              keptActivations: Math.exp(k!),
+            }) / row.gpuMemoryMiB,
+          ) / 0.02,
+      ),
+  })
+  return { contextMiB, contextUpToPascalMiB: Math.exp(context!), keptActivations: Math.exp(kept!) }
+}
+
+export function predictMemoryMiB(row: MemoryRow, memory: Coefficients['memory']): number {
+  const parts = estimateMemoryParts({ ...row, storesActivations: true }, 'fp32', memory)
+  return (
+    parts.contextMiB + parts.weightsMiB + parts.workspaceMiB + parts.activationsMiB + parts.cacheMiB
+  )
 }

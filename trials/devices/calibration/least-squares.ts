@@ -1,23 +1,21 @@
-/** Nonlinear least squares by Levenberg and Marquardt, with forward differences. */
+/** Nonlinear least squares by the Levenberg-Marquardt method, with forward differences. */
 import type { Matrix as AnyMatrix } from 'ml-matrix'
 import { loadMatrix } from '../matrix.ts'
 
 interface LeastSquaresProblem {
-  /**
-   * Weighted residuals of the data (n), whose large values count less: ρ(r²) = 2 (√(1 + r²) − 1).
-   */
+  /** Weighted residuals of the data (n), with the robust loss ρ(r²) = 2 (√(1 + r²) − 1). */
   readonly data: (x: readonly number[]) => Float64Array
   /** Prior: every x[j] is normal around `start[j]` with this deviation (d). */
   readonly priorSd: readonly number[]
   readonly start: readonly number[]
-  /** Where to begin, `start` unless said. */
+  /** Initial value. Default: `start`. */
   readonly from?: readonly number[]
-  /** By how much an x is moved to see what it does, 1e-5 unless said: more where the data jump. */
+  /** Step of the finite differences. Default 1e-5; use a larger one for discontinuous data. */
   readonly difference?: number
 }
 
 /** The x (d) that minimises Σ ρ(data²) + Σ ((x − start) / priorSd)². */
-export function leastSquares(
+export function solveLeastSquares(
   { data, priorSd, start, from = start, difference = 1e-5 }: LeastSquaresProblem,
   iterations = 40,
 ): number[] {

@@ -1,9 +1,9 @@
-/** Published tables of measurements, told apart by their columns. */
+/** Published tables of measurements, classified by their columns. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { readTable } from '../../table-text.ts'
-import { type Architecture, architectureOf } from '../architecture.ts'
+import { type Architecture, findArchitecture } from '../architecture.ts'
 import { findGpu, type Gpu, type Precision, precisions } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
 
@@ -32,15 +32,13 @@ export interface Tables {
   readonly latency: LatencyRow[]
   readonly share: ShareRow[]
   readonly memory: MemoryRow[]
-  /**
-   * Rows that name a GPU, model or precision the product does not know: 'table: reason' → count.
-   */
+  /** Skipped rows with an unknown GPU, model or precision: 'table: reason' → count. */
   readonly skipped: Map<string, number>
 }
 
 /**
- * Reads every CSV of a folder. Rows need model, gpu, batch, latencyMs; with gpuSharePercent or
- * gpuMemoryMiB they are tables of those.
+ * Reads every CSV file of a folder. Rows need model, gpu, batch and latencyMs. A column
+ * gpuSharePercent or gpuMemoryMiB makes them rows of shares or memory.
  */
 export function readTables(directory: string): Tables {
   const tables: Tables = { latency: [], share: [], memory: [], skipped: new Map() }
@@ -51,7 +49,7 @@ export function readTables(directory: string): Tables {
     if (!columns.includes('latencyMs') || !columns.includes('gpu')) continue
     for (const { cells } of rows) {
       try {
-        add(tables, file, cells)
+        addRow(tables, file, cells)
       } catch (error) {
         if (!(error instanceof DeviceModelError)) throw error
         const reason = `${file}: ${error.message}`
@@ -59,20 +57,20 @@ export function readTables(directory: string): Tables {
       }
     }
   }
-  return { ...tables, latency: fastest(tables.latency) }
+  return { ...tables, latency: keepFastest(tables.latency) }
 }
 
-const own = fileURLToPath(new URL('../tables', import.meta.url))
-/** The tables that the model is fitted to. */
-export const publishedTables = (): Tables => readTables(own)
-/** Tables that nothing is fitted to. */
-export const heldOutTables = (): Tables => readTables(join(own, 'held-out'))
-/** The latencies of one of them. */
-export const heldOut = (table: string): LatencyRow[] =>
-  heldOutTables().latency.filter((row) => row.table === table)
+const tablesFolder = fileURLToPath(new URL('../tables', import.meta.url))
+/** Tables that the model is fitted to. */
+export const readPublishedTables = (): Tables => readTables(tablesFolder)
+/** Tables that no coefficient is fitted to. */
+export const readHeldOutTables = (): Tables => readTables(join(tablesFolder, 'held-out'))
+/** Latencies of one held-out table. */
+export const readHeldOutLatencies = (table: string): LatencyRow[] =>
+  readHeldOutTables().latency.filter((row) => row.table === table)
 
-function add(tables: Tables, table: string, row: Readonly<Record<string, string>>): void {
-  const architecture = architectureOfRow(row)
+function addRow(tables: Tables, table: string, row: Readonly<Record<string, string>>): void {
+  const architecture = parseArchitectureCells(row)
   const gpu = findGpu(row.gpu!)
   const batch = Number(row.batch)
   if (row.gpuMemoryMiB) {
@@ -97,16 +95,16 @@ function add(tables: Tables, table: string, row: Readonly<Record<string, string>
 }
 
 /**
- * 'caffe:vgg_s:1' and 'resnet50v1.5' are names of the tables; an encoder that is unknown but has
- * layers and hidden is built from them.
+ * Resolves names such as 'caffe:vgg_s:1' and 'resnet50v1.5'. An unknown encoder is built from its
+ * columns layers and hidden.
  */
-function architectureOfRow(row: Record<string, string>): Architecture {
+function parseArchitectureCells(row: Record<string, string>): Architecture {
   const name = row
     .model!.replace(/^caffe:|:\d+$/g, '')
     .replace('_', '-')
     .replace(/v1\.5$/, '')
   try {
-    return architectureOf(name)
+    return findArchitecture(name)
   } catch (error) {
     const [layers, hidden] = [Number(row.layers), Number(row.hidden)]
     if (!(layers > 0 && hidden > 0)) throw error
@@ -124,11 +122,8 @@ function architectureOfRow(row: Record<string, string>): Architecture {
   }
 }
 
-/**
- * Where a table gives one configuration several times (several hosts), only the fastest says what
- * the device does.
- */
-function fastest(rows: readonly LatencyRow[]): LatencyRow[] {
+/** Keeps the fastest of repeated rows: slower ones were limited by their host. */
+function keepFastest(rows: readonly LatencyRow[]): LatencyRow[] {
   const best = new Map<string, LatencyRow>()
   for (const row of rows) {
     const key = [

@@ -1,46 +1,46 @@
-/** Models of a user's own, known by the graph of their ONNX file. */
+/** Custom models, described by the graph of their ONNX file. */
 
 import { basename } from 'node:path'
 import { type Precision, precisions } from '../catalogue.ts'
 import type { GraphTensor, OnnxGraph } from './graph.ts'
-import { countGraph, type GraphCount, multiplyAdds } from './graph-count.ts'
-import { fixedSize, openAxes, type Takes, takesOfGraph } from './graph-inputs.ts'
-import { sizeOf, tensorOf } from './known-tensor.ts'
+import { countGraph, countMultiplyAdds, type GraphCount } from './graph-count.ts'
+import { detectInputKind, type InputKind, listDynamicAxes, readFixedSize } from './graph-inputs.ts'
+import { countElements, readTensor } from './tensor-info.ts'
 
 /** Plain data: it crosses process boundaries. */
 export interface GraphArchitecture {
   readonly kind: 'graph'
   readonly name: string
-  readonly takes: Takes
-  /** Tokens of a text, or the side of a picture, where the file fixes them. */
+  readonly inputKind: InputKind
+  /** Tokens of a text, or side of an image, where the file fixes it. */
   readonly fixedSize?: number
-  /** Side of the pictures that it is counted at where nothing else is said. */
+  /** Default side of images. */
   readonly imageSize: number
   readonly maxSequenceLength: number
   /** Weights, count. */
   readonly parameters: number
-  /** What most of them are written in. */
+  /** Precision of most weights. */
   readonly precision?: Precision
   readonly graph: OnnxGraph
 }
 
-/** The size of most image classifiers, of a graph that takes any. */
-const usualImageSize = 224
-const usualSequenceLength = 128
-/** Of a graph in which no table of positions is found. */
-const usualLongest = 512
+/** For graphs with a dynamic image size: that of most image classifiers. */
+const defaultImageSize = 224
+const defaultSequenceLength = 128
+/** For graphs without a table of position embeddings. */
+const defaultMaxSequenceLength = 512
 
-/** What a graph goes by: 'vgg19' for models/vgg19.onnx. */
-export const graphName = (path: string): string => basename(path).replace(/\.\w+$/, '')
+/** Name of a graph: 'vgg19' for models/vgg19.onnx. */
+export const nameGraph = (path: string): string => basename(path).replace(/\.\w+$/, '')
 export const isOnnxFile = (path: string | undefined): path is string =>
   path !== undefined && /\.onnx$/i.test(path)
 
-export function graphArchitecture(graph: OnnxGraph, name: string): GraphArchitecture {
-  const takes = takesOfGraph(graph)
-  const fixed = fixedSize(graph, takes)
-  const weights = weightsOf(graph)
+export function createGraphArchitecture(graph: OnnxGraph, name: string): GraphArchitecture {
+  const inputKind = detectInputKind(graph)
+  const fixed = readFixedSize(graph, inputKind)
+  const weights = listWeights(graph)
   const elements = (of: (tensor: GraphTensor) => boolean) =>
-    weights.reduce((sum, one) => sum + (of(one) ? sizeOf(one.shape) : 0), 0)
+    weights.reduce((sum, one) => sum + (of(one) ? countElements(one.shape) : 0), 0)
   const weighed = precisions.map(
     (one) => [one, elements((tensor) => tensor.precision === one)] as const,
   )
@@ -51,41 +51,41 @@ export function graphArchitecture(graph: OnnxGraph, name: string): GraphArchitec
   return {
     kind: 'graph',
     name,
-    takes,
+    inputKind,
     ...(fixed !== undefined && { fixedSize: fixed }),
-    imageSize: takes === 'image' ? (fixed ?? usualImageSize) : usualImageSize,
-    maxSequenceLength: fixed ?? positionsOf(graph) ?? usualLongest,
+    imageSize: inputKind === 'image' ? (fixed ?? defaultImageSize) : defaultImageSize,
+    maxSequenceLength: fixed ?? countPositions(graph) ?? defaultMaxSequenceLength,
     parameters: elements((tensor) => tensor.floating),
     ...(precision !== undefined && { precision }),
     graph,
   }
 }
 
-/** Some exporters write weights as operators that make a constant. */
-const weightsOf = ({ weights, nodes }: OnnxGraph): GraphTensor[] => [
+/** All weights; some exporters write them as Constant operators. */
+const listWeights = ({ weights, nodes }: OnnxGraph): GraphTensor[] => [
   ...Object.values(weights),
-  ...nodes.flatMap((node) => (node.op === 'Constant' ? (tensorOf(node, 'value') ?? []) : [])),
+  ...nodes.flatMap((node) => (node.op === 'Constant' ? (readTensor(node, 'value') ?? []) : [])),
 ]
 
-/** Rows of the table of positions, by its usual names. */
-const positionsOf = ({ weights }: OnnxGraph): number | undefined =>
+/** Rows of the position embeddings, found by usual names. */
+const countPositions = ({ weights }: OnnxGraph): number | undefined =>
   Object.entries(weights).find(
     ([name, { shape }]) => /position_?embedding|\bwpe\b/i.test(name) && shape.length === 2,
   )?.[1].shape[0]
 
 const counts = new WeakMap<OnnxGraph, Map<string, GraphCount>>()
 
-/** Counts of one item at a length or size; counted once each. */
-export function graphCountOf(
-  { graph, takes, fixedSize, imageSize: ownSize }: GraphArchitecture,
+/** Counts of one item at a length or size, memoised. */
+export function countGraphItem(
+  { graph, inputKind, fixedSize, imageSize: ownSize }: GraphArchitecture,
   {
-    sequenceLength = usualSequenceLength,
+    sequenceLength = defaultSequenceLength,
     imageSize = ownSize,
   }: { readonly sequenceLength?: number; readonly imageSize?: number },
 ): GraphCount {
   const known = counts.get(graph) ?? new Map<string, GraphCount>()
   counts.set(graph, known)
-  const key = `${takes === 'image' ? imageSize : sequenceLength}`
+  const key = `${inputKind === 'image' ? imageSize : sequenceLength}`
   const found =
     known.get(fixedSize === undefined ? key : '') ??
     countGraph(graph, { sequenceLength, imageSize })
@@ -97,17 +97,17 @@ export function graphCountOf(
  * 'counted from its graph: 19.6 G multiply-adds and 143.7 M weights for an image of 224 pixels; not
  * counted: ...'.
  */
-export function countText(architecture: GraphArchitecture): string {
-  const { takes, fixedSize, imageSize, parameters, precision, name } = architecture
-  const count = graphCountOf(architecture, {})
-  const open = openAxes(architecture.graph)
+export function describeCount(architecture: GraphArchitecture): string {
+  const { inputKind, fixedSize, imageSize, parameters, precision, name } = architecture
+  const count = countGraphItem(architecture, {})
+  const open = listDynamicAxes(architecture.graph)
   const item =
-    open.length === 0 ? 'an item' : `an item with ${open.join(' and ')} of ${usualSequenceLength}`
+    open.length === 0 ? 'an item' : `an item with ${open.join(' and ')} of ${defaultSequenceLength}`
   const of = {
-    text: `a text of ${fixedSize ?? usualSequenceLength} tokens`,
+    text: `a text of ${fixedSize ?? defaultSequenceLength} tokens`,
     image: `an image of ${imageSize} pixels`,
     tensor: item,
-  }[takes]
+  }[inputKind]
   const missing = Object.entries(count.notCounted).map(([op, times]) =>
     times > 1 ? `${times} x ${op}` : op,
   )
@@ -116,5 +116,5 @@ export function countText(architecture: GraphArchitecture): string {
       ? ''
       : `; not counted, so the real model is slower than modelled: ${missing.join(', ')}`
   const written = precision === undefined || precision === 'fp32' ? '' : ` in ${precision}`
-  return `${name}, counted from its graph: ${(multiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
+  return `${name}, counted from its graph: ${(countMultiplyAdds(count) / 1e9).toPrecision(3)} G multiply-adds for ${of}, ${(parameters / 1e6).toPrecision(3)} M weights${written}${rest}`
 }

@@ -1,25 +1,25 @@
 import { describe, expect, test } from 'vitest'
-import { builtinGraph } from '../../predictor/engines/onnx/builtin-graph.ts'
+import { createBuiltinGraph } from '../../predictor/engines/onnx/builtin-graph.ts'
 import { GraphWriter } from '../../predictor/engines/onnx/onnx-writer.ts'
 import { onnxModel } from '../../predictor/engines/onnx/write-model.contract.ts'
-import { architectureOf, parameterCount } from '../architecture.ts'
-import { flopsOf } from '../call-work.ts'
+import { countParameters, findArchitecture } from '../architecture.ts'
+import { countFlops } from '../call-work.ts'
 import { findGpu } from '../catalogue.ts'
-import { deviceLatencyMs, gpuMemoryMiB } from '../device-model.ts'
+import { predictDeviceLatency, predictGpuMemory } from '../device-model.ts'
 import { densenet121, detector, exportedBert, NetworkWriter, vgg19 } from '../testing/graphs.ts'
-import { workOf } from '../work.ts'
+import { countWork } from '../work.ts'
 import type { OnnxGraph } from './graph.ts'
-import { countText, graphArchitecture } from './graph-architecture.ts'
-import { countGraph, multiplyAdds } from './graph-count.ts'
+import { createGraphArchitecture, describeCount } from './graph-architecture.ts'
+import { countGraph, countMultiplyAdds } from './graph-count.ts'
 import { readOnnx } from './graph-file.ts'
 
 const at = { sequenceLength: 128, imageSize: 224 }
 const giga = (bytes: Uint8Array, sizes = at) =>
-  multiplyAdds(countGraph(readOnnx(bytes, 'x.onnx'), sizes)) / 1e9
+  countMultiplyAdds(countGraph(readOnnx(bytes, 'x.onnx'), sizes)) / 1e9
 const millions = (bytes: Uint8Array) =>
-  graphArchitecture(readOnnx(bytes, 'x.onnx'), 'x').parameters / 1e6
+  createGraphArchitecture(readOnnx(bytes, 'x.onnx'), 'x').parameters / 1e6
 const engineOptions = { sequenceLength: 128, seed: 1, precision: 'fp32' } as Parameters<
-  typeof builtinGraph
+  typeof createBuiltinGraph
 >[0]
 
 describe('published counts', () => {
@@ -34,7 +34,7 @@ describe('published counts', () => {
   })
 
   test('ResNet-50 in an exported file, 4.1 G; weights with their values', () => {
-    const bytes = builtinGraph({ ...engineOptions, model: 'resnet50' })
+    const bytes = createBuiltinGraph({ ...engineOptions, model: 'resnet50' })
     expect(giga(bytes)).toBeCloseTo(4.09, 2)
     expect(millions(bytes)).toBeCloseTo(25.5, 0)
   })
@@ -67,25 +67,28 @@ describe('what an engine makes of it', () => {
   test.each(['distilbert', 'resnet50', 'mobilenetv2'])(
     '%s by its graph is as by its name: work, kernels, time, memory',
     (name) => {
-      const known = architectureOf(name)
-      const graph = graphArchitecture(
-        readOnnx(builtinGraph({ ...engineOptions, model: name }), 'x'),
+      const known = findArchitecture(name)
+      const graph = createGraphArchitecture(
+        readOnnx(createBuiltinGraph({ ...engineOptions, model: name }), 'x'),
         'x',
       )
-      const [a, b] = [workOf(known, { batch: 8 }, 'fp16'), workOf(graph, { batch: 8 }, 'fp16')]
-      expect(flopsOf(b) / flopsOf(a)).toBeCloseTo(1, 2)
+      const [a, b] = [
+        countWork(known, { batch: 8 }, 'fp16'),
+        countWork(graph, { batch: 8 }, 'fp16'),
+      ]
+      expect(countFlops(b) / countFlops(a)).toBeCloseTo(1, 2)
       expect(b.kernels / a.kernels).toBeGreaterThan(0.9)
       expect(b.kernels / a.kernels).toBeLessThan(1.15)
-      expect(graph.parameters / parameterCount(known)).toBeCloseTo(1, 1)
+      expect(graph.parameters / countParameters(known)).toBeCloseTo(1, 1)
       const gpu = findGpu('A10G') // no tables: both by physics
       for (const batch of [1, 8, 64]) {
         const ratio =
-          deviceLatencyMs({ architecture: graph, gpu, batch }).ms /
-          deviceLatencyMs({ architecture: known, gpu, batch }).ms
+          predictDeviceLatency({ architecture: graph, gpu, batch }).ms /
+          predictDeviceLatency({ architecture: known, gpu, batch }).ms
         expect(Math.abs(ratio - 1)).toBeLessThan(0.12)
         const memory =
-          gpuMemoryMiB({ architecture: graph, gpu, batch }).mib /
-          gpuMemoryMiB({ architecture: known, gpu, batch }).mib
+          predictGpuMemory({ architecture: graph, gpu, batch }).mib /
+          predictGpuMemory({ architecture: known, gpu, batch }).mib
         expect(Math.abs(memory - 1)).toBeLessThan(0.25)
       }
     },
@@ -106,10 +109,10 @@ describe('what an engine makes of it', () => {
   })
 
   test('is stated wider than a model of the tables', () => {
-    const graph = graphArchitecture(readOnnx(exportedBert(), 'x'), 'bert-base')
-    const of = (architecture: typeof graph | ReturnType<typeof architectureOf>) =>
-      deviceLatencyMs({ architecture, gpu: findGpu('T4'), batch: 8 }).relativeError
-    expect(of(graph)).toBeGreaterThan(2 * of(architectureOf('bert')))
+    const graph = createGraphArchitecture(readOnnx(exportedBert(), 'x'), 'bert-base')
+    const of = (architecture: typeof graph | ReturnType<typeof findArchitecture>) =>
+      predictDeviceLatency({ architecture, gpu: findGpu('T4'), batch: 8 }).relativeError
+    expect(of(graph)).toBeGreaterThan(2 * of(findArchitecture('bert')))
   })
 })
 
@@ -166,7 +169,7 @@ describe('operators', () => {
       { nodes, weights, inputs, outputs: ['y'], shapes: {} },
       { ...at, sequenceLength: 10 },
     )
-    expect([multiplyAdds(count), count.kernels]).toEqual([10 * 32 * (6 + 8), 10])
+    expect([countMultiplyAdds(count), count.kernels]).toEqual([10 * 32 * (6 + 8), 10])
   })
 
   test('the attention of ONNX Runtime', () => {
@@ -179,14 +182,16 @@ describe('operators', () => {
     }
     const weights = { w: { shape: [64, 192], floating: true } }
     expect(
-      multiplyAdds(countGraph({ nodes: [node], weights, inputs, outputs: ['y'], shapes: {} }, at)),
+      countMultiplyAdds(
+        countGraph({ nodes: [node], weights, inputs, outputs: ['y'], shapes: {} }, at),
+      ),
     ).toBe(128 * 64 * 192 + 2 * 128 ** 2 * 64)
   })
 
   test('what depends on values, and what nobody knows, is named', () => {
-    const found = graphArchitecture(readOnnx(detector(), 'x'), 'ssd')
+    const found = createGraphArchitecture(readOnnx(detector(), 'x'), 'ssd')
     expect(countGraph(found.graph, at).notCounted).toMatchObject({ NonMaxSuppression: 1 })
-    expect(countText(found)).toMatch(
+    expect(describeCount(found)).toMatch(
       /^ssd, counted from its graph: 0\.\d+ G multiply-adds for an image of 320 pixels, .* not counted, .*NonMaxSuppression/,
     )
     const own = new GraphWriter()

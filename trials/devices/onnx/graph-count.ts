@@ -1,32 +1,29 @@
-/**
- * Work of a graph for one item: its products, attention, kernels, and the elements that go to and
- * from memory.
- */
-import { flopsOf, type Product, type Work } from '../call-work.ts'
+/** Counts the work of a graph for one item: products, attention, kernels and memory traffic. */
+import { countFlops, type MatrixProduct, type Work } from '../call-work.ts'
 import type { GraphNode, OnnxGraph } from './graph.ts'
-import { boundInputs, fixedBatch, type GraphSizes } from './graph-inputs.ts'
-import { isCounted, type NodeWork, roleOf, workOfNode } from './kernels.ts'
-import { type Known, sizeOf } from './known-tensor.ts'
+import { bindInputShapes, type GraphSizes, readFixedBatch } from './graph-inputs.ts'
+import { classifyOperator, countNodeWork, isCounted, type NodeWork } from './kernels.ts'
 import { shapeRules } from './shape-rules.ts'
+import { countElements, type MaybeTensor } from './tensor-info.ts'
 
 /** Counts of one item; elements, not bytes. */
 export interface GraphCount {
   readonly kernels: number
-  readonly products: readonly Product[]
+  readonly products: readonly MatrixProduct[]
   readonly attention: NonNullable<Work['attention']>
-  /** Read and written by kernels, when nothing stays in the cache. */
+  /** Read and written by kernels, without a cache. */
   readonly activations: number
-  /** What one kernel reads and writes, the mean over elements. */
+  /** Traffic of one kernel, weighted by elements. */
   readonly workingSet: number
-  /** The most that is alive at once, each tensor from where it is made to where it is last read. */
+  /** Peak of the tensors alive at once, each from its creation to its last read. */
   readonly live: number
-  /** All that operators make, views left out. */
+  /** Outputs of all operators except views. */
   readonly kept: number
-  /** The largest convolution's input unfolded. */
+  /** The largest im2col matrix of a convolution. */
   readonly lowered: number
   /**
-   * Operators whose work is not in here, with how many there are: what runs inside a condition or a
-   * loop, what depends on values, what is not known.
+   * Operators that are not counted, with their number: conditions and loops, work that depends on
+   * values, unknown operators.
    */
   readonly notCounted: Readonly<Record<string, number>>
 }
@@ -34,8 +31,8 @@ export interface GraphCount {
 interface Kernel {
   readonly node: GraphNode
   readonly work?: NodeWork
-  /** Matrices of which none is a weight. */
-  readonly mixes: boolean
+  /** A product of two activations, such as attention scores. */
+  readonly multipliesActivations: boolean
   readonly reduces: boolean
   reads: number
   writes: number
@@ -43,76 +40,81 @@ interface Kernel {
 }
 
 export function countGraph(graph: OnnxGraph, sizes: GraphSizes): GraphCount {
-  const walk = new Walk(graph, sizes)
+  const walk = new GraphWalk(graph, sizes)
   for (const node of graph.nodes) walk.visit(node)
-  return walk.count(fixedBatch(graph) ?? 1)
+  return walk.count(readFixedBatch(graph) ?? 1)
 }
 
-class Walk {
-  readonly #known = new Map<string, Known>()
+class GraphWalk {
+  readonly #tensors = new Map<string, MaybeTensor>()
   readonly #kernels: Kernel[] = []
-  /** The kernel that makes a tensor; what is elementwise after it is done on the way out. */
-  readonly #owner = new Map<string, Kernel>()
-  readonly #missed: Record<string, number> = {}
-  readonly #bound: ReadonlyMap<string, number>
-  #kept = 0
+  /** The kernel that produces a tensor; elementwise operators are fused into it. */
+  readonly #producers = new Map<string, Kernel>()
+  readonly #uncounted: Record<string, number> = {}
+  readonly #dimensions: ReadonlyMap<string, number>
+  #stored = 0
 
   constructor(
     readonly graph: OnnxGraph,
     sizes: GraphSizes,
   ) {
     for (const [name, { shape, values }] of Object.entries(graph.weights))
-      this.#known.set(name, { shape, values, constant: true })
-    const { shapes, names } = boundInputs(graph, sizes)
-    for (const [name, shape] of shapes) this.#known.set(name, { shape, constant: false })
-    this.#bound = names
+      this.#tensors.set(name, { shape, values, constant: true })
+    const { shapes, names } = bindInputShapes(graph, sizes)
+    for (const [name, shape] of shapes) this.#tensors.set(name, { shape, constant: false })
+    this.#dimensions = names
   }
 
   visit(node: GraphNode): void {
-    const inputs = node.inputs.map((name) => this.#known.get(name))
-    const outputs = this.#outputsOf(node, inputs)
+    const inputs = node.inputs.map((name) => this.#tensors.get(name))
+    const outputs = this.#inferOutputs(node, inputs)
     node.outputs.forEach((name, i) => {
-      if (name !== '') this.#known.set(name, outputs[i])
+      if (name !== '') this.#tensors.set(name, outputs[i])
     })
     const output = outputs[0]
-    if (output === undefined) this.#miss(node, inputs)
-    else if (!output.constant && output.values === undefined) this.#run(node, inputs, output)
+    if (output === undefined) this.#recordUncounted(node, inputs)
+    else if (!output.constant && output.values === undefined)
+      this.#addOperator(node, inputs, output)
   }
 
-  /** By the operator's rule, else by what the file says of the tensors. */
-  #outputsOf(node: GraphNode, inputs: readonly Known[]): readonly Known[] {
+  /** By the operator's shape rule, else by the shapes in the file. */
+  #inferOutputs(node: GraphNode, inputs: readonly MaybeTensor[]): readonly MaybeTensor[] {
     const rule = shapeRules[node.op]
-    const told = rule?.(node, inputs)
-    if (told !== undefined) return told
+    const inferred = rule?.(node, inputs)
+    if (inferred !== undefined) return inferred
     return node.outputs.map((name) => {
       const shape = this.graph.shapes[name]?.map((size) =>
-        typeof size === 'number' ? size : this.#bound.get(size),
+        typeof size === 'number' ? size : this.#dimensions.get(size),
       )
       return shape?.every((size) => size !== undefined) ? { shape, constant: false } : undefined
     })
   }
 
-  #miss(node: GraphNode, inputs: readonly Known[]): void {
+  #recordUncounted(node: GraphNode, inputs: readonly MaybeTensor[]): void {
     if (
       shapeRules[node.op] === undefined ||
       isCounted(node.op) ||
       inputs.every((input, i) => input !== undefined || node.inputs[i] === '')
     )
-      this.#missed[node.op] = (this.#missed[node.op] ?? 0) + 1
+      this.#uncounted[node.op] = (this.#uncounted[node.op] ?? 0) + 1
   }
 
-  #run(node: GraphNode, inputs: readonly Known[], output: NonNullable<Known>): void {
-    const written = sizeOf(output.shape)
+  #addOperator(
+    node: GraphNode,
+    inputs: readonly MaybeTensor[],
+    output: NonNullable<MaybeTensor>,
+  ): void {
+    const written = countElements(output.shape)
     if (isCounted(node.op)) {
-      const work = workOfNode(node, inputs, output)
-      if (work === undefined) this.#miss(node, [undefined])
-      else this.#product(node, work, inputs, written)
+      const work = countNodeWork(node, inputs, output)
+      if (work === undefined) this.#recordUncounted(node, [undefined])
+      else this.#addProduct(node, work, inputs, written)
       return
     }
-    if (shapeRules[node.op] === undefined) this.#miss(node, inputs)
-    const role = roleOf(node.op)
-    const before = this.#latest(node)
-    if (role !== 'view') this.#kept += written
+    if (shapeRules[node.op] === undefined) this.#recordUncounted(node, inputs)
+    const role = classifyOperator(node.op)
+    const before = this.#findLatestProducer(node)
+    if (role !== 'view') this.#stored += written
     if (role === 'joined') return
     const lookedUp = role === 'lookup' && inputs[0]?.constant === true
     const joins =
@@ -120,50 +122,65 @@ class Walk {
       role === 'elementwise' ||
       (role === 'lookup' && !lookedUp) ||
       (role === 'reduction' && before?.reduces === true) ||
-      (node.op === 'Softmax' && before?.mixes === true)
-    if (joins && before !== undefined) this.#join(node, before, inputs, written, role === 'view')
+      (node.op === 'Softmax' && before?.multipliesActivations === true)
+    if (joins && before !== undefined) this.#fuse(node, before, inputs, written, role === 'view')
     else if (role !== 'view')
-      this.#start(
+      this.#startKernel(
         node,
-        { mixes: false, reduces: role === 'reduction' },
-        this.#readBy(node, inputs, lookedUp, written),
+        { multipliesActivations: false, reduces: role === 'reduction' },
+        this.#countReads(node, inputs, lookedUp, written),
         written,
       )
   }
 
-  /** What a kernel of its own reads; of a table only the rows looked up. */
-  #readBy(node: GraphNode, inputs: readonly Known[], lookedUp: boolean, written: number): number {
+  /** Elements that a separate kernel reads; for a lookup, only the rows. */
+  #countReads(
+    node: GraphNode,
+    inputs: readonly MaybeTensor[],
+    lookedUp: boolean,
+    written: number,
+  ): number {
     if (lookedUp) return written
     return inputs.reduce(
       (sum, input, i) =>
-        sum + (input && !input.constant && node.inputs[i] !== '' ? sizeOf(input.shape) : 0),
+        sum + (input && !input.constant && node.inputs[i] !== '' ? countElements(input.shape) : 0),
       0,
     )
   }
 
-  #product(node: GraphNode, work: NodeWork, inputs: readonly Known[], written: number): void {
-    this.#kept += written
-    const before = this.#latest(node)
-    // Scores and what they weigh are one fused kernel.
+  #addProduct(
+    node: GraphNode,
+    work: NodeWork,
+    inputs: readonly MaybeTensor[],
+    written: number,
+  ): void {
+    this.#stored += written
+    const before = this.#findLatestProducer(node)
+    // Attention scores and their product with the values are one fused kernel.
     if (
       work.blocks !== undefined &&
       work.products.length === 0 &&
-      before?.mixes === true &&
+      before?.multipliesActivations === true &&
       before.work?.blocks?.blocks === work.blocks.blocks
     ) {
       before.flopsPerBlock += work.blocks.flopsPerBlock
-      before.reads += this.#foreign(node, before, inputs)
+      before.reads += this.#countOtherInputs(node, before, inputs)
       before.writes = written
-      this.#own(node, before)
+      this.#setProducer(node, before)
       return
     }
-    const reads = this.#readBy(node, inputs, false, written)
-    this.#start(node, { work, mixes: work.blocks !== undefined, reduces: false }, reads, written)
+    const reads = this.#countReads(node, inputs, false, written)
+    this.#startKernel(
+      node,
+      { work, multipliesActivations: work.blocks !== undefined, reduces: false },
+      reads,
+      written,
+    )
   }
 
-  #start(
+  #startKernel(
     node: GraphNode,
-    kind: Pick<Kernel, 'work' | 'mixes' | 'reduces'>,
+    kind: Pick<Kernel, 'work' | 'multipliesActivations' | 'reduces'>,
     reads: number,
     writes: number,
   ): void {
@@ -175,42 +192,42 @@ class Walk {
       flopsPerBlock: kind.work?.blocks?.flopsPerBlock ?? 0,
     }
     this.#kernels.push(kernel)
-    this.#own(node, kernel)
+    this.#setProducer(node, kernel)
   }
 
-  #join(
+  #fuse(
     node: GraphNode,
     kernel: Kernel,
-    inputs: readonly Known[],
+    inputs: readonly MaybeTensor[],
     written: number,
     view: boolean,
   ): void {
     if (!view) {
-      kernel.reads += this.#foreign(node, kernel, inputs)
+      kernel.reads += this.#countOtherInputs(node, kernel, inputs)
       kernel.writes = Math.max(written, Math.min(kernel.writes, written))
     }
-    this.#own(node, kernel)
+    this.#setProducer(node, kernel)
   }
 
-  /** Elements that come from elsewhere: a residual, a mask. */
-  #foreign(node: GraphNode, kernel: Kernel, inputs: readonly Known[]): number {
+  /** Elements of inputs from other kernels: a residual, a mask. */
+  #countOtherInputs(node: GraphNode, kernel: Kernel, inputs: readonly MaybeTensor[]): number {
     return inputs.reduce(
       (sum, input, i) =>
         sum +
-        (input && !input.constant && this.#owner.get(node.inputs[i]!) !== kernel
-          ? sizeOf(input.shape)
+        (input && !input.constant && this.#producers.get(node.inputs[i]!) !== kernel
+          ? countElements(input.shape)
           : 0),
       0,
     )
   }
 
-  #own(node: GraphNode, kernel: Kernel): void {
-    for (const name of node.outputs) this.#owner.set(name, kernel)
+  #setProducer(node: GraphNode, kernel: Kernel): void {
+    for (const name of node.outputs) this.#producers.set(name, kernel)
   }
 
-  #latest(node: GraphNode): Kernel | undefined {
+  #findLatestProducer(node: GraphNode): Kernel | undefined {
     const owners = node.inputs
-      .map((name) => this.#owner.get(name))
+      .map((name) => this.#producers.get(name))
       .filter((kernel) => kernel !== undefined)
     return owners.reduce<Kernel | undefined>(
       (a, b) => (a && this.#kernels.indexOf(a) > this.#kernels.indexOf(b) ? a : b),
@@ -218,58 +235,59 @@ class Walk {
     )
   }
 
-  /** @param items in the batch that was counted */
+  /** @param items items in the counted batch */
   count(items: number): GraphCount {
     const each = this.#kernels.map((kernel) => (kernel.reads + kernel.writes) / items)
     const total = each.reduce((a, b) => a + b, 0)
-    const products = sideBySide(this.#kernels).map((product) => ({
+    const products = mergeParallelProducts(this.#kernels).map((product) => ({
       ...product,
       rows: product.rows / items,
     }))
     return {
       kernels:
         this.#kernels.reduce((sum, { work }) => sum + Math.max(1, work?.steps ?? 1), 0) -
-        merged(this.#kernels),
+        countMergedKernels(this.#kernels),
       products,
       attention: this.#kernels.flatMap(({ work, flopsPerBlock }) =>
         work?.blocks ? [{ count: 1, blocks: work.blocks.blocks / items, flopsPerBlock }] : [],
       ),
       activations: total,
       workingSet: total === 0 ? 0 : each.reduce((sum, n) => sum + n ** 2, 0) / total,
-      live: this.#live() / items,
-      kept: this.#kept / items,
+      live: this.#computePeakLive() / items,
+      kept: this.#stored / items,
       lowered: Math.max(
         0,
         ...products
           .filter((p) => p.convolution && p.rows > 1)
           .map(({ rows, depth }) => rows * depth),
       ),
-      notCounted: this.#missed,
+      notCounted: this.#uncounted,
     }
   }
 
-  /** What is elementwise is done in place, and views are none of their own. */
-  #live(): number {
+  /** Peak of live elements. Elementwise operators work in place, and views share their buffer. */
+  #computePeakLive(): number {
     const { nodes } = this.graph
     const buffers = new Map<string, string>()
-    const bufferOf = (name: string) => buffers.get(name) ?? name
+    const findBuffer = (name: string) => buffers.get(name) ?? name
     const lastRead = new Map<string, number>()
     nodes.forEach((node, i) => {
-      for (const name of node.inputs) lastRead.set(bufferOf(name), i)
-      const inPlace = ['view', 'elementwise'].includes(roleOf(node.op)) && !isCounted(node.op)
+      for (const name of node.inputs) lastRead.set(findBuffer(name), i)
+      const inPlace =
+        ['view', 'elementwise'].includes(classifyOperator(node.op)) && !isCounted(node.op)
       const from = inPlace
-        ? node.inputs.find((name) => this.#known.get(name)?.constant === false)
+        ? node.inputs.find((name) => this.#tensors.get(name)?.constant === false)
         : undefined
-      if (from !== undefined) for (const name of node.outputs) buffers.set(name, bufferOf(from))
+      if (from !== undefined) for (const name of node.outputs) buffers.set(name, findBuffer(from))
     })
     let alive = 0
     let most = 0
     const ending = new Map<number, number>()
     nodes.forEach((node, i) => {
       for (const name of node.outputs) {
-        const tensor = this.#known.get(name)
+        const tensor = this.#tensors.get(name)
         if (tensor === undefined || tensor.constant || tensor.values || buffers.has(name)) continue
-        const size = sizeOf(tensor.shape)
+        const size = countElements(tensor.shape)
         alive += size
         const end = lastRead.get(name) ?? nodes.length
         ending.set(end, (ending.get(end) ?? 0) + size)
@@ -281,15 +299,12 @@ class Walk {
   }
 }
 
-/**
- * Products of weights with one and the same input are done side by side, as queries, keys and
- * values are.
- */
-function sideBySide(kernels: readonly Kernel[]): Product[] {
-  const joined = new Map<string, Product>()
+/** Merges products of several weights with one input into one, such as queries, keys and values. */
+function mergeParallelProducts(kernels: readonly Kernel[]): MatrixProduct[] {
+  const joined = new Map<string, MatrixProduct>()
   kernels.forEach(({ node, work }, i) => {
     work?.products.forEach((product, j) => {
-      const key = joinsOthers(node, product)
+      const key = isMergeable(node, product)
         ? `${node.inputs[0]} ${product.rows} ${product.depth}`
         : `${i} ${j}`
       const known = joined.get(key)
@@ -298,14 +313,14 @@ function sideBySide(kernels: readonly Kernel[]): Product[] {
   })
   return [...joined.values()]
 }
-const joinsOthers = ({ op }: GraphNode, product: Product) =>
+const isMergeable = ({ op }: GraphNode, product: MatrixProduct) =>
   (op.endsWith('MatMul') || op.endsWith('Gemm')) && product.count === 1
 
-/** How many kernels that saves. */
-const merged = (kernels: readonly Kernel[]): number =>
+/** Kernels that merging saves. */
+const countMergedKernels = (kernels: readonly Kernel[]): number =>
   kernels.reduce((sum, { work }) => sum + (work?.products.length ?? 0), 0) -
-  sideBySide(kernels).length
+  mergeParallelProducts(kernels).length
 
 /** Multiply-adds of one item. */
-export const multiplyAdds = (count: Pick<GraphCount, 'products' | 'attention'>): number =>
-  flopsOf(count) / 2
+export const countMultiplyAdds = (count: Pick<GraphCount, 'products' | 'attention'>): number =>
+  countFlops(count) / 2

@@ -4,12 +4,9 @@ import { hintOf, readBytes } from '../../../profiler/bounded-reader.ts'
 import type { Precision } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
 import type { GraphAttribute, GraphDimension, GraphTensor, OnnxGraph } from './graph.ts'
-import { type GraphArchitecture, graphArchitecture, graphName } from './graph-architecture.ts'
+import { createGraphArchitecture, type GraphArchitecture, nameGraph } from './graph-architecture.ts'
 
-/**
- * Names and numbers of onnx.proto, as far as they are used; what is left out is skipped, weights of
- * other files among it.
- */
+/** The used part of onnx.proto. The decoder skips other fields, such as external weights. */
 const definitions = `
 syntax = "proto3";
 message Tensor {
@@ -34,7 +31,7 @@ message Graph {
 message Model { int64 ir_version = 1; Graph graph = 7; }
 `
 
-/** The parser is loaded with the first file: most commands read none. */
+/** Loads the parser with the first file: most commands read none. */
 function loadMessageType() {
   const protobuf = createRequire(import.meta.url)('protobufjs') as typeof import('protobufjs')
   return protobuf.parse(definitions, { keepCase: true }).root.lookupType('Model')
@@ -95,7 +92,7 @@ interface Model {
 
 /**
  * The graph of an ONNX file.
- * @throws DeviceModelError for what cannot be read as one
+ * @throws DeviceModelError for a file that is no ONNX model
  */
 export function readOnnxFile(path: string): OnnxGraph {
   let bytes: Buffer
@@ -107,11 +104,11 @@ export function readOnnxFile(path: string): OnnxGraph {
   return readOnnx(bytes, path)
 }
 
-/** @throws DeviceModelError for a file that is none */
+/** @throws DeviceModelError for a file that is no ONNX model */
 export const readGraphArchitecture = (path: string): GraphArchitecture =>
-  graphArchitecture(readOnnxFile(path), graphName(path))
+  createGraphArchitecture(readOnnxFile(path), nameGraph(path))
 
-/** @param place what the bytes are called in an error */
+/** @param place name of the source in errors */
 export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
   let model: Model
   try {
@@ -119,12 +116,12 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
     const message = messageType.decode(bytes)
     model = messageType.toObject(message, { longs: Number, arrays: true, defaults: true }) as Model
   } catch (error) {
-    throw notOnnx(place, (error as Error).message)
+    throw createFormatError(place, (error as Error).message)
   }
   const { graph } = model
-  if (!graph || graph.node.length === 0) throw notOnnx(place, 'it contains no graph')
+  if (!graph || graph.node.length === 0) throw createFormatError(place, 'it contains no graph')
   const weights = Object.fromEntries([
-    ...graph.initializer.map((tensor) => [tensor.name, tensorOf(tensor)] as const),
+    ...graph.initializer.map((tensor) => [tensor.name, convertTensor(tensor)] as const),
     ...graph.sparse_initializer.flatMap(({ values, dims }) =>
       values
         ? [[values.name, { shape: dims, floating: isFloating(values.data_type) }] as const]
@@ -136,35 +133,35 @@ export function readOnnx(bytes: Uint8Array, place: string): OnnxGraph {
       op: ['', 'ai.onnx'].includes(node.domain) ? node.op_type : `${node.domain}:${node.op_type}`,
       inputs: node.input,
       outputs: node.output,
-      attributes: Object.fromEntries(node.attribute.flatMap((one) => attributeOf(one))),
+      attributes: Object.fromEntries(node.attribute.flatMap((one) => convertAttribute(one))),
     })),
     weights,
     inputs: graph.input
       .filter(({ name }) => weights[name] === undefined)
       .map((value) => ({
         name: value.name,
-        shape: dimensionsOf(value) ?? [],
+        shape: readDimensions(value) ?? [],
         floating: isFloating(value.type?.tensor_type?.elem_type),
       })),
     outputs: graph.output.map(({ name }) => name),
     shapes: Object.fromEntries(
       [...graph.value_info, ...graph.output].flatMap((value) => {
-        const shape = dimensionsOf(value)
+        const shape = readDimensions(value)
         return shape ? [[value.name, shape] as const] : []
       }),
     ),
   }
 }
 
-const notOnnx = (place: string, why: string) =>
+const createFormatError = (place: string, why: string) =>
   new DeviceModelError(
     `${place} is not an ONNX model: ${why}`,
     'export it again, and check it with onnx.checker',
   )
 
 /**
- * Element types of TensorProto: floats of 16 to 64 bits, bfloat16 and the 8-bit ones; weights of 8
- * and 4 bits count as numbers too.
+ * Element types of TensorProto that hold weights: floats of 8 to 64 bits, and integers of 4 and 8
+ * bits.
  */
 const floatingTypes: ReadonlySet<number> = new Set([
   1, 2, 3, 10, 11, 16, 17, 18, 19, 20, 21, 22, 23,
@@ -172,7 +169,7 @@ const floatingTypes: ReadonlySet<number> = new Set([
 const isFloating = (type: number | undefined): boolean =>
   type !== undefined && floatingTypes.has(type)
 
-const precisionOf: Readonly<Record<number, Precision>> = {
+const precisionByType: Readonly<Record<number, Precision>> = {
   1: 'fp32',
   2: 'int8',
   3: 'int8',
@@ -182,13 +179,13 @@ const precisionOf: Readonly<Record<number, Precision>> = {
   19: 'fp8',
 }
 
-/** Shapes, scales and indices are this long at most. */
-const fewValues = 64
+/** Constants up to this size may be shapes, scales or indices; larger ones are weights. */
+const maxConstantValues = 64
 
-function tensorOf(tensor: Tensor): GraphTensor {
+function convertTensor(tensor: Tensor): GraphTensor {
   const count = tensor.dims.reduce((a, b) => a * b, 1)
-  const values = count <= fewValues ? valuesOf(tensor) : undefined
-  const precision = precisionOf[tensor.data_type]
+  const values = count <= maxConstantValues ? readValues(tensor) : undefined
+  const precision = precisionByType[tensor.data_type]
   return {
     shape: tensor.dims,
     floating: isFloating(tensor.data_type),
@@ -197,7 +194,7 @@ function tensorOf(tensor: Tensor): GraphTensor {
   }
 }
 
-function valuesOf(tensor: Tensor): readonly number[] | undefined {
+function readValues(tensor: Tensor): readonly number[] | undefined {
   const { raw_data: raw, data_type: type } = tensor
   const plain = [tensor.int64_data, tensor.float_data, tensor.int32_data, tensor.double_data].find(
     (list) => list.length > 0,
@@ -213,17 +210,14 @@ function valuesOf(tensor: Tensor): readonly number[] | undefined {
   return type === 9 ? [...raw] : undefined
 }
 
-/**
- * By the number of AttributeProto.type; graphs within nodes are left out, which makes those nodes
- * ones that are not counted.
- */
-function attributeOf(one: Attribute): [string, GraphAttribute][] {
+/** Converts by AttributeProto.type. Subgraphs are skipped, so that their nodes are not counted. */
+function convertAttribute(one: Attribute): [string, GraphAttribute][] {
   const text = (bytes: Uint8Array) => Buffer.from(bytes).toString()
   const value = {
     1: one.f,
     2: one.i,
     3: text(one.s),
-    4: one.t && tensorOf(one.t),
+    4: one.t && convertTensor(one.t),
     6: one.floats,
     7: one.ints,
     8: one.strings.map(text),
@@ -231,7 +225,7 @@ function attributeOf(one: Attribute): [string, GraphAttribute][] {
   return value === undefined ? [] : [[one.name, value]]
 }
 
-const dimensionsOf = ({ type }: ValueInfo): GraphDimension[] | undefined =>
+const readDimensions = ({ type }: ValueInfo): GraphDimension[] | undefined =>
   type?.tensor_type?.shape?.dim.map(({ dim_value, dim_param }, axis) =>
     dim_value !== undefined && dim_value > 0 ? dim_value : dim_param || `?${axis}`,
   )

@@ -1,43 +1,42 @@
-/** What a graph takes, and numbers for the dimensions that it leaves open. */
+/** Inputs of a graph, and sizes for its dynamic dimensions. */
 import type { GraphDimension, GraphInput, OnnxGraph } from './graph.ts'
 
-/** What a model takes: texts as token numbers, pictures, or anything else. */
-export type Takes = 'text' | 'image' | 'tensor'
+/** Input of a model: texts as token ids, images, or any tensors. */
+export type InputKind = 'text' | 'image' | 'tensor'
 
-/** Numbers for what varies; the batch is one item, or what the file fixes. */
+/** Sizes of dynamic dimensions; the batch is one item, or the file's fixed batch. */
 export interface GraphSizes {
   /** Tokens of a text, or steps of a sequence. */
   readonly sequenceLength: number
-  /** Side of square pictures. */
+  /** Side of square images. */
   readonly imageSize: number
 }
 
 const isIndices = ({ shape, floating }: GraphInput) => !floating && shape.length === 2
-const isPicture = ({ shape, floating }: GraphInput) =>
-  floating && shape.length === 4 && channelAxis(shape) !== undefined
-const isChannels = (size: GraphDimension | undefined) => size === 1 || size === 3 || size === 4
-const channelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
-  isChannels(shape[1])
+const isImage = ({ shape, floating }: GraphInput) =>
+  floating && shape.length === 4 && findChannelAxis(shape) !== undefined
+const isChannelCount = (size: GraphDimension | undefined) => size === 1 || size === 3 || size === 4
+const findChannelAxis = (shape: readonly GraphDimension[]): 1 | 3 | undefined =>
+  isChannelCount(shape[1])
     ? 1
-    : isChannels(shape[3])
+    : isChannelCount(shape[3])
       ? 3
       : typeof shape[1] === 'string' && typeof shape[2] === 'string'
         ? 1
         : undefined
-const spatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] =>
-  channelAxis(shape) === 3 ? [1, 2] : [2, 3]
+const findSpatialAxes = (shape: readonly GraphDimension[]): readonly [number, number] =>
+  findChannelAxis(shape) === 3 ? [1, 2] : [2, 3]
 
-export function takesOfGraph({ inputs }: Pick<OnnxGraph, 'inputs'>): Takes {
+export function detectInputKind({ inputs }: Pick<OnnxGraph, 'inputs'>): InputKind {
   if (inputs.some(isIndices)) return 'text'
-  return inputs.some(isPicture) ? 'image' : 'tensor'
+  return inputs.some(isImage) ? 'image' : 'tensor'
 }
 
 const recurrentLayers: ReadonlySet<string> = new Set(['LSTM', 'GRU', 'RNN'])
 /**
- * Where the items of the batch stand: second, after the steps, in what a recurrent layer of the
- * usual layout reads as it comes.
+ * Axis of the batch: 1 for inputs that a recurrent layer reads in ONNX's default layout, else 0.
  */
-const batchAxisOf = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput): number =>
+const findBatchAxis = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput): number =>
   nodes.some(
     ({ op, inputs, attributes }) =>
       recurrentLayers.has(op) && inputs[0] === name && attributes.layout !== 1,
@@ -45,33 +44,33 @@ const batchAxisOf = ({ nodes }: Pick<OnnxGraph, 'nodes'>, { name }: GraphInput):
     ? 1
     : 0
 
-const countsItems = (graph: OnnxGraph, input: GraphInput, axis: number, size: string): boolean =>
-  axis === batchAxisOf(graph, input) || /^batch/i.test(size)
+const isBatchAxis = (graph: OnnxGraph, input: GraphInput, axis: number, size: string): boolean =>
+  axis === findBatchAxis(graph, input) || /^batch/i.test(size)
 
-/** Items that the file fixes as its batch; undefined: any. */
-export function fixedBatch(graph: Pick<OnnxGraph, 'inputs' | 'nodes'>): number | undefined {
+/** Fixed batch size of the file; undefined if dynamic. */
+export function readFixedBatch(graph: Pick<OnnxGraph, 'inputs' | 'nodes'>): number | undefined {
   const first = graph.inputs.find(({ shape }) => shape.length > 0)
-  const size = first?.shape[batchAxisOf(graph, first)]
+  const size = first?.shape[findBatchAxis(graph, first)]
   return typeof size === 'number' ? size : undefined
 }
 
-/** Tokens of a text, or the side of a picture, where the file fixes it. */
-export function fixedSize({ inputs }: Pick<OnnxGraph, 'inputs'>, takes: Takes): number | undefined {
+/** Tokens of a text, or side of an image, where the file fixes it. */
+export function readFixedSize(
+  { inputs }: Pick<OnnxGraph, 'inputs'>,
+  inputKind: InputKind,
+): number | undefined {
   const sizes = inputs.flatMap((input) =>
-    takes === 'text' && isIndices(input)
+    inputKind === 'text' && isIndices(input)
       ? [input.shape[1]]
-      : takes === 'image' && isPicture(input)
-        ? [input.shape[spatialAxes(input.shape)[0]]]
+      : inputKind === 'image' && isImage(input)
+        ? [input.shape[findSpatialAxes(input.shape)[0]]]
         : [],
   )
   return sizes.find((size): size is number => typeof size === 'number')
 }
 
-/**
- * Shapes of the inputs with a number for every dimension, and what each name of a dimension stands
- * for.
- */
-export function boundInputs(
+/** Shapes of the inputs with all dimensions bound, and the size of each named dimension. */
+export function bindInputShapes(
   graph: OnnxGraph,
   sizes: GraphSizes,
 ): { shapes: Map<string, number[]>; names: Map<string, number> } {
@@ -81,7 +80,8 @@ export function boundInputs(
     const bound = input.shape.map((size, axis) => {
       if (typeof size === 'number') return size
       const number =
-        names.get(size) ?? (countsItems(graph, input, axis, size) ? 1 : sizeAt(input, axis, sizes))
+        names.get(size) ??
+        (isBatchAxis(graph, input, axis, size) ? 1 : chooseSize(input, axis, sizes))
       if (!size.startsWith('?')) names.set(size, number)
       return number
     })
@@ -90,14 +90,11 @@ export function boundInputs(
   return { shapes, names }
 }
 
-/**
- * What is open beside the batch, by its names in the file: such axes are taken to be as long as a
- * text.
- */
-export const openAxes = (graph: OnnxGraph): string[] => {
+/** Names of dynamic axes other than the batch. They are assumed to be as long as a text. */
+export const listDynamicAxes = (graph: OnnxGraph): string[] => {
   const open = graph.inputs.flatMap((input) =>
     input.shape.flatMap((size, axis) =>
-      typeof size === 'number' || countsItems(graph, input, axis, size)
+      typeof size === 'number' || isBatchAxis(graph, input, axis, size)
         ? []
         : [size.replace(/^\?/, 'axis ')],
     ),
@@ -105,11 +102,11 @@ export const openAxes = (graph: OnnxGraph): string[] => {
   return [...new Set(open)]
 }
 
-function sizeAt(
+function chooseSize(
   input: GraphInput,
   axis: number,
   { sequenceLength, imageSize }: GraphSizes,
 ): number {
-  if (isPicture(input)) return spatialAxes(input.shape).includes(axis) ? imageSize : 3
+  if (isImage(input)) return findSpatialAxes(input.shape).includes(axis) ? imageSize : 3
   return sequenceLength
 }

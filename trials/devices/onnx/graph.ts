@@ -1,27 +1,27 @@
-/** A model's graph: operators, shapes, and of the weights their sizes alone. */
+/** A model's graph: operators, shapes, and the shapes of its weights. */
 import type { Precision } from '../catalogue.ts'
 
-/** A constant; its values where they are few, as those that shapes are made of. */
+/** A constant; small ones, from which shapes are computed, have values. */
 export interface GraphTensor {
   readonly shape: readonly number[]
   readonly values?: readonly number[]
-  /** A number of a model's own, and no index or shape. */
+  /** A weight, not an index or shape. */
   readonly floating: boolean
-  /** Its type, where that is one of those that GPUs compute in. */
+  /** Its type, if GPUs compute in it. */
   readonly precision?: Precision
 }
 
 export type GraphAttribute = number | string | readonly number[] | readonly string[] | GraphTensor
 
 export interface GraphNode {
-  /** 'Conv'; of another domain than ONNX's own 'com.microsoft:Attention'. */
+  /** 'Conv', or with a domain other than ONNX's own: 'com.microsoft:Attention'. */
   readonly op: string
   readonly inputs: readonly string[]
   readonly outputs: readonly string[]
   readonly attributes: Readonly<Record<string, GraphAttribute>>
 }
 
-/** A text is a dimension that varies. */
+/** A string names a dynamic dimension. */
 export type GraphDimension = number | string
 
 export interface GraphInput {
@@ -36,6 +36,6 @@ export interface OnnxGraph {
   readonly weights: Readonly<Record<string, GraphTensor>>
   readonly inputs: readonly GraphInput[]
   readonly outputs: readonly string[]
-  /** What the file itself says of tensors between the nodes. */
+  /** Shapes of intermediate tensors, as far as the file declares them. */
   readonly shapes: Readonly<Record<string, readonly GraphDimension[]>>
 }

@@ -5,8 +5,8 @@
 import { describe, expect, test } from 'vitest'
 import type { Precision } from '../catalogue.ts'
 import type { GraphAttribute, GraphDimension, OnnxGraph } from './graph.ts'
-import { countText, graphArchitecture } from './graph-architecture.ts'
-import { countGraph, type GraphCount, multiplyAdds } from './graph-count.ts'
+import { createGraphArchitecture, describeCount } from './graph-architecture.ts'
+import { countGraph, countMultiplyAdds, type GraphCount } from './graph-count.ts'
 
 type Node = readonly [
   op: string,
@@ -52,7 +52,7 @@ const counted = (
   sizes = { sequenceLength: 10, imageSize: 8 },
 ): GraphCount & { macs: number } => {
   const count = countGraph(graphOf(spec), sizes)
-  return { ...count, macs: multiplyAdds(count) }
+  return { ...count, macs: countMultiplyAdds(count) }
 }
 const image = { x: [1, 16, 10, 10] }
 
@@ -240,9 +240,9 @@ describe('quantised', () => {
       ],
     })
     const count = countGraph(graph, { sequenceLength: 1, imageSize: 10 })
-    expect(multiplyAdds(count)).toBe(8 * 8 * 32 * 16 * 9)
+    expect(countMultiplyAdds(count)).toBe(8 * 8 * 32 * 16 * 9)
     expect(count.notCounted).toEqual({})
-    expect(graphArchitecture(graph, 'net').parameters).toBe(32 * 16 * 9 + 1)
+    expect(createGraphArchitecture(graph, 'net').parameters).toBe(32 * 16 * 9 + 1)
   })
 
   test('when it runs: int8 products, by themselves and fused', () => {
@@ -302,8 +302,8 @@ test('weights that are written as constants within the graph are weights', () =>
       ['MatMul', 'x w', 'y'],
     ],
   })
-  expect(graphArchitecture(graph, 'net').parameters).toBe(64 * 32)
-  expect(multiplyAdds(countGraph(graph, { sequenceLength: 1, imageSize: 1 }))).toBe(64 * 32)
+  expect(createGraphArchitecture(graph, 'net').parameters).toBe(64 * 32)
+  expect(countMultiplyAdds(countGraph(graph, { sequenceLength: 1, imageSize: 1 }))).toBe(64 * 32)
 })
 
 test('what runs inside a condition or a loop is named; what follows is counted where the file tells the shapes', () => {
@@ -325,7 +325,7 @@ test('what runs inside a condition or a loop is named; what follows is counted w
 
 test('a file says what its weights are written in', () => {
   const of = (precision: Precision, other: Precision) =>
-    graphArchitecture(
+    createGraphArchitecture(
       {
         ...graphOf({ inputs: { x: ['batch', 5] }, nodes: [['MatMul', 'x w', 'y']] }),
         weights: {
@@ -336,8 +336,8 @@ test('a file says what its weights are written in', () => {
       'net',
     )
   expect(of('int8', 'fp32').precision).toBe('int8')
-  expect(countText(of('fp16', 'fp32'))).toMatch(/ M weights in fp16$/)
-  expect(countText(of('fp32', 'int8'))).toMatch(/ M weights$/)
+  expect(describeCount(of('fp16', 'fp32'))).toMatch(/ M weights in fp16$/)
+  expect(describeCount(of('fp32', 'int8'))).toMatch(/ M weights$/)
 })
 
 test('open axes of what is neither text nor picture are said with the length that they are counted at', () => {
@@ -345,9 +345,9 @@ test('open axes of what is neither text nor picture are said with the length tha
     inputs: { wave: ['batch', 'samples'], more: ['batch', 3, '?2'] },
     nodes: [['Relu', 'wave', 'y']],
   })
-  expect(countText(graphArchitecture(graph, 'net'))).toContain(
+  expect(describeCount(createGraphArchitecture(graph, 'net'))).toContain(
     'for an item with samples and axis 2 of 128, ',
   )
   const closed = graphOf({ inputs: { x: ['batch', 5] }, nodes: [['Relu', 'x', 'y']] })
-  expect(countText(graphArchitecture(closed, 'net'))).toContain('for an item, ')
+  expect(describeCount(createGraphArchitecture(closed, 'net'))).toContain('for an item, ')
 })

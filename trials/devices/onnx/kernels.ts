@@ -1,36 +1,36 @@
 /**
- * A graph's operators as the kernels that a compiled engine makes of them: what is elementwise
- * joins the product before it.
+ * The kernels that a compiled engine makes of a graph's operators: elementwise operators are fused
+ * into the product before them.
  */
-import type { Product } from '../call-work.ts'
+import type { MatrixProduct } from '../call-work.ts'
 import type { GraphNode } from './graph.ts'
 import {
-  type Known,
-  type KnownTensor,
-  numberOf,
-  sizeOf,
-  stepsAndItems,
-  textOf,
-  turnedAsAsked,
-} from './known-tensor.ts'
+  applyTransposeAttribute,
+  countElements,
+  type MaybeTensor,
+  readNumber,
+  readStepsAndBatch,
+  readString,
+  type TensorInfo,
+} from './tensor-info.ts'
 
-/** What an operator does that takes a kernel of its own. */
+/** Work of an operator that needs its own kernel. */
 export interface NodeWork {
-  readonly products: readonly Product[]
-  /** Of matrices none of which is a weight: that of each head of each item. */
+  readonly products: readonly MatrixProduct[]
+  /** Products of activations: a block for each head of each item. */
   readonly blocks?: { readonly blocks: number; readonly flopsPerBlock: number }
-  /** Steps that wait for one another. */
+  /** Sequential steps. */
   readonly steps?: number
 }
 
-/** Weights of a convolution by operator, among its inputs. */
-const convolutionWeights: Readonly<Record<string, number>> = {
+/** Index of the weights among the inputs of a convolution. */
+const convolutionWeightIndex: Readonly<Record<string, number>> = {
   Conv: 1,
   'com.microsoft:FusedConv': 1,
   ConvInteger: 1,
   QLinearConv: 3,
 }
-const matrixSecond: Readonly<Record<string, number>> = {
+const secondOperandIndex: Readonly<Record<string, number>> = {
   MatMul: 1,
   MatMulInteger: 1,
   'com.microsoft:FusedMatMul': 1,
@@ -39,10 +39,12 @@ const matrixSecond: Readonly<Record<string, number>> = {
   QLinearMatMul: 3,
 }
 
-/** Operators that this counts; unknown shapes of their inputs leave work that is not counted. */
+/**
+ * Whether `countNodeWork` counts the operator; if input shapes are unknown, its work is missing.
+ */
 export const isCounted = (op: string): boolean =>
-  op in convolutionWeights ||
-  op in matrixSecond ||
+  op in convolutionWeightIndex ||
+  op in secondOperandIndex ||
   [
     'ConvTranspose',
     'Gemm',
@@ -58,79 +60,86 @@ export const isCounted = (op: string): boolean =>
     'Attention',
   ].includes(op)
 
-/** @returns undefined where shapes are missing */
-export function workOfNode(
+/** @returns undefined if shapes are unknown */
+export function countNodeWork(
   node: GraphNode,
-  inputs: readonly Known[],
-  output: KnownTensor,
+  inputs: readonly MaybeTensor[],
+  output: TensorInfo,
 ): NodeWork | undefined {
   const { op } = node
-  const convolved = convolutionWeights[op]
+  const convolved = convolutionWeightIndex[op]
   if (convolved !== undefined)
-    return inputs[convolved] && convolution(node, inputs[0], inputs[convolved], output)
-  const second = matrixSecond[op]
+    return inputs[convolved] && countConvolution(node, inputs[0], inputs[convolved], output)
+  const second = secondOperandIndex[op]
   if (second !== undefined)
     return (
       inputs[0] &&
       inputs[second] &&
-      matrices(turnedAsAsked(node, 'transA', inputs[0]), inputs[second], output)
+      countMatMul(applyTransposeAttribute(node, 'transA', inputs[0]), inputs[second], output)
     )
-  if (op === 'ConvTranspose') return inputs[1] && transposed(inputs[0], inputs[1])
-  if (op.endsWith('Gemm')) return inputs[0] && gemm(node, inputs[0], output)
+  if (op === 'ConvTranspose') return inputs[1] && countTransposedConvolution(inputs[0], inputs[1])
+  if (op.endsWith('Gemm')) return inputs[0] && countGemm(node, inputs[0], output)
   if (op === 'com.microsoft:MatMulNBits') {
-    const columns = numberOf(node, 'N', 1)
-    return plainProduct(sizeOf(output.shape) / columns, columns, numberOf(node, 'K', 1))
+    const columns = readNumber(node, 'N', 1)
+    return createProduct(countElements(output.shape) / columns, columns, readNumber(node, 'K', 1))
   }
-  if (op === 'Einsum') return einsum(node, inputs)
+  if (op === 'Einsum') return countEinsum(node, inputs)
   if (op === 'com.microsoft:Attention')
-    return inputs[0] && inputs[1] && packedAttention(inputs[0], inputs[1])
+    return inputs[0] && inputs[1] && countPackedAttention(inputs[0], inputs[1])
   if (op.endsWith('Attention'))
-    return inputs[0] && inputs[1] && attention(node, inputs[0], inputs[1])
-  return inputs[0] && inputs[1] && inputs[2] && recurrent(node, inputs[0], inputs[1], inputs[2])
+    return inputs[0] && inputs[1] && countAttention(node, inputs[0], inputs[1])
+  return (
+    inputs[0] && inputs[1] && inputs[2] && countRecurrent(node, inputs[0], inputs[1], inputs[2])
+  )
 }
 
-const plainProduct = (
+const createProduct = (
   rows: number,
   columns: number,
   depth: number,
-  more: Partial<Product> = {},
+  more: Partial<MatrixProduct> = {},
 ): NodeWork => ({
   products: [{ rows, columns, depth, count: 1, ...more }],
 })
 
-function convolution(
+function countConvolution(
   node: GraphNode,
-  x: Known,
-  { shape }: KnownTensor,
-  output: KnownTensor,
+  x: MaybeTensor,
+  { shape }: TensorInfo,
+  output: TensorInfo,
 ): NodeWork {
   const [columns = 1] = shape
   const strides = node.attributes.strides
   const unit = !Array.isArray(strides) || strides.every((s) => s === 1)
   const winograd =
     shape.length === 4 && shape[2] === 3 && shape[3] === 3 && unit && x?.shape[1] === shape[1]
-  return plainProduct(sizeOf(output.shape) / columns, columns, sizeOf(shape) / columns, {
-    winograd,
-    convolution: true,
-  })
+  return createProduct(
+    countElements(output.shape) / columns,
+    columns,
+    countElements(shape) / columns,
+    {
+      winograd,
+      convolution: true,
+    },
+  )
 }
 
-/** As a product of the input's pixels with the weights of all the outputs that each makes. */
-const transposed = (x: Known, { shape }: KnownTensor): NodeWork | undefined =>
+/** A product of the input's pixels with the weights of all outputs that each contributes to. */
+const countTransposedConvolution = (x: MaybeTensor, { shape }: TensorInfo): NodeWork | undefined =>
   x &&
-  plainProduct(sizeOf(x.shape) / x.shape[1]!, sizeOf(shape.slice(1)), x.shape[1]!, {
+  createProduct(countElements(x.shape) / x.shape[1]!, countElements(shape.slice(1)), x.shape[1]!, {
     convolution: true,
   })
 
-function matrices(a: KnownTensor, b: KnownTensor, output: KnownTensor): NodeWork {
+function countMatMul(a: TensorInfo, b: TensorInfo, output: TensorInfo): NodeWork {
   const depth = a.shape.at(-1) ?? 1
   const columns = b.shape.length < 2 ? 1 : b.shape.at(-1)!
-  const outputs = sizeOf(output.shape)
+  const outputs = countElements(output.shape)
   if (b.constant) {
-    const count = sizeOf(b.shape.slice(0, -2))
-    return plainProduct(outputs / columns / count, columns, depth, { count })
+    const count = countElements(b.shape.slice(0, -2))
+    return createProduct(outputs / columns / count, columns, depth, { count })
   }
-  if (a.constant) return plainProduct(outputs / (a.shape.at(-2) ?? 1), a.shape.at(-2) ?? 1, depth)
+  if (a.constant) return createProduct(outputs / (a.shape.at(-2) ?? 1), a.shape.at(-2) ?? 1, depth)
   const rows = a.shape.length < 2 ? 1 : a.shape.at(-2)!
   return {
     products: [],
@@ -138,12 +147,12 @@ function matrices(a: KnownTensor, b: KnownTensor, output: KnownTensor): NodeWork
   }
 }
 
-function gemm(node: GraphNode, a: KnownTensor, { shape }: KnownTensor): NodeWork {
-  return plainProduct(shape[0]!, shape[1]!, a.shape[numberOf(node, 'transA', 0) === 1 ? 0 : 1]!)
+function countGemm(node: GraphNode, a: TensorInfo, { shape }: TensorInfo): NodeWork {
+  return createProduct(shape[0]!, shape[1]!, a.shape[readNumber(node, 'transA', 0) === 1 ? 0 : 1]!)
 }
 
-function einsum(node: GraphNode, inputs: readonly Known[]): NodeWork | undefined {
-  const [from = '', to = ''] = (textOf(node, 'equation') ?? '').replace(/\s/g, '').split('->')
+function countEinsum(node: GraphNode, inputs: readonly MaybeTensor[]): NodeWork | undefined {
+  const [from = '', to = ''] = (readString(node, 'equation') ?? '').replace(/\s/g, '').split('->')
   const [left = '', right] = from.split(',')
   const [a, b] = inputs
   if (right === undefined || a === undefined || b === undefined || inputs.length !== 2)
@@ -165,26 +174,26 @@ function einsum(node: GraphNode, inputs: readonly Known[]): NodeWork | undefined
   const columns = all((l) => inB(l) && !inA(l))
   const around = all((l) => inA(l) && inB(l) && out(l))
   if (a.constant || b.constant)
-    return plainProduct(b.constant ? rows : columns, b.constant ? columns : rows, depth, {
+    return createProduct(b.constant ? rows : columns, b.constant ? columns : rows, depth, {
       count: around,
     })
   return { products: [], blocks: { blocks: around, flopsPerBlock: 2 * rows * columns * depth } }
 }
 
-function packedAttention({ shape }: KnownTensor, weights: KnownTensor): NodeWork {
+function countPackedAttention({ shape }: TensorInfo, weights: TensorInfo): NodeWork {
   const [batch = 1, length = 1, depth = 1] = shape
   const columns = weights.shape[1]!
-  const projected = plainProduct(batch * length, columns, depth)
-  // Q K^T and its product with V, over all heads together.
+  const projected = createProduct(batch * length, columns, depth)
+  // Q K^T and its product with V, over all heads.
   return { ...projected, blocks: { blocks: batch, flopsPerBlock: 4 * length ** 2 * (columns / 3) } }
 }
 
-/** Queries of batch × length × width, or batch × heads × length × width. */
-function attention(node: GraphNode, queries: KnownTensor, keys: KnownTensor): NodeWork {
+/** @param queries batch × length × width, or batch × heads × length × width */
+function countAttention(node: GraphNode, queries: TensorInfo, keys: TensorInfo): NodeWork {
   const four = queries.shape.length === 4
   const heads = four
     ? queries.shape[1]!
-    : numberOf(node, 'num_heads', numberOf(node, 'q_num_heads', 1))
+    : readNumber(node, 'num_heads', readNumber(node, 'q_num_heads', 1))
   const width = four ? queries.shape[3]! : queries.shape.at(-1)! / heads
   const [length, others] = [queries.shape.at(-2)!, keys.shape.at(-2)!]
   return {
@@ -193,9 +202,9 @@ function attention(node: GraphNode, queries: KnownTensor, keys: KnownTensor): No
   }
 }
 
-/** Inputs of all steps at once, then a small product for each step. */
-function recurrent(node: GraphNode, x: KnownTensor, w: KnownTensor, r: KnownTensor): NodeWork {
-  const [steps, batch] = stepsAndItems(node, x)
+/** One product over the inputs of all steps, then a small one for each step. */
+function countRecurrent(node: GraphNode, x: TensorInfo, w: TensorInfo, r: TensorInfo): NodeWork {
+  const [steps, batch] = readStepsAndBatch(node, x)
   const [directions = 1, columns = 1] = w.shape
   return {
     products: [
@@ -206,23 +215,23 @@ function recurrent(node: GraphNode, x: KnownTensor, w: KnownTensor, r: KnownTens
   }
 }
 
-/** How an operator that multiplies nothing is run. */
+/** How an operator without products is executed. */
 type Role = 'elementwise' | 'view' | 'joined' | 'reduction' | 'lookup' | 'kernel'
 
-const listed = (role: Role, list: string): [string, Role][] =>
+const listRoles = (role: Role, list: string): [string, Role][] =>
   list.split(' ').map((op) => [op, role])
 const roles: ReadonlyMap<string, Role> = new Map([
-  ...listed(
+  ...listRoles(
     'view',
     'Reshape Flatten Squeeze Unsqueeze Identity Transpose Split Slice Dropout Shape Size Cast CastLike',
   ),
-  ...listed('joined', 'Concat com.microsoft:QLinearConcat'),
-  ...listed(
+  ...listRoles('joined', 'Concat com.microsoft:QLinearConcat'),
+  ...listRoles(
     'reduction',
     'ReduceMean ReduceSum ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSumExp',
   ),
-  ...listed('lookup', 'Gather GatherElements GatherND'),
-  ...listed(
+  ...listRoles('lookup', 'Gather GatherElements GatherND'),
+  ...listRoles(
     'kernel',
     'MaxPool AveragePool LpPool GlobalAveragePool GlobalMaxPool GlobalLpPool Resize Upsample GridSample LayerNormalization SimplifiedLayerNormalization ' +
       'InstanceNormalization GroupNormalization RMSNormalization LpNormalization MeanVarianceNormalization Softmax LogSoftmax LRN TopK ArgMax ArgMin CumSum ' +
@@ -230,4 +239,4 @@ const roles: ReadonlyMap<string, Role> = new Map([
       'com.microsoft:SkipSimplifiedLayerNormalization com.microsoft:QLinearGlobalAveragePool com.microsoft:QLinearAveragePool com.microsoft:QLinearSoftmax',
   ),
 ])
-export const roleOf = (op: string): Role => roles.get(op) ?? 'elementwise'
+export const classifyOperator = (op: string): Role => roles.get(op) ?? 'elementwise'

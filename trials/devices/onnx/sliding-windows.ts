@@ -1,9 +1,9 @@
 /**
- * Shapes that convolutions, pools and their inverses make (operators Conv, ConvTranspose, MaxPool,
- * AveragePool of the ONNX specification).
+ * Output shapes of convolutions, pools and transposed convolutions (operators Conv, ConvTranspose,
+ * MaxPool, AveragePool of the ONNX specification).
  */
 import type { GraphNode } from './graph.ts'
-import { numberOf, numbersOf, one, type Rule, textOf } from './known-tensor.ts'
+import { inferOne, readNumber, readNumbers, readString, type ShapeRule } from './tensor-info.ts'
 
 interface Window {
   readonly kernel: readonly number[]
@@ -14,32 +14,32 @@ interface Window {
   readonly autoPad: string
 }
 
-function windowOf(node: GraphNode, kernel: readonly number[]): Window {
+function readWindow(node: GraphNode, kernel: readonly number[]): Window {
   const ones = kernel.map(() => 1)
   return {
-    kernel: numbersOf(node, 'kernel_shape') ?? kernel,
-    strides: numbersOf(node, 'strides') ?? ones,
-    dilations: numbersOf(node, 'dilations') ?? ones,
-    pads: numbersOf(node, 'pads') ?? kernel.flatMap(() => [0, 0]),
-    autoPad: textOf(node, 'auto_pad') ?? 'NOTSET',
+    kernel: readNumbers(node, 'kernel_shape') ?? kernel,
+    strides: readNumbers(node, 'strides') ?? ones,
+    dilations: readNumbers(node, 'dilations') ?? ones,
+    pads: readNumbers(node, 'pads') ?? kernel.flatMap(() => [0, 0]),
+    autoPad: readString(node, 'auto_pad') ?? 'NOTSET',
   }
 }
 
-/** Spatial sizes after a window slid over them; undefined where it does not fit in. */
-function slid(
+/** Output sizes of a sliding window; undefined if the window does not fit. */
+function slideWindow(
   node: GraphNode,
   spatial: readonly number[],
   kernelShape: readonly number[],
 ): number[] | undefined {
-  const { kernel, strides, dilations, pads, autoPad } = windowOf(node, kernelShape)
-  const up = numberOf(node, 'ceil_mode', 0) === 1
+  const { kernel, strides, dilations, pads, autoPad } = readWindow(node, kernelShape)
+  const up = readNumber(node, 'ceil_mode', 0) === 1
   const sizes = spatial.map((size, i) => {
     const stride = strides[i]!
     if (autoPad.startsWith('SAME')) return Math.ceil(size / stride)
     const reach = dilations[i]! * (kernel[i]! - 1) + 1
     const [before, after] = autoPad === 'VALID' ? [0, 0] : [pads[i]!, pads[i + spatial.length]!]
     const steps = (before + size + after - reach) / stride
-    // A last window that begins behind the input is none.
+    // A last window that starts behind the input does not count.
     return up && Math.ceil(steps) * stride < before + size
       ? Math.ceil(steps) + 1
       : Math.floor(steps) + 1
@@ -47,17 +47,17 @@ function slid(
   return sizes.every((size) => size > 0) ? sizes : undefined
 }
 
-/** Spatial sizes before a window would have slid to these: a transposed convolution. */
-function unslid(
+/** Output sizes of a transposed convolution. */
+function invertWindow(
   node: GraphNode,
   spatial: readonly number[],
   kernelShape: readonly number[],
 ): number[] {
-  const { kernel, strides, dilations, pads, autoPad } = windowOf(node, kernelShape)
-  const more = numbersOf(node, 'output_padding') ?? spatial.map(() => 0)
-  const asked = numbersOf(node, 'output_shape')
+  const { kernel, strides, dilations, pads, autoPad } = readWindow(node, kernelShape)
+  const more = readNumbers(node, 'output_padding') ?? spatial.map(() => 0)
+  const outputShape = readNumbers(node, 'output_shape')
   return spatial.map((size, i) => {
-    if (asked !== undefined) return asked.at(i - spatial.length)!
+    if (outputShape !== undefined) return outputShape.at(i - spatial.length)!
     if (autoPad.startsWith('SAME')) return size * strides[i]!
     return (
       strides[i]! * (size - 1) +
@@ -70,23 +70,25 @@ function unslid(
   })
 }
 
-export const convolution = (weightsAt = 1): Rule =>
-  one((node, { shape: [batch, , ...spatial] }, inputs) => {
+export const convolution = (weightsAt = 1): ShapeRule =>
+  inferOne((node, { shape: [batch, , ...spatial] }, inputs) => {
     const weights = inputs[weightsAt]?.shape
-    const sizes = weights && slid(node, spatial, weights.slice(2))
+    const sizes = weights && slideWindow(node, spatial, weights.slice(2))
     return sizes && { shape: [batch!, weights[0]!, ...sizes] }
   })
-export const transposedConvolution: Rule = one(
+export const transposedConvolution: ShapeRule = inferOne(
   (node, { shape: [batch, , ...spatial] }, [, weights]) => {
     if (weights === undefined) return undefined
     const [, out, ...kernel] = weights.shape
-    return { shape: [batch!, out! * numberOf(node, 'group', 1), ...unslid(node, spatial, kernel)] }
+    return {
+      shape: [batch!, out! * readNumber(node, 'group', 1), ...invertWindow(node, spatial, kernel)],
+    }
   },
 )
-export const pool: Rule = one((node, { shape: [batch, channels, ...spatial] }) => {
-  const sizes = slid(node, spatial, numbersOf(node, 'kernel_shape') ?? spatial)
+export const pool: ShapeRule = inferOne((node, { shape: [batch, channels, ...spatial] }) => {
+  const sizes = slideWindow(node, spatial, readNumbers(node, 'kernel_shape') ?? spatial)
   return sizes && { shape: [batch!, channels!, ...sizes] }
 })
-export const globalPool: Rule = one((_, { shape }) => ({
+export const globalPool: ShapeRule = inferOne((_, { shape }) => ({
   shape: shape.map((size, i) => (i < 2 ? size : 1)),
 }))

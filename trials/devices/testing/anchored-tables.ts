@@ -6,12 +6,12 @@ import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { parseCsv } from '../../../search/bench/recorded-tables.ts'
 import { composedStepTimes } from '../../predictor/llm/testing/composed-steps.ts'
-import { type AnchorPoint, anchorError, anchoredMs, fitAnchor } from '../anchor.ts'
-import { architectureOf, type Decoder } from '../architecture.ts'
+import { type Decoder, findArchitecture } from '../architecture.ts'
 import type { LatencyRow } from '../calibration/published-tables.ts'
 import { findGpu } from '../catalogue.ts'
-import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../device-model.ts'
+import { type DeviceCall, predictDeviceLatency, predictGpuMemory } from '../device-model.ts'
 import { findMigProfile } from '../mig.ts'
+import { type BatchLatency, estimateFitError, fitServer, predictServerMs } from '../server-fit.ts'
 
 /**
  * A row that was no anchor: measured, foretold by the device model alone, and by the anchored
@@ -36,17 +36,21 @@ export function foretoldFrameworks(
   return [...new Set(rows.map(groupOf))].flatMap((group) => {
     const own = rows.filter((row) => groupOf(row) === group)
     const isAnchor = (row: LatencyRow) => anchorBatches.includes(row.batch)
-    const device = (row: LatencyRow) => deviceLatencyMs({ ...row, runtime: 'tensorrt' }).ms
+    const device = (row: LatencyRow) => predictDeviceLatency({ ...row, runtime: 'tensorrt' }).ms
     const anchors = own.filter(isAnchor)
     if (anchors.length < 3) return []
-    const anchored = {
-      ...fitAnchor(anchors.map((row) => ({ ...row, deviceMs: device(row) }))),
-      on: { gpu: own[0]!.gpu },
+    const calibratedServer = {
+      ...fitServer(anchors.map((row) => ({ ...row, deviceMs: device(row) }))),
+      measuredOn: { gpu: own[0]!.gpu },
     }
     return own
       .filter((row) => !isAnchor(row))
       .map((row) => {
-        const { ms, relativeError } = deviceLatencyMs({ ...row, runtime: undefined, anchored })
+        const { ms, relativeError } = predictDeviceLatency({
+          ...row,
+          runtime: undefined,
+          calibratedServer,
+        })
         return {
           measuredMs: row.latencyMs,
           unanchoredMs: device(row),
@@ -68,7 +72,7 @@ export function foretoldShortages(model: string): {
 } {
   const cells = parvaCells(model).map((cell) => {
     const call = parvaCall(model, cell.gpuSlices!, Number(cell.batchSize))
-    const neededMiB = Number(cell.processes) * gpuMemoryMiB({ ...call, framework: true }).mib
+    const neededMiB = Number(cell.processes) * predictGpuMemory({ ...call, framework: true }).mib
     return { short: Number(cell.infeasible) > 0, foretold: neededMiB > call.mig!.memoryMiB }
   })
   const count = (of: (cell: (typeof cells)[number]) => boolean) => cells.filter(of).length
@@ -102,7 +106,7 @@ export const parvaCall = (
 ): DeviceCall => {
   const gpu = findGpu('A100-80GB')
   const mig = findMigProfile(gpu, parvaProfile(slices))
-  return { architecture: architectureOf(model), gpu, mig, batch, processes, precision: 'tf32' }
+  return { architecture: findArchitecture(model), gpu, mig, batch, processes, precision: 'tf32' }
 }
 
 /**
@@ -116,27 +120,27 @@ const isParvaAnchor = ({ slices, processes, batch }: ParvaRow): boolean =>
 /** The server of a table, anchored on five of its cells. */
 export function parvaAnchored(model: string) {
   const points = parvaRows(model).filter(isParvaAnchor)
-  const fit = fitAnchor(
-    points.map((p) => ({ ...p, deviceMs: deviceLatencyMs(parvaCall(model, 7, p.batch)).ms })),
+  const fit = fitServer(
+    points.map((p) => ({ ...p, deviceMs: predictDeviceLatency(parvaCall(model, 7, p.batch)).ms })),
   )
   const { gpu, mig } = parvaCall(model, 7, 1)
-  return { ...fit, on: { gpu, mig } }
+  return { ...fit, measuredOn: { gpu, mig } }
 }
 
 /** Every other cell of a model's table: other slices, batches, and processes side by side. */
 export function foretoldProcesses(model: string): Foretold[] {
-  const anchored = parvaAnchored(model)
+  const calibratedServer = parvaAnchored(model)
   return parvaRows(model)
     .filter((r) => !isParvaAnchor(r))
     .map((r) => {
       const call = parvaCall(model, r.slices, r.batch, r.processes)
-      const { ms, relativeError } = deviceLatencyMs({ ...call, anchored })
-      const unanchoredMs = r.processes * deviceLatencyMs(call).ms
+      const { ms, relativeError } = predictDeviceLatency({ ...call, calibratedServer })
+      const unanchoredMs = r.processes * predictDeviceLatency(call).ms
       return { measuredMs: r.latencyMs, unanchoredMs, anchoredMs: ms, relativeError }
     })
 }
 
-interface ParvaRow extends AnchorPoint {
+interface ParvaRow extends BatchLatency {
   readonly slices: number
   readonly processes: number
 }
@@ -178,7 +182,7 @@ export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
       itlMs: Number(c[11]),
       context: Number(c[13]) + Number(c[14]) / 2,
     }))
-  const architecture = architectureOf('llama-2-7b') as Decoder
+  const architecture = findArchitecture('llama-2-7b') as Decoder
   return [...new Set(rows.map((r) => `${r.gpu} x ${r.gpus}`))].flatMap((group) => {
     const own = rows.filter((r) => `${r.gpu} x ${r.gpus}` === group)
     const step = composedStepTimes({
@@ -192,7 +196,7 @@ export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
     const isAnchor = (row: (typeof own)[number]) => anchorUsers.includes(row.users)
     const anchors = own.filter(isAnchor)
     if (anchors.length < 3) return []
-    const fit = fitAnchor(
+    const fit = fitServer(
       anchors.map((row) => ({ batch: row.users, latencyMs: row.itlMs, deviceMs: deviceMs(row) })),
     )
     return own
@@ -200,8 +204,8 @@ export function foretoldLlmServers(anchorUsers: readonly number[]): Foretold[] {
       .map((row) => ({
         measuredMs: row.itlMs,
         unanchoredMs: deviceMs(row),
-        anchoredMs: anchoredMs(fit.at, row.users, deviceMs(row)),
-        relativeError: anchorError(fit, row.users, deviceMs(row)),
+        anchoredMs: predictServerMs(fit.parameters, row.users, deviceMs(row)),
+        relativeError: estimateFitError(fit, row.users, deviceMs(row)),
       }))
   })
 }

@@ -4,15 +4,19 @@
  * fitted to.
  */
 import {
-  byDatasheet,
-  coefficientsFrom,
-  crossValidated,
-  frameworkErrors,
-  otherFrameworkError,
-} from '../calibration/coefficients-from.ts'
-import { isCompiled } from '../calibration/fit-coefficients.ts'
-import { heldOut, type LatencyRow, type Tables } from '../calibration/published-tables.ts'
-import { type Coefficients, calibration } from '../coefficients.ts'
+  boundFrameworkError,
+  crossValidate,
+  crossValidateFrameworks,
+  reduceToDatasheet,
+} from '../calibration/cross-validation.ts'
+import { fitCoefficients } from '../calibration/fit-coefficients.ts'
+import { isCompiled } from '../calibration/fit-physics.ts'
+import {
+  type LatencyRow,
+  readHeldOutLatencies,
+  type Tables,
+} from '../calibration/published-tables.ts'
+import { type Coefficients, calibratedCoefficients } from '../coefficients.ts'
 import { predictLatency } from '../predict.ts'
 
 export interface Coverage {
@@ -40,14 +44,14 @@ const lineOf = ({ what, within, rows }: Coverage): string =>
 /** One line each; the fits take a minute or two. */
 export function* statedErrors(tables: Tables): Generator<string> {
   const rows = tables.latency.filter(isCompiled)
-  const engine = heldOut('resnet50-tensorrt.csv')
+  const engine = readHeldOutLatencies('resnet50-tensorrt.csv')
   for (const gpu of new Set(rows.map((r) => r.gpu.name))) {
     const coefficients = without(tables, (r) => r.gpu.name === gpu, engine)
     const held = rows.filter((r) => r.gpu.name === gpu)
     yield coverageOf(`${gpu} left out whole`, held, coefficients)
     yield coverageOf(
       `${gpu} left out, by memory, bandwidth and peaks`,
-      held.map(byDatasheet),
+      held.map(reduceToDatasheet),
       coefficients,
     )
   }
@@ -64,13 +68,13 @@ export function* statedErrors(tables: Tables): Generator<string> {
   for (const name of ['A30', 'L40S'])
     yield coverageOf(
       `BERT on ${name}, in no table of the fit`,
-      heldOut('bert-tensorrt.csv').filter((r) => r.gpu.name === name),
-      calibration,
+      readHeldOutLatencies('bert-tensorrt.csv').filter((r) => r.gpu.name === name),
+      calibratedCoefficients,
     )
   yield coverageOf(
     'convolutional networks in TensorRT on A100, int8',
-    heldOut('convnets-a100.csv'),
-    calibration,
+    readHeldOutLatencies('convnets-a100.csv'),
+    calibratedCoefficients,
   )
 }
 
@@ -87,7 +91,7 @@ function* datasheetsWithout(
   for (const gpu of new Set(rows.map((r) => r.gpu.name).filter((name) => name !== gone)))
     yield coverageOf(
       `${gpu} the same, the ${gone} in no table`,
-      rows.filter((r) => r.gpu.name === gpu).map(byDatasheet),
+      rows.filter((r) => r.gpu.name === gpu).map(reduceToDatasheet),
       without(tables, (r) => [gpu, gone].includes(r.gpu.name), engine),
     )
 }
@@ -98,9 +102,9 @@ const without = (
   engine: readonly LatencyRow[],
 ): Coefficients => {
   const seen = { ...tables, latency: tables.latency.filter((r) => !isHeld(r)) }
-  return coefficientsFrom(
+  return fitCoefficients(
     seen,
-    crossValidated(
+    crossValidate(
       seen,
       engine.filter((r) => !isHeld(r)),
     ),
@@ -111,9 +115,9 @@ const without = (
  * Each framework on a GPU where it was not measured, within the bar that the other frameworks give.
  */
 function* frameworksLeftOut(tables: Tables): Generator<string> {
-  const errors = frameworkErrors(tables.latency, calibration)
+  const errors = crossValidateFrameworks(tables.latency, calibratedCoefficients)
   for (const runtime of new Set(errors.map((e) => e.runtime))) {
-    const bar = otherFrameworkError(errors.filter((e) => e.runtime !== runtime))
+    const bar = boundFrameworkError(errors.filter((e) => e.runtime !== runtime))
     const own = errors.filter((e) => e.runtime === runtime)
     yield lineOf({
       what: `${runtime} on the GPU where it was not measured`,

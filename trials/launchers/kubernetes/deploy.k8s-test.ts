@@ -9,11 +9,11 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
-import { Api } from './api.ts'
+import { Api } from './api/api.ts'
 import { createKubernetesLauncher } from './kubernetes-launcher.ts'
-import { runLoad } from './load-run.ts'
-import type { Json } from './manifests.ts'
-import { dryRun } from './server-dry-run.ts'
+import { runLoad } from './launch/load-run.ts'
+import type { Json } from './manifests/manifests.ts'
+import { dryRun } from './manifests/server-dry-run.ts'
 import { createNamespace, type TestNamespace, testImage } from './testing/namespace.ts'
 
 let namespace: TestNamespace
@@ -131,7 +131,7 @@ test('the Role is enough for a trial, its load, its events and its removal', asy
     const onLine = (line: string) => lines.push(line) < 0
     expect(await runLoad({ ...options, task: '{}', onLine }, never)).toBe(1)
     expect(lines.at(-1)).toContain('error')
-    expect(await launcher.watch.events.of(predictor.pod.name, never)).toEqual(
+    expect(await launcher.watch.events.listEvents(predictor.pod.name, never)).toEqual(
       expect.arrayContaining([expect.objectContaining({ reason: 'Started' })]),
     )
     expect(launcher.watch.events.problem).toBeUndefined()

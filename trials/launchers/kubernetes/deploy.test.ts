@@ -15,8 +15,8 @@ import { describe, expect, test } from 'vitest'
 import { parseAllDocuments } from 'yaml'
 import { checkManifests } from '../../../reports/specs/validate.contract.ts'
 import { nodeFlags } from '../../predictor/node-flags.ts'
-import { loadJob } from './load-job.ts'
-import { labelNames, labelsOf } from './manifests.ts'
+import { createLoadJob } from './manifests/load-job.ts'
+import { createLabels, labelNames } from './manifests/manifests.ts'
 import { restrictedViolations } from './testing/restricted.ts'
 
 const root = fileURLToPath(new URL('../../..', import.meta.url))
@@ -82,9 +82,9 @@ describe('in a namespace that denies by default', () => {
     (document) => document.toJS() as V1NetworkPolicy,
   )
   const { template } = parseAllDocuments(read('base/job.yaml'))[0]!.toJS().spec
-  const load = loadJob({
+  const load = createLoadJob({
     name: 'l',
-    labels: labelsOf('e', 'load', 1),
+    labels: createLabels('e', 'load', 1),
     owner: { name: 'o', uid: 'u' },
     image: 'i',
     deadlineS: 1,
@@ -94,7 +94,7 @@ describe('in a namespace that denies by default', () => {
     tuner: template.metadata.labels,
     load: (load.spec as { template: { metadata: { labels: Record<string, string> } } }).template
       .metadata.labels,
-    predictor: labelsOf('e', 'predictor', 1),
+    predictor: createLabels('e', 'predictor', 1),
     stranger: { app: 'shop', [labelNames.role]: 'predictor' },
   }
   const selects = (selector: V1LabelSelector | undefined, labels: Record<string, string>) =>

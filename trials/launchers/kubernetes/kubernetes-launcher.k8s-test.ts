@@ -7,9 +7,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
-import { inspectCluster } from './cluster-facts.ts'
+import { inspectCluster } from './gpus/cluster-facts.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
-import type { KubernetesLauncherOptions } from './planned-objects.ts'
+import type { KubernetesLauncherOptions } from './launch/planned-objects.ts'
 import { createNamespace, type TestNamespace, testImage, until } from './testing/namespace.ts'
 
 let namespace: TestNamespace
@@ -48,7 +48,7 @@ const launcher = (change: Partial<KubernetesLauncherOptions> = {}): KubernetesLa
     payload: { kind: 'generated', seed: 1, count: 2 },
     runDirectory: join(folder, String(count)),
     reach: 'direct',
-    patience: { unschedulableMs: 2_000, lookMs: 200 },
+    timeouts: { unschedulableMs: 2_000, checkIntervalMs: 200 },
     ...change,
   })
   open.push(made)
@@ -123,7 +123,7 @@ describe('on a real cluster', () => {
   })
 
   test('more cores than a node has have no place for now, which is told at the first look', async () => {
-    const made = launcher({ patience: { unschedulableMs: 120_000, lookMs: 200 } })
+    const made = launcher({ timeouts: { unschedulableMs: 120_000, checkIntervalMs: 200 } })
     const startedMs = performance.now()
     await expect(made.launch({ ...small, cpuCores: 1000 }, 1, never)).rejects.toMatchObject({
       name: 'LaunchError',

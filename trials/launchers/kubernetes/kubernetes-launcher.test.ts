@@ -11,9 +11,9 @@ import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
-import { rememberSecret } from '../../secrets.ts'
+import { registerSecret } from '../../secrets.ts'
 import { launcherContract } from '../launcher.contract.ts'
-import type { Api } from './api.ts'
+import type { Api } from './api/api.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
 import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
 
@@ -85,13 +85,13 @@ const launcherOf = (api: Api, startMs = 400, env: object[] = []): KubernetesLaun
     payload: { kind: 'generated', seed: 1, count: 1 },
     runDirectory: folder,
     reach: 'direct',
-    patience: { unschedulableMs: 100, lookMs: 20, startMs },
+    timeouts: { unschedulableMs: 100, checkIntervalMs: 20, startMs },
   })
   open.push(made)
   return made
 }
-const launcher = async (patience?: Parameters<FakeApiServer['api']>[0]) =>
-  launcherOf(await fake.api(patience))
+const launcher = async (timeouts?: Parameters<FakeApiServer['api']>[0]) =>
+  launcherOf(await fake.api(timeouts))
 const never = new AbortController().signal
 
 launcherContract('the Kubernetes launcher', {
@@ -107,7 +107,7 @@ launcherContract('the Kubernetes launcher', {
 })
 
 test('a pod is given its secrets by a Secret, which goes with it', async () => {
-  rememberSecret('planted-in-launch')
+  registerSecret('planted-in-launch')
   const made = launcherOf(await fake.api(), 400, [{ name: 'API_KEY', value: 'planted-in-launch' }])
   const predictor = await made.launch({}, 1, never)
   expect(JSON.stringify([...fake.objects.pods.values()])).not.toContain('planted')

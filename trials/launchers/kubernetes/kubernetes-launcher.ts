@@ -1,40 +1,42 @@
 /**
  * Launches predictors as pods of a cluster. The steps of a launch, in the order of `launchPod`
- * (`pod-launch.ts`):
+ * (`launch/pod-launch.ts`):
  *
- * 1. Take the experiment's lease, or renew it; its Job owns every object made below (`lease.ts`).
- * 2. Plan the objects: the pod (`manifests.ts`) with its GPUs (`gpu-selection.ts`, `dra.ts`), its
- *    Secret (`pod-secrets.ts`), claim template and Service (`planned-objects.ts`).
- * 3. Create them, the pod last, waiting while other trials use up the quota (`trial-objects.ts`).
- * 4. Wait until the container runs: a node, an added node, the image, the volumes (`start.ts`). The
- *    state of the pod is read from its status (`pod-state.ts`), which is watched (`pod-watch.ts`).
- * 5. Wait until it serves, at the pod's address or through a forwarded port (`reach.ts`).
- * 6. Sample the usage (`pod-usage.ts`), watch for the end of the pod (`followed-pod.ts`), and return
- *    the predictor.
+ * 1. Acquire or renew the experiment's lease; its Job owns every object below (`cleanup/lease.ts`).
+ * 2. Plan the objects (`launch/planned-objects.ts`): the pod (`manifests/manifests.ts`) with its GPUs
+ *    (`gpus/gpu-selection.ts`, `gpus/dra.ts`), its Secret, claim template and Service.
+ * 3. Create them, the pod last, and wait while other trials use up the quota
+ *    (`launch/trial-objects.ts`).
+ * 4. Wait until the container runs: a node, an added node, the image, the volumes
+ *    (`launch/wait-until-running.ts`). The state comes from the pod's status (`watch/pod-state.ts`),
+ *    which is watched (`watch/pod-watch.ts`).
+ * 5. Wait until it serves, at the pod's address or through a forwarded port (`launch/reach.ts`).
+ * 6. Sample the usage (`watch/pod-usage.ts`), watch for the end of the pod
+ *    (`launch/followed-pod.ts`), and return the predictor.
  *
- * Every step adds what undoes it to a `Cleanup`, which runs newest first when a step throws and when
- * the predictor is stopped. What a killed tuner leaves is removed by the cluster once the lease's
- * Job expires. `failures.ts` and `lost-pod.ts` say what a failed step means for the trial.
+ * Every step registers its undo action with a `Cleanup`, which runs newest first when a step throws
+ * and when the predictor is stopped. After a kill, the cluster removes all objects once the lease's
+ * Job expires. `launch/failures.ts` and `launch/lost-pod.ts` classify failed steps.
  */
 import { resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
 import { LaunchError, type Launcher, type OnWaiting } from '../../types.ts'
 import { builtinImage } from '../builtin-image.ts'
 import { Cleanup } from '../cleanup.ts'
-import { type Api, ApiError } from './api.ts'
-import { namespaceGone } from './failures.ts'
-import { ExperimentLease } from './lease.ts'
-import { type ExplainLoss, explainLoss } from './lost-pod.ts'
-import { type Json, labelNames, type Owner, ownerName } from './manifests.ts'
-import { whyNeverPlaced } from './never-placed.ts'
+import { type Api, ApiError } from './api/api.ts'
+import { ExperimentLease } from './cleanup/lease.ts'
+import { type Kind, removeObjects } from './cleanup/sweep.ts'
+import { findNamespaceError } from './launch/failures.ts'
+import { createLossExplainer, type ExplainLoss } from './launch/lost-pod.ts'
 import {
   type KubernetesLauncherOptions,
-  plannedObjects,
+  planObjects,
   type TrialObjects,
-} from './planned-objects.ts'
-import { launchPod, type PodPredictor } from './pod-launch.ts'
-import { PodWatch } from './pod-watch.ts'
-import { type Kind, removeObjects } from './sweep.ts'
+} from './launch/planned-objects.ts'
+import { launchPod, type PodPredictor } from './launch/pod-launch.ts'
+import { formatOwnerName, type Json, labelNames, type Owner } from './manifests/manifests.ts'
+import { explainUnschedulable } from './scheduling/unschedulable.ts'
+import { PodWatch } from './watch/pod-watch.ts'
 
 export interface KubernetesLauncher extends Launcher {
   launch(
@@ -46,7 +48,7 @@ export interface KubernetesLauncher extends Launcher {
   readonly api: Api
   readonly watch: PodWatch
   /**
-   * The Job that owns the experiment's objects; created by the first call, and again where it was
+   * The Job that owns the experiment's objects; created by the first call, and again if it was
    * lost.
    * @throws LaunchError where another tuner runs the experiment
    */
@@ -63,13 +65,13 @@ export interface KubernetesLauncher extends Launcher {
   /** Why a pod is gone that this tuner did not remove. */
   readonly explainLoss: ExplainLoss
   /**
-   * Why a predictor's pod, with the pod of its load generator, can never be scheduled. Undefined: it
-   * may be, now or later.
+   * Why a predictor's pod, with the pod of its load generator, can never be scheduled; undefined if
+   * it may.
    */
-  whyNeverPlaced(pod: Json, load?: Json): Promise<string | undefined>
+  explainUnschedulable(pod: Json, load?: Json): Promise<string | undefined>
   /** Numbers of other trials whose predictors run on a node. */
   neighbours(node: string, trial: number): number[]
-  /** Removes the experiment's last objects, gives its lease back and ends the watch. Idempotent. */
+  /** Removes the experiment's last objects, releases its lease and ends the watch. Idempotent. */
   close(): Promise<void>
 }
 
@@ -77,7 +79,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
   const options = { ...given, runDirectory: resolve(given.runDirectory) }
   const { api, experimentId } = options
   const experimentSelector = `${labelNames.experiment}=${experimentId}`
-  const watch = new PodWatch(api, experimentSelector, `${ownerName(experimentId)}-`)
+  const watch = new PodWatch(api, experimentSelector, `${formatOwnerName(experimentId)}-`)
   const live = new Set<string>()
   const lease = new ExperimentLease({
     image: options.image ?? builtinImage,
@@ -86,7 +88,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     experimentId,
   })
   const owner = (signal: AbortSignal): Promise<Owner> => lease.owner(signal)
-  const explain = explainLoss(api, () => lease.whyLost())
+  const explain = createLossExplainer(api, () => lease.whyLost())
   const kinds: readonly Kind[] = [
     'jobs',
     'pods',
@@ -105,7 +107,7 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
       await cleanup.run()
       signal.throwIfAborted()
       throw error instanceof ApiError
-        ? (namespaceGone(error.message) ?? new LaunchError(error.message, error.hint))
+        ? (findNamespaceError(error.message) ?? new LaunchError(error.message, error.hint))
         : error
     }
   }
@@ -132,11 +134,11 @@ export function createKubernetesLauncher(given: KubernetesLauncherOptions): Kube
     watch,
     owner,
     ownerPlan: (name) => lease.plan(name),
-    objectsFor: (...planned) => plannedObjects(options, ...planned),
+    objectsFor: (...planned) => planObjects(options, ...planned),
     explainLoss: explain,
     // A user who waits for new nodes accepts any node.
-    whyNeverPlaced: async (pod, load) =>
-      options.patience?.waitsForScaleUp ? undefined : whyNeverPlaced(api, pod, load),
+    explainUnschedulable: async (pod, load) =>
+      options.timeouts?.waitsForScaleUp ? undefined : explainUnschedulable(api, pod, load),
     neighbours,
     launch,
     // Only the holder of the lease sweeps: pods of another tuner stay.

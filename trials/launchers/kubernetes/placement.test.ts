@@ -9,7 +9,7 @@ import type { V1Pod } from '@kubernetes/client-node'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
 import { createKubernetesLauncher, type KubernetesLauncher } from './kubernetes-launcher.ts'
-import { runLoad } from './load-run.ts'
+import { runLoad } from './launch/load-run.ts'
 import { answer, FakeApiServer, status } from './testing/fake-api-server.ts'
 
 let fake: FakeApiServer
@@ -52,7 +52,7 @@ const runs = (_: V1Pod, set: (status: object) => void) =>
     }),
   )
 
-const launcher = async (patience: object = {}): Promise<KubernetesLauncher> => {
+const launcher = async (timeouts: object = {}): Promise<KubernetesLauncher> => {
   const made = createKubernetesLauncher({
     api: await fake.api(),
     experimentId: 'e',
@@ -71,7 +71,7 @@ const launcher = async (patience: object = {}): Promise<KubernetesLauncher> => {
     payload: { kind: 'generated', seed: 1, count: 1 },
     runDirectory: folder,
     reach: 'direct',
-    patience: { unschedulableMs: 100, lookMs: 20, startMs: 60_000, ...patience },
+    timeouts: { unschedulableMs: 100, checkIntervalMs: 20, startMs: 60_000, ...timeouts },
   })
   open.push(made)
   return made
@@ -92,10 +92,10 @@ const nodeOf = (spec: object = {}, allocatable: object = { cpu: '2', memory: '4G
     spec,
     status: { allocatable },
   })
-const asksFor = async (configuration: object, patience: object, waits: string[] = []) => {
+const asksFor = async (configuration: object, timeouts: object, waits: string[] = []) => {
   const given = unplaced('0/1 nodes are available: 1 Insufficient cpu.')
   fake.kubelet = (_, set) => setImmediate(() => set(given as never))
-  return (await launcher(patience))
+  return (await launcher(timeouts))
     .launch(configuration as never, 1, never, (what) => waits.push(what))
     .then(
       () => 'it launched',
@@ -116,7 +116,9 @@ test.each([
   async (_, spec, message, cpuCores) => {
     nodeOf(spec)
     const startedMs = performance.now()
-    expect(await asksFor({ cpuCores }, { unschedulableMs: 60_000, lookMs: 20 })).toMatchObject({
+    expect(
+      await asksFor({ cpuCores }, { unschedulableMs: 60_000, checkIntervalMs: 20 }),
+    ).toMatchObject({
       name: 'LaunchError',
       final: 'run',
       unplaced: true,
@@ -133,7 +135,7 @@ test.each([
 ])('says that it waits for %s, once', async (_, spec, cpuCores, words) => {
   nodeOf(spec)
   const waits: string[] = []
-  const error = await asksFor({ cpuCores }, { unschedulableMs: 300, lookMs: 20 }, waits)
+  const error = await asksFor({ cpuCores }, { unschedulableMs: 300, checkIntervalMs: 20 }, waits)
   expect(error).toMatchObject({ name: 'LaunchError', unplaced: true, final: undefined })
   expect(waits).toEqual([expect.stringMatching(words)])
 })
@@ -146,7 +148,11 @@ test('that an autoscaler may yet find a node for waits for its word, which is sa
     return true
   }
   const waits: string[] = []
-  const error = await asksFor({ cpuCores: 64 }, { unschedulableMs: 300, lookMs: 20 }, waits)
+  const error = await asksFor(
+    { cpuCores: 64 },
+    { unschedulableMs: 300, checkIntervalMs: 20 },
+    waits,
+  )
   expect(error).toMatchObject({ final: 'run' })
   expect(waits).toEqual([
     'a node that an autoscaler may add: no node has cpu 64 (the largest has cpu 2)',
@@ -162,7 +168,7 @@ test('that others’ quota has no room for waits for it, says so, and is not tri
     return true
   }
   const waits: string[] = []
-  const error = await asksFor({}, { unschedulableMs: 2_500, lookMs: 20 }, waits)
+  const error = await asksFor({}, { unschedulableMs: 2_500, checkIntervalMs: 20 }, waits)
   expect(error).toMatchObject({
     final: 'run',
     unplaced: true,
@@ -241,7 +247,9 @@ test('what DaemonSets hold of a node is never free', async () => {
     metadata: { ...metadata, ownerReferences } as never,
     spec: { nodeName: 'n', containers },
   })
-  expect(await asksFor({ cpuCores: 1.8 }, { unschedulableMs: 60_000, lookMs: 20 })).toMatchObject({
+  expect(
+    await asksFor({ cpuCores: 1.8 }, { unschedulableMs: 60_000, checkIntervalMs: 20 }),
+  ).toMatchObject({
     final: 'run',
     message: expect.stringContaining(
       "no node has cpu 1.8 in addition to the node's own pods (the largest has cpu 2)",
@@ -283,7 +291,7 @@ test('a load generator that has never room beside its predictor is told at the f
       image: 'i',
       deadlineS: 60,
       onLine: () => true,
-      patience: { unschedulableMs: 60_000, lookMs: 20 },
+      timeouts: { unschedulableMs: 60_000, checkIntervalMs: 20 },
     },
     never,
   )

@@ -1,9 +1,9 @@
-/** Predictors on this machine whose tuner is gone, of any store, found by inherited variables. */
+/** Finds predictors on this machine whose tuner has ended, of any store, by inherited variables. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { isOwned, sweepLeftovers } from './leftovers.ts'
 import { endGroup } from './process-group.ts'
-import { bootId, cookieVariable, processStat } from './processes.ts'
+import { cookieVariable, readBootId, readProcessStat } from './processes.ts'
 
 /** Variables of every process of a predictor: the folder of its note, and its experiment. */
 export const folderVariable = 'TUNE_RUNNING_FOLDER'
@@ -26,10 +26,10 @@ export function findAbandoned(): AbandonedPredictor[] | undefined {
   for (const name of readdirSync('/proc')) {
     const pid = Number(name)
     if (!Number.isInteger(pid)) continue
-    const environment = environmentOf(pid)
+    const environment = readEnvironment(pid)
     const cookie = environment.get(cookieVariable)
     const folder = environment.get(folderVariable)
-    const stat = processStat(pid)
+    const stat = readProcessStat(pid)
     if (
       cookie === undefined ||
       folder === undefined ||
@@ -59,14 +59,18 @@ export function findAbandoned(): AbandonedPredictor[] | undefined {
  */
 export async function endAbandoned(all: readonly AbandonedPredictor[]): Promise<void> {
   for (const { cookie, folder } of all) {
-    await endGroup({ leader: -1, leaderStartTicks: 0, cookie, bootId: bootId() }, graceMs, false)
+    await endGroup(
+      { leader: -1, leaderStartTicks: 0, cookie, bootId: readBootId() },
+      graceMs,
+      false,
+    )
     await sweepLeftovers(folder, graceMs)
   }
 }
 
 const graceMs = 1_000
 
-const environmentOf = (pid: number): ReadonlyMap<string, string> =>
+const readEnvironment = (pid: number): ReadonlyMap<string, string> =>
   new Map(
     (readProcess(pid, 'environ') ?? '').split('\0').map((entry) => {
       const at = entry.indexOf('=')

@@ -1,12 +1,12 @@
 /** Pins a predictor to its cores, by taskset. */
 import { pinProcess } from '../../../profiler/load/cpu-affinity.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import type { Holding } from './holdings.ts'
+import type { ResourceReservation } from './resource-pool.ts'
 
 /** Words before a command that pin it, and a description. */
-export const affinityOf = (
+export const createAffinityCommand = (
   { taskset }: MachineFacts,
-  { coreList }: Pick<Holding, 'coreList'>,
+  { coreList }: Pick<ResourceReservation, 'coreList'>,
 ): { readonly prefix: readonly string[]; readonly words: string } =>
   taskset === undefined
     ? { prefix: [], words: 'not enforced: taskset is not installed' }
@@ -18,7 +18,7 @@ export const affinityOf = (
  */
 export const moveTo = async (
   { taskset }: MachineFacts,
-  { coreList }: Pick<Holding, 'coreList'>,
+  { coreList }: Pick<ResourceReservation, 'coreList'>,
   pids: readonly number[],
 ): Promise<void> => {
   if (taskset === undefined) return

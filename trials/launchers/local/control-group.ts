@@ -39,12 +39,12 @@ export const groupName = (trialNumber: number): string =>
   `tune-${process.pid}-${trialNumber}-${Math.floor(performance.now())}`
 
 /** Pid of the tuner that created a group of that name; undefined: not a trial's group. */
-export const tunerOf = (name: string): number | undefined => {
+export const parseTunerPid = (name: string): number | undefined => {
   const pid = /^tune-(\d+)-\d+-\d+$/.exec(name)?.[1]
   return pid === undefined ? undefined : Number(pid)
 }
 
-/** @throws LaunchError where there is a limit and this machine does not let us set it */
+/** @throws LaunchError if this machine does not permit a required limit */
 export const createControlGroup = async (
   facts: CgroupFacts,
   name: string,
@@ -132,7 +132,7 @@ export const createControlGroup = async (
               ...argv,
             ],
     words: parts.length === 0 ? undefined : `${parts.join(', ')} by cgroup v${facts.version}`,
-    memoryKills: () => (memory === undefined ? undefined : killsIn(memory, facts.version)),
+    memoryKills: () => (memory === undefined ? undefined : countKills(memory, facts.version)),
     end,
   }
 }
@@ -164,7 +164,7 @@ export const endControlGroup = async (folder: string): Promise<void> => {
   }
 }
 
-const killsIn = (folder: string, version: CgroupFacts['version']): number => {
+const countKills = (folder: string, version: CgroupFacts['version']): number => {
   const text = readFileSync(
     join(folder, version === 2 ? 'memory.events' : 'memory.oom_control'),
     'utf8',

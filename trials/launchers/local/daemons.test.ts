@@ -21,10 +21,10 @@ import { type CgroupFacts, inspectCgroups } from '../../machine/cgroups.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import { openLog } from '../predictor-log.ts'
 import { createControlGroup } from './control-group.ts'
-import { findLeftListeners, noteRunning, sweepLeftovers } from './leftovers.ts'
+import { findLeftListeners, sweepLeftovers, writeRunningNote } from './leftovers.ts'
 import { createLocalLauncher } from './local-launcher.ts'
 import { startGroup } from './process-group.ts'
-import { membersOf, processStat } from './processes.ts'
+import { listMembers, readProcessStat } from './processes.ts'
 
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))
 const plainProtocol: Protocol = {
@@ -53,7 +53,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true })
 })
 
-const isRunning = (pid: number) => !['Z', undefined].includes(processStat(pid)?.state)
+const isRunning = (pid: number) => !['Z', undefined].includes(readProcessStat(pid)?.state)
 const daemons = () => {
   const path = join(folder, 'daemon')
   return existsSync(path)
@@ -72,7 +72,7 @@ async function withDaemon(cgroups: CgroupFacts, output: string) {
     `tune-daemons-${process.pid}-${Math.floor(performance.now())}`,
     { hold: true },
   )
-  const note = noteRunning(join(folder, 'running'), controlGroup.folders)
+  const note = writeRunningNote(join(folder, 'running'), controlGroup.folders)
   mkdirSync(join(folder, 'trial'))
   const log = openLog(join(folder, 'trial'))
   const group = await startGroup(
@@ -129,7 +129,7 @@ describe.skipIf(process.platform !== 'linux' || noSetsid)('a daemon without envi
         const { group, controlGroup } = await withDaemon(cgroups, silent)
         process.kill(group.identity.leader, 'SIGKILL')
         await group.exited
-        expect(membersOf(group.identity, false).map(({ pid }) => pid)).toEqual(
+        expect(listMembers(group.identity, false).map(({ pid }) => pid)).toEqual(
           expect.arrayContaining(daemons()),
         )
         disown(join(folder, 'running'))

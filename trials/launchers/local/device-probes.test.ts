@@ -6,9 +6,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { standIn } from '../../machine/testing/stand-in.ts'
-import { PredictorMetrics } from '../../predictor/metrics.ts'
-import { metricsProbe, readMetrics } from '../device-probe.ts'
-import { heldProbe, raplProbe } from './device-probes.ts'
+import { PredictorMetrics } from '../../predictor/server/metrics.ts'
+import { createMetricsProbe, readMetrics } from '../device-probe.ts'
+import { createGpuProbe, createRaplProbe } from './device-probes.ts'
 
 test('reads what the predictor’s metrics write', async () => {
   const metrics = new PredictorMetrics()
@@ -35,7 +35,10 @@ test('use between two readings, batches since the first', async () => {
   const server = createServer((_, response) => response.end(pages.shift())).listen(0, '127.0.0.1')
   await once(server, 'listening')
   try {
-    const probe = metricsProbe(`http://127.0.0.1:${(server.address() as AddressInfo).port}`, true)
+    const probe = createMetricsProbe(
+      `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      true,
+    )
     expect(await probe()).toEqual({
       memoryMiB: 1,
       utilization: undefined,
@@ -60,7 +63,7 @@ test('power of the processors is what their counters count between two readings,
     count('intel-rapl:1', 99_000_000)
     count('intel-rapl:0:0', 5_000_000)
     let nowMs = 0
-    const probe = raplProbe(folder, () => nowMs)
+    const probe = createRaplProbe(folder, () => nowMs)
     expect(await probe()).toEqual({})
     nowMs = 2_000
     count('intel-rapl:0', 90_000_000)
@@ -68,7 +71,7 @@ test('power of the processors is what their counters count between two readings,
     count('intel-rapl:0:0', 50_000_000)
     // 80 J and 20 J in two seconds.
     expect(await probe()).toEqual({ cpuWatts: 50 })
-    expect(await raplProbe(join(folder, 'nothing'))()).toEqual({})
+    expect(await createRaplProbe(join(folder, 'nothing'))()).toEqual({})
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -84,7 +87,7 @@ test('of several GPUs: memory of the fullest, mean use, the power of all, and no
         `case "$*" in *apps*GPU-0*) echo '7, 300';; *apps*GPU-1*) echo '7, 500';; *power.draw*GPU-0*) echo '40, 60';; *) echo '60, ${watts}';; esac`,
       )
     const probe = (watts: string) =>
-      heldProbe(
+      createGpuProbe(
         ['GPU-0', 'GPU-1'].map((uuid, index) => ({ vendor: 'nvidia' as const, index, uuid })),
         () => [7],
         { nvidia: telling(watts) },

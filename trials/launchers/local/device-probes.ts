@@ -3,27 +3,30 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { mean, sum } from 'simple-statistics'
-import { nvidiaUse } from '../../machine/nvidia-smi.ts'
-import { amdUse } from '../../machine/rocm-smi.ts'
+import { readNvidiaUse } from '../../machine/nvidia-smi.ts'
+import { readAmdUse } from '../../machine/rocm-smi.ts'
 import type { DeviceProbe } from '../device-probe.ts'
-import type { HeldDevice } from './holdings.ts'
+import type { ReservedDevice } from './resource-pool.ts'
 
 /**
- * What the vendor's tool tells of the GPUs that a predictor holds: memory of the fullest, the mean
- * of their use, the power of all.
+ * Probes a predictor's GPUs by the vendor's tool: maximum memory, mean utilisation, total power.
  */
-export const heldProbe = (
-  devices: readonly HeldDevice[],
+export const createGpuProbe = (
+  devices: readonly ReservedDevice[],
   pids: () => readonly number[],
   tools: { readonly nvidia?: string; readonly amd?: string } = {},
 ): DeviceProbe => {
-  const read = ({ vendor, index, uuid }: HeldDevice) =>
-    vendor === 'amd' ? amdUse(index, tools.amd) : nvidiaUse(uuid, pids(), tools.nvidia)
+  const read = ({ vendor, index, uuid }: ReservedDevice) =>
+    vendor === 'amd' ? readAmdUse(index, tools.amd) : readNvidiaUse(uuid, pids(), tools.nvidia)
   return async () => {
     const readings = await Promise.all(devices.map(read))
-    const told = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') =>
+    const readFigures = (name: 'memoryMiB' | 'utilization' | 'gpuWatts') =>
       readings.flatMap((reading) => reading[name] ?? [])
-    const [memories, uses, watts] = [told('memoryMiB'), told('utilization'), told('gpuWatts')]
+    const [memories, uses, watts] = [
+      readFigures('memoryMiB'),
+      readFigures('utilization'),
+      readFigures('gpuWatts'),
+    ]
     return {
       ...(memories.length > 0 && { memoryMiB: Math.max(...memories) }),
       ...(uses.length > 0 && { utilization: mean(uses) }),
@@ -35,15 +38,15 @@ export const heldProbe = (
 
 /**
  * Power of the machine's processors by their energy counters (RAPL), between two readings. Most
- * kernels let root alone read them: then nothing is told.
- * @param folder of the kernel's power capping
+ * kernels restrict them to root; the power is then unknown.
+ * @param folder the kernel's powercap folder
  */
-export const raplProbe = (
+export const createRaplProbe = (
   folder = '/sys/class/powercap',
   now: () => number = () => performance.now(),
 ): DeviceProbe => {
   // intel-rapl:0 is a package, intel-rapl:0:1 a part of it.
-  const packages = packagesOf(folder)
+  const packages = listRaplPackages(folder)
   let last: { readonly atMs: number; readonly microjoules: readonly number[] } | undefined
   return async () => {
     const reading = {
@@ -63,7 +66,7 @@ export const raplProbe = (
   }
 }
 
-function packagesOf(folder: string): { path: string; range: number }[] {
+function listRaplPackages(folder: string): { path: string; range: number }[] {
   try {
     return readdirSync(folder)
       .filter((name) => /^intel-rapl:\d+$/.test(name))

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import type { LanguageEngine } from '../../servers/known-servers.ts'
 import type { ServerKind } from '../../servers/server-kinds.ts'
 import { languageServers } from '../../servers/server-kinds.ts'
-import { engineProbe, engineReading, findMeteredEngine } from './engine-probe.ts'
+import { createEngineProbe, findMeteredEngine, parseEngineMetrics } from './engine-probe.ts'
 
 /** In the form that each server documents: names, types and labels of its version. */
 const pages = {
@@ -71,7 +71,7 @@ llamacpp:requests_deferred 2
 } as const
 
 test('each server says what runs, what waits, and what it knows of its cache', () => {
-  expect(engineReading(pages.vllm, 'vllm')).toEqual({
+  expect(parseEngineMetrics(pages.vllm, 'vllm')).toEqual({
     sequences: 64,
     waiting: 20,
     cacheUse: 0.97,
@@ -80,21 +80,23 @@ test('each server says what runs, what waits, and what it knows of its cache', (
     draftings: 1000,
   })
   // Ranks that split one model tell the same sequences.
-  expect(engineReading(pages.sglang, 'sglang')).toEqual({
+  expect(parseEngineMetrics(pages.sglang, 'sglang')).toEqual({
     sequences: 48,
     waiting: 7,
     cacheUse: 0.28,
     stepTokens: 2.9,
   })
-  expect(engineReading(pages.tgi, 'tgi')).toEqual({ sequences: 12, waiting: 3 })
-  expect(engineReading(pages['llama.cpp'], 'llama.cpp')).toEqual({
+  expect(parseEngineMetrics(pages.tgi, 'tgi')).toEqual({ sequences: 12, waiting: 3 })
+  expect(parseEngineMetrics(pages['llama.cpp'], 'llama.cpp')).toEqual({
     sequences: 4,
     waiting: 2,
     accepted: 0,
     draftings: 0,
   })
-  expect(engineReading(pages.vllm.replaceAll('kv_cache', 'gpu_cache'), 'vllm').cacheUse).toBe(0.97)
-  expect(engineReading('<html>', 'vllm')).toEqual({})
+  expect(parseEngineMetrics(pages.vllm.replaceAll('kv_cache', 'gpu_cache'), 'vllm').cacheUse).toBe(
+    0.97,
+  )
+  expect(parseEngineMetrics('<html>', 'vllm')).toEqual({})
 })
 
 /** A server that answers with one page after the other, and then no more. */
@@ -104,7 +106,7 @@ async function probed(server: LanguageEngine, answers: string[]) {
     '127.0.0.1',
   )
   await once(pagesServer, 'listening')
-  const probe = engineProbe(
+  const probe = createEngineProbe(
     `http://127.0.0.1:${(pagesServer.address() as AddressInfo).port}`,
     server,
   )

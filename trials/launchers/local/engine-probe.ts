@@ -1,4 +1,4 @@
-/** What a server of language models reports of its scheduler and its cache in its metrics. */
+/** Reads scheduler and cache metrics of a language-model server. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import { seriesValue } from '../../../profiler/prometheus.ts'
 import type { LanguageEngine } from '../../servers/known-servers.ts'
@@ -47,13 +47,13 @@ export function findMeteredEngine({
 }
 
 /** Reads `/metrics` of a server that was started. */
-export const engineProbe = (url: string, server: LanguageEngine): DeviceProbe => {
+export const createEngineProbe = (url: string, server: LanguageEngine): DeviceProbe => {
   let first: EngineReading | undefined
   return async () => {
     const response = await fetch(new URL('/metrics', url), {
       signal: AbortSignal.timeout(scrapeTimeoutMs),
     })
-    const { sequences, waiting, cacheUse, ...reading } = engineReading(
+    const { sequences, waiting, cacheUse, ...reading } = parseEngineMetrics(
       await readAnswer(response.body),
       server,
     )
@@ -66,16 +66,16 @@ export const engineProbe = (url: string, server: LanguageEngine): DeviceProbe =>
       waiting,
       cacheUse,
       preemptions: since('preemptions'),
-      acceptedTokens: acceptedOf(since, reading.stepTokens),
+      acceptedTokens: readAcceptedTokens(since, reading.stepTokens),
     }
   }
 }
 
 /**
- * Draft tokens that a step kept of each answer: by two counters, or by what it made of an answer,
- * of which one is the model's own.
+ * Mean accepted draft tokens of a step: from two counters, or from the tokens of a step, one of
+ * which is the model's own.
  */
-function acceptedOf(
+function readAcceptedTokens(
   since: (figure: 'accepted' | 'draftings') => number | undefined,
   stepTokens = 0,
 ): number | undefined {
@@ -84,8 +84,11 @@ function acceptedOf(
   return stepTokens >= 1 ? stepTokens - 1 : undefined
 }
 
-/** What one look tells, counts since its start; what the server does not tell is absent. */
-export function engineReading(text: string, server: LanguageEngine): EngineReading {
+/**
+ * Figures of one scrape; counters since the server's start. Metrics that the server lacks are
+ * absent.
+ */
+export function parseEngineMetrics(text: string, server: LanguageEngine): EngineReading {
   const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, of]) => {
     const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]

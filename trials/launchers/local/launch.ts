@@ -1,4 +1,4 @@
-/** One launch of a predictor on this machine: what its steps share. */
+/** One launch of a predictor on this machine: the state that its steps share. */
 import { writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -9,13 +9,13 @@ import type { MachineFacts } from '../../machine/machine-facts.ts'
 import { makePrivateFolder, privateFile } from '../../private-files.ts'
 import type { Resources } from '../../resources.ts'
 import { LaunchError, type OnWaiting } from '../../types.ts'
-import { engineFor } from '../builtin.ts'
-import { boundsGpuMemory, type LauncherValues, type TunedParameter } from '../fill.ts'
+import { chooseEngine } from '../builtin.ts'
+import { type LauncherValues, limitsOwnGpuMemory, type TunedParameter } from '../fill.ts'
 import type { BuiltinTemplate, CommandTemplate } from '../template.ts'
 import { experimentVariable, folderVariable } from './abandoned.ts'
 import { type ControlGroup, createControlGroup, groupName } from './control-group.ts'
-import type { GpuUse, Holding } from './holdings.ts'
-import type { Prepared } from './prepare-step.ts'
+import type { PreparedArtifact } from './prepare-step.ts'
+import type { GpuUse, ResourceReservation } from './resource-pool.ts'
 
 export interface LocalLauncherOptions {
   readonly template: BuiltinTemplate | CommandTemplate
@@ -23,7 +23,7 @@ export interface LocalLauncherOptions {
   readonly parameters: readonly TunedParameter[]
   /** Values of parameters that no configuration names. */
   readonly defaults?: Configuration
-  /** The user's own GPUs, beside the catalogue's. */
+  /** Custom GPUs. */
   readonly ownGpus?: readonly Gpu[]
   /** Speaks the template's protocol. */
   readonly protocol: Protocol
@@ -31,14 +31,14 @@ export interface LocalLauncherOptions {
   /** The experiment's folder: logs and files of trial n go to trials/n below it. */
   readonly runDirectory: string
   /**
-   * Where running predictors are noted for `sweep`. Default: 'running' beside the experiment's
-   * folder, so that any later experiment sweeps.
+   * Folder with notes about running predictors for `sweep`. Default: 'running' next to the
+   * experiment's folder, so that any later experiment sweeps.
    */
   readonly runningDirectory?: string
   readonly machine: MachineFacts
   /** From SIGTERM to SIGKILL. Default 5000. */
   readonly graceMs?: number
-  /** Size at which a log file starts anew; two are kept. Default 8 MiB. */
+  /** Size at which a log file is rotated; two files remain. Default 8 MiB. */
   readonly logLimitBytes?: number
 }
 
@@ -50,23 +50,29 @@ export interface Launch {
   readonly runningDirectory: string
   readonly configuration: Configuration
   readonly resources: Resources
-  readonly holding: Holding
-  /** Releases `holding`, and takes what another configuration needs. */
-  readonly changeHolding: (other: Configuration, until: AbortSignal) => Promise<Holding>
-  /** Releases what is held. */
+  readonly reservation: ResourceReservation
+  /** Releases `reservation`, and reserves resources for another configuration. */
+  readonly changeReservation: (
+    other: Configuration,
+    until: AbortSignal,
+  ) => Promise<ResourceReservation>
+  /** Releases the reservation. */
   readonly release: () => void
   readonly trialNumber: number
   readonly signal: AbortSignal
   readonly onWaiting?: OnWaiting
-  /** What the template's `prepare` step made. */
-  readonly prepared?: Prepared
+  /** Result of the template's `prepare` step. */
+  readonly prepared?: PreparedArtifact
 }
 
-/** The trial's own folder, made where it is not there. */
+/** The trial's folder, created if missing. */
 export const makeTrialFolder = ({ options, trialNumber }: Launch): string =>
   writeToDisk(() => makePrivateFolder(join(options.runDirectory, 'trials', String(trialNumber))))
 
-/** Runs what writes below the run directory. @throws LaunchError where the disk refuses it */
+/**
+ * Writes below the run directory.
+ * @throws LaunchError if the disk fails
+ */
 export const writeToDisk = <T>(write: () => T): T => {
   try {
     return write()
@@ -91,31 +97,34 @@ export const writeFiles = (
 }
 
 /** Placeholders of a template that come from the resources of the trial. */
-export const resourceValues = ({ resources, holding }: Launch, model: string): LauncherValues => ({
+export const listResourceValues = (
+  { resources, reservation }: Launch,
+  model: string,
+): LauncherValues => ({
   model,
   cpuCores: resources.cpuCores,
   gpuMemoryMiB: resources.gpuMemoryMiB ?? 0,
-  gpuMemoryFraction: holding.gpuMemoryFraction ?? 0,
+  gpuMemoryFraction: reservation.gpuMemoryFraction ?? 0,
 })
 
 /**
  * Whether the GPU of a configuration must be one of this machine's, and whether the predictor itself
  * bounds its memory.
  */
-export const gpuUseOf = (
+export const classifyGpuUse = (
   { template, parameters, machine, ownGpus }: LocalLauncherOptions,
   resources: Resources,
 ): GpuUse =>
   template.kind === 'command'
-    ? { real: resources.gpu !== undefined, boundsMemory: boundsGpuMemory(template, parameters) }
+    ? { real: resources.gpu !== undefined, boundsMemory: limitsOwnGpuMemory(template, parameters) }
     : {
         real:
           resources.gpu !== undefined &&
-          engineFor(template, resources, machine, ownGpus) !== 'emulated',
+          chooseEngine(template, resources, machine, ownGpus) !== 'emulated',
         boundsMemory: false,
       }
 
-/** Limits the trial to its part of a core, and to its memory where that is given. */
+/** Limits the trial to its share of a core, and to its memory if configured. */
 export const createTrialControlGroup = (
   { options, resources, trialNumber }: Launch,
   memoryMiB?: number,
@@ -127,7 +136,10 @@ export const createTrialControlGroup = (
   })
 
 /** The variables by which `tune clean` finds the processes of the trial. */
-export const ownerVariables = ({ runningDirectory, options }: Launch): Record<string, string> => ({
+export const createOwnerVariables = ({
+  runningDirectory,
+  options,
+}: Launch): Record<string, string> => ({
   [folderVariable]: runningDirectory,
   [experimentVariable]: basename(options.runDirectory),
 })
@@ -136,7 +148,9 @@ export const ownerVariables = ({ runningDirectory, options }: Launch): Record<st
  * The tuner's own environment, with the variables that select the trial's GPUs. HIP reads
  * CUDA_VISIBLE_DEVICES too, and vLLM ends where it names other GPUs than HIP_VISIBLE_DEVICES.
  */
-export const inheritedEnvironment = ({ env }: Holding): Record<string, string> => {
+export const createInheritedEnvironment = ({
+  env,
+}: ResourceReservation): Record<string, string> => {
   const { CUDA_VISIBLE_DEVICES, ...others } = process.env as Record<string, string>
   return {
     ...('HIP_VISIBLE_DEVICES' in env && CUDA_VISIBLE_DEVICES !== '' ? others : process.env),

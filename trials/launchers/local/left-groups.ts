@@ -3,9 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CgroupFacts } from '../../machine/cgroups.ts'
-import { endControlGroup, tunerOf } from './control-group.ts'
+import { endControlGroup, parseTunerPid } from './control-group.ts'
 import { endGroup } from './process-group.ts'
-import { bootId, pidsIn, processStat } from './processes.ts'
+import { listPids, readBootId, readProcessStat } from './processes.ts'
 
 export interface LeftGroup {
   /** Folders of that name, one for each hierarchy. */
@@ -15,7 +15,7 @@ export interface LeftGroup {
 }
 
 /**
- * Groups whose tuner's process is gone. Groups with a process of another PID namespace belong to a
+ * Control groups whose tuner has ended. Groups with a process of another PID namespace belong to a
  * container and are left out.
  */
 export function findLeftGroups({ cpuParent, memoryParent, holdParent }: CgroupFacts): LeftGroup[] {
@@ -23,15 +23,15 @@ export function findLeftGroups({ cpuParent, memoryParent, holdParent }: CgroupFa
   for (const parent of new Set([cpuParent, memoryParent, holdParent])) {
     if (parent === undefined) continue
     for (const name of readdirSync(parent)) {
-      const tuner = tunerOf(name)
-      if (tuner === undefined || processStat(tuner) !== undefined) continue
+      const tuner = parseTunerPid(name)
+      if (tuner === undefined || readProcessStat(tuner) !== undefined) continue
       found.set(name, [...(found.get(name) ?? []), join(parent, name)])
     }
   }
   return [...found.values()]
     .map((folders) => ({
       folders,
-      pids: [...new Set(folders.flatMap(pidsIn))].sort((a, b) => a - b),
+      pids: [...new Set(folders.flatMap(listPids))].sort((a, b) => a - b),
     }))
     .filter(({ pids }) => pids.every(isOfOurNamespace))
 }
@@ -47,7 +47,7 @@ export async function endLeftGroups(groups: readonly LeftGroup[]): Promise<void>
         leader: -1,
         leaderStartTicks: 0,
         cookie: randomUUID(),
-        bootId: bootId(),
+        bootId: readBootId(),
         controlGroups: folders,
       },
       graceMs,

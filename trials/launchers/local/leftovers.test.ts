@@ -14,7 +14,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { sweepLeftovers } from './leftovers.ts'
-import { bootId, processStat } from './processes.ts'
+import { readBootId, readProcessStat } from './processes.ts'
 
 let folder: string
 let started: ChildProcess[] = []
@@ -29,7 +29,7 @@ afterEach(() => {
 
 const running = () => join(folder, 'running')
 const notes = () => readdirSync(running())
-const isRunning = (pid: number) => !['Z', undefined].includes(processStat(pid)?.state)
+const isRunning = (pid: number) => !['Z', undefined].includes(readProcessStat(pid)?.state)
 const pidsOf = () => {
   const path = join(folder, 'pids')
   return existsSync(path) ? readFileSync(path, 'utf8').trim().split('\n').map(Number) : []
@@ -100,11 +100,16 @@ describe.runIf(process.platform === 'linux')('sweep', () => {
   test('never ends a process that has got the pid of a dead predictor', async () => {
     const innocent = start('-e', 'setInterval(() => {}, 1e6)')
     await once(innocent, 'spawn')
-    const startTicks = processStat(innocent.pid!)!.startTicks
+    const startTicks = readProcessStat(innocent.pid!)!.startTicks
     mkdirSync(running())
-    const owner = { pid: innocent.pid!, startTicks: startTicks - 1, bootId: bootId() }
+    const owner = { pid: innocent.pid!, startTicks: startTicks - 1, bootId: readBootId() }
     const predictors = [
-      { leader: innocent.pid!, leaderStartTicks: startTicks - 100, cookie: 'a', bootId: bootId() },
+      {
+        leader: innocent.pid!,
+        leaderStartTicks: startTicks - 100,
+        cookie: 'a',
+        bootId: readBootId(),
+      },
       { leader: innocent.pid!, leaderStartTicks: startTicks, cookie: 'b', bootId: 'another boot' },
     ]
     for (const predictor of predictors)

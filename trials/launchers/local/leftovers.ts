@@ -1,21 +1,21 @@
 /**
- * A note on disk for each running predictor, so that a sweep ends what a killed tuner left behind,
- * and nothing else.
+ * Writes a note to disk for each running predictor, so that a sweep ends the predictors of killed
+ * tuners, and nothing else.
  */
 import { randomUUID } from 'node:crypto'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeFolder } from '../../private-files.ts'
 import { endControlGroup } from './control-group.ts'
-import { listensStill } from './port.ts'
+import { findRemainingListener } from './port.ts'
 import { endGroup } from './process-group.ts'
 import {
-  bootId,
   type GroupIdentity,
+  getOwnIdentity,
   isRunning,
-  membersOf,
-  ownIdentity,
+  listMembers,
   type ProcessIdentity,
+  readBootId,
 } from './processes.ts'
 
 interface Note {
@@ -30,27 +30,27 @@ interface Note {
 
 interface RunningNote {
   readonly cookie: string
-  /** Adds the processes once the predictor has started. */
+  /** Adds the predictor's processes after its start. */
   started(predictor: GroupIdentity, port?: number): void
   remove(): void
 }
 
 /** Writes a note before the predictor starts, so that its cookie finds it whenever the tuner dies. */
-export const noteRunning = (folder: string, controlGroups: readonly string[]): RunningNote => {
+export const writeRunningNote = (folder: string, controlGroups: readonly string[]): RunningNote => {
   makeFolder(folder)
   const cookie = randomUUID()
   const path = join(folder, `${cookie}.json`)
-  const owner = ownIdentity()
+  const owner = getOwnIdentity()
   const write = (predictor: GroupIdentity, port?: number) =>
     writeFileSync(path, JSON.stringify({ predictor, controlGroups, port, owner } satisfies Note))
-  write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: bootId(), controlGroups })
+  write({ leader: notStarted, leaderStartTicks: 0, cookie, bootId: readBootId(), controlGroups })
   return { cookie, started: write, remove: () => rmSync(path, { force: true }) }
 }
 
 /** No process, group or session has this number. */
 const notStarted = -1
 
-/** Whether there is a note whose tuner runs. */
+/** Whether the note's tuner still runs. */
 export const isOwned = (path: string): boolean => {
   const owner = readNote(path)?.owner
   return owner !== undefined && isRunning(owner)
@@ -60,30 +60,33 @@ export const isOwned = (path: string): boolean => {
  * A process that listens on the port of a predictor whose tuner is gone, without any other sign that
  * it belongs to the predictor. Only the user may end it.
  */
-interface Listening {
+interface PortListener {
   readonly pid: number
   readonly command: string
   readonly port: number
 }
 
 /** Processes that are known only by the port of a killed tuner's predictor. */
-export const findLeftListeners = async (folder: string): Promise<Listening[]> => {
-  const found: Listening[] = []
-  for (const name of notesIn(folder)) {
+export const findLeftListeners = async (folder: string): Promise<PortListener[]> => {
+  const found: PortListener[] = []
+  for (const name of readNotes(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
     if (note === undefined || isOwned(path)) continue
-    const left = await listenerOf(note)
-    if (left !== undefined && !membersOf(note.predictor, false).some(({ pid }) => pid === left.pid))
-      found.push(left)
+    const listener = await findListener(note)
+    if (
+      listener !== undefined &&
+      !listMembers(note.predictor, false).some(({ pid }) => pid === listener.pid)
+    )
+      found.push(listener)
   }
   return found
 }
 
-const listenerOf = async ({ port, predictor }: Note): Promise<Listening | undefined> => {
-  if (port === undefined || predictor.bootId !== bootId()) return undefined
-  const left = await listensStill(port, predictor)
-  return left && { pid: left.pid, command: left.words.join(' '), port }
+const findListener = async ({ port, predictor }: Note): Promise<PortListener | undefined> => {
+  if (port === undefined || predictor.bootId !== readBootId()) return undefined
+  const listener = await findRemainingListener(port, predictor)
+  return listener && { pid: listener.pid, command: listener.words.join(' '), port }
 }
 
 /**
@@ -96,16 +99,16 @@ export const sweepLeftovers = async (
   graceMs: number,
   onLeft: (what: string) => void = () => {},
 ): Promise<void> => {
-  for (const name of notesIn(folder)) {
+  for (const name of readNotes(folder)) {
     const path = join(folder, name)
     const note = readNote(path)
     if (note !== undefined) {
       if (isOwned(path)) continue
       await endGroup(note.predictor, graceMs, false)
       for (const group of note.controlGroups) await endControlGroup(group)
-      const left = await listenerOf(note)
-      if (left !== undefined) {
-        onLeft(describeListener(left))
+      const listener = await findListener(note)
+      if (listener !== undefined) {
+        onLeft(describeListener(listener))
         continue
       }
     }
@@ -113,7 +116,7 @@ export const sweepLeftovers = async (
   }
 }
 
-const notesIn = (folder: string): string[] => {
+const readNotes = (folder: string): string[] => {
   try {
     return readdirSync(folder).filter((name) => name.endsWith('.json'))
   } catch (error) {
@@ -133,6 +136,6 @@ const readNote = (path: string): Note | undefined => {
   }
 }
 
-/** A sentence and what to do. */
-export const describeListener = ({ pid, command, port }: Listening): string =>
+/** A sentence, with the remedy. */
+export const describeListener = ({ pid, command, port }: PortListener): string =>
   `process ${pid} (${command.slice(0, 120)}) listens on port ${port}, which a predictor of a killed tuner used; nothing else identifies it. If it is that predictor, end it: kill ${pid}`

@@ -14,7 +14,7 @@ import { launcherContract } from '../launcher.contract.ts'
 import type { CommandTemplate } from '../template.ts'
 import type { LocalLauncherOptions } from './launch.ts'
 import { createLocalLauncher } from './local-launcher.ts'
-import { isAlive, processStat, strangersOn } from './processes.ts'
+import { areListenersForeign, isAlive, readProcessStat } from './processes.ts'
 
 const server = fileURLToPath(new URL('../testing/server.mjs', import.meta.url))
 const never = new AbortController().signal
@@ -57,7 +57,7 @@ const living = (): number[] => {
     .split('\n')
     .map(Number)
     .filter((pid) => {
-      const stat = processStat(pid)
+      const stat = readProcessStat(pid)
       return stat !== undefined && isAlive(pid, stat.startTicks)
     })
 }
@@ -366,10 +366,10 @@ describe('why a predictor does not serve', () => {
       () =>
         withTakenPort(async (port) => {
           const group = { leader: -1, cookie: 'of-this', bootId: '' }
-          expect(strangersOn(port, { ...group, leaderStartTicks: Number.POSITIVE_INFINITY })).toBe(
-            true,
-          )
-          expect(strangersOn(port, { ...group, leaderStartTicks: 0 })).toBe(false)
+          expect(
+            areListenersForeign(port, { ...group, leaderStartTicks: Number.POSITIVE_INFINITY }),
+          ).toBe(true)
+          expect(areListenersForeign(port, { ...group, leaderStartTicks: 0 })).toBe(false)
         }),
     )
   })

@@ -2,79 +2,80 @@
  * Launches predictors as processes of this machine. The steps of a launch, in the order of the code:
  *
  * 1. Choose the template of the variant, and read the resources that the configuration needs.
- * 2. Take cores and GPUs, waiting while other trials hold them (`holdings.ts`).
- * 3. Run the template's `prepare` step, or reuse what it made before (`prepare-step.ts`).
+ * 2. Reserve cores and GPUs; wait while other trials use them (`resource-pool.ts`).
+ * 3. Run the template's `prepare` step, or reuse its saved result (`prepare-step.ts`).
  * 4. Start the processes (`start-process.ts`): open the log, reserve a port, fill the command and
  *    write its files, create the control group, note the predictor for sweeps, start its group.
  * 5. Wait for the first answer, or find out why there is none (`wait-until-serving.ts`). Where
  *    another server has the port, steps 4 and 5 are repeated with another port.
  * 6. Sample the usage, watch for the end of the processes, and return the predictor.
  *
- * Every step adds what undoes it to a `Cleanup`, which runs newest first when a step throws and when
- * the predictor is stopped. What a killed tuner leaves is ended by its warden (`warden.ts`), by the
- * next sweep (`leftovers.ts`), or by `tune clean` (`abandoned.ts`, `left-groups.ts`).
+ * Every step registers its undo action with a `Cleanup`, which runs newest first when a step throws and
+ * when the predictor is stopped. After a kill of the tuner, its predictors are ended by its warden
+ * (`warden.ts`), by the next sweep (`leftovers.ts`), or by `tune clean` (`abandoned.ts`,
+ * `left-groups.ts`).
  */
 import { dirname, join, resolve } from 'node:path'
 import type { Configuration } from '../../../search/types.ts'
 import { type Resources, readResources } from '../../resources.ts'
 import { LaunchError, type Launcher, type Predictor } from '../../types.ts'
 import { Cleanup } from '../cleanup.ts'
-import { metricsProbe } from '../device-probe.ts'
+import { createMetricsProbe } from '../device-probe.ts'
 import { describeExit } from '../diagnosis.ts'
 import { describeCause, PortTakenError, portHint } from '../failure.ts'
 import { fillPrepare } from '../fill.ts'
-import { withVariant } from '../variants.ts'
-import { affinityOf, moveTo } from './affinity.ts'
-import { heldProbe, raplProbe } from './device-probes.ts'
-import { engineProbe, findMeteredEngine } from './engine-probe.ts'
-import { createHoldings } from './holdings.ts'
+import { applyVariant } from '../variants.ts'
+import { createAffinityCommand, moveTo } from './affinity.ts'
+import { createGpuProbe, createRaplProbe } from './device-probes.ts'
+import { createEngineProbe, findMeteredEngine } from './engine-probe.ts'
 import {
+  classifyGpuUse,
+  createInheritedEnvironment,
+  createOwnerVariables,
   createTrialControlGroup,
   defaultGraceMs,
-  gpuUseOf,
-  inheritedEnvironment,
   type Launch,
   type LocalLauncherOptions,
+  listResourceValues,
   makeTrialFolder,
-  ownerVariables,
-  resourceValues,
 } from './launch.ts'
 import { sweepLeftovers } from './leftovers.ts'
-import { type Prepared, prepare } from './prepare-step.ts'
+import { type PreparedArtifact, prepare } from './prepare-step.ts'
+import { createResourcePool } from './resource-pool.ts'
 import { type StartedProcess, startProcess } from './start-process.ts'
 import { sampleUsage } from './usage.ts'
-import { type Serving, waitUntilServing } from './wait-until-serving.ts'
+import { type ServingPredictor, waitUntilServing } from './wait-until-serving.ts'
 
 export const createLocalLauncher = (given: LocalLauncherOptions): Launcher => {
-  const holdings = createHoldings(given.machine, given.ownGpus)
+  const pool = createResourcePool(given.machine, given.ownGpus)
   const runDirectory = resolve(given.runDirectory)
   const runningDirectory = given.runningDirectory ?? join(dirname(runDirectory), 'running')
   return {
     name: 'local',
     launch: async (asGiven, trialNumber, signal, onWaiting) => {
-      const { template, configuration } = withVariant(given.template, asGiven)
+      const { template, configuration } = applyVariant(given.template, asGiven)
       const options = { ...given, template, runDirectory }
       checkPlatform(options)
       const read = (one: Configuration) => readResources(one, options.defaults, options.ownGpus)
-      const take = (needed: Resources, until: AbortSignal) =>
-        holdings.take(needed, gpuUseOf(options, needed), until)
+      const reserve = (needed: Resources, until: AbortSignal) =>
+        pool.reserve(needed, classifyGpuUse(options, needed), until)
 
       const cleanup = new Cleanup()
       try {
         const resources = read(configuration)
-        let holding = await take(resources, signal)
-        const release = () => holding.release()
+        let reservation = await reserve(resources, signal)
+        const release = () => reservation.release()
         cleanup.add(release)
         const launch: Launch = {
           options,
           runningDirectory,
           configuration,
           resources,
-          holding,
-          changeHolding: async (other, until) => {
-            holding.release()
-            holding = await take(read(other), until)
-            return holding
+          reservation,
+          changeReservation: async (other, until) => {
+            reservation.release()
+            reservation = await reserve(read(other), until)
+            return reservation
           },
           release,
           trialNumber,
@@ -102,15 +103,15 @@ function checkPlatform({ machine: { platform } }: LocalLauncherOptions): void {
     )
 }
 
-/** What the template's `prepare` step made, on the trial's own cores and GPU. */
-async function runPrepareStep(launch: Launch): Promise<Prepared | undefined> {
-  const { options, configuration, resources, holding } = launch
+/** Runs the template's `prepare` step on the trial's cores and GPU. */
+async function runPrepareStep(launch: Launch): Promise<PreparedArtifact | undefined> {
+  const { options, configuration, resources, reservation } = launch
   const { template, machine } = options
   if (template.kind !== 'command' || template.prepare === undefined) return undefined
   const step = fillPrepare(
     template.prepare,
     { ...options.defaults, ...configuration },
-    resourceValues(launch, template.model),
+    listResourceValues(launch, template.model),
   )
   return prepare(
     step,
@@ -118,9 +119,9 @@ async function runPrepareStep(launch: Launch): Promise<Prepared | undefined> {
       preparedDirectory: join(dirname(options.runDirectory), 'prepared'),
       runningDirectory: launch.runningDirectory,
       folder: makeTrialFolder(launch),
-      env: { ...inheritedEnvironment(holding), ...ownerVariables(launch) },
+      env: { ...createInheritedEnvironment(reservation), ...createOwnerVariables(launch) },
       cwd: template.cwd ?? process.cwd(),
-      prefix: affinityOf(machine, holding).prefix,
+      prefix: createAffinityCommand(machine, reservation).prefix,
       controlGroup: () => createTrialControlGroup(launch),
       device: resources.gpu && `${resources.gpu} ${resources.migProfile ?? ''}`,
       graceMs: options.graceMs ?? defaultGraceMs,
@@ -152,7 +153,7 @@ async function serveOnFreePort(launch: Launch, cleanup: Cleanup): Promise<Predic
 }
 
 /** A predictor that serves. */
-interface LaunchedProcess extends StartedProcess, Serving {
+interface LaunchedProcess extends StartedProcess, ServingPredictor {
   readonly launchSeconds: number
 }
 
@@ -169,7 +170,7 @@ function createPredictor(
   cleanup: Cleanup,
   stopAll: () => Promise<void>,
 ): Predictor {
-  const { options, holding, prepared } = launch
+  const { options, reservation, prepared } = launch
   const { group, log, target, provenance, launchSeconds } = launched
   const pids = () => group.members().map(({ pid }) => pid)
   const startSampler = () =>
@@ -181,10 +182,10 @@ function createPredictor(
     target: { ...target, serverPids: pids },
     protocol: options.protocol.name,
     provenance,
-    isolation: launched.describeIsolation(holding),
+    isolation: launched.describeIsolation(reservation),
     ...(provenance === 'emulated' && {
       move: async (other, until) => {
-        const taken = await launch.changeHolding(other, until)
+        const taken = await launch.changeReservation(other, until)
         await moveTo(options.machine, taken, pids())
         return launched.describeIsolation(taken)
       },
@@ -218,19 +219,21 @@ function createPredictor(
   }
 }
 
-/** New probes each time: they report what happened since their own first reading. */
+/** New probes for each trial: they count from their first reading. */
 function createProbes(
-  { options, resources, holding }: Launch,
+  { options, resources, reservation }: Launch,
   { httpUrl, provenance }: LaunchedProcess,
   pids: () => readonly number[],
 ) {
   const { template } = options
   const engine = template.kind === 'command' ? findMeteredEngine(template) : undefined
   return [
-    ...(template.kind === 'builtin' ? [metricsProbe(httpUrl, resources.gpu !== undefined)] : []),
-    ...(engine === undefined ? [] : [engineProbe(httpUrl, engine)]),
-    ...(holding.devices.length > 0 ? [heldProbe(holding.devices, pids)] : []),
+    ...(template.kind === 'builtin'
+      ? [createMetricsProbe(httpUrl, resources.gpu !== undefined)]
+      : []),
+    ...(engine === undefined ? [] : [createEngineProbe(httpUrl, engine)]),
+    ...(reservation.devices.length > 0 ? [createGpuProbe(reservation.devices, pids)] : []),
     // With an emulated GPU the energy of the processors would pass for that of the whole server.
-    ...(provenance === 'emulated' ? [] : [raplProbe()]),
+    ...(provenance === 'emulated' ? [] : [createRaplProbe()]),
   ]
 }

@@ -1,24 +1,23 @@
-/** Ports for predictors that must be told theirs. */
+/** Ports for predictors that need one in advance. */
 import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LaunchError } from '../../types.ts'
 import type { PredictorLog } from '../predictor-log.ts'
-import { type GroupIdentity, serverOn, strangersOn } from './processes.ts'
+import { areListenersForeign, findServer, type GroupIdentity } from './processes.ts'
 
 /** Handed out by this process and perhaps not yet bound: parallel launches get different ones. */
 const handedOut = new Set<number>()
 
 /**
- * A port nobody listens on. Taken from below the range that the system gives to outgoing
- * connections, so that no client can take it between this look and the predictor's bind; another
- * server still may, which the launcher sees and tries another. Free it with `giveBack` once the
- * predictor is gone.
+ * Reserves a free port below the ephemeral range, so that no outgoing connection can take it before
+ * the predictor binds. Another server still may; the launcher then retries with another port.
+ * Release it with `giveBack`.
  */
 export const reservePort = async (
   host: string,
 ): Promise<{ port: number; giveBack: () => void }> => {
-  const [low, high] = portRange()
+  const [low, high] = readPortRange()
   const start = low + Math.floor(Math.random() * (high - low))
   for (let k = 0; k < high - low; k++) {
     const port = low + ((start - low + k) % (high - low))
@@ -33,7 +32,7 @@ export const reservePort = async (
   )
 }
 
-const portRange = (): [number, number] => {
+const readPortRange = (): [number, number] => {
   const highest = 32_768
   try {
     const ephemeral = Number(
@@ -56,34 +55,34 @@ const isFree = (host: string, port: number): Promise<boolean> =>
   })
 
 /**
- * Who listens on the port of a predictor that was stopped, and is no stranger; waits a moment for
- * what loses its parent to see it.
+ * A process of a stopped predictor that still listens on its port. Waits a moment for orphans to
+ * notice the end of their parent.
  */
-export const listensStill = async (port: number, stopped: GroupIdentity) => {
-  const found = () => (strangersOn(port, stopped) ? undefined : serverOn(port))
-  let left = found()
-  for (let waitedMs = 0; left !== undefined && waitedMs < 1_000; waitedMs += 50) {
+export const findRemainingListener = async (port: number, stopped: GroupIdentity) => {
+  const found = () => (areListenersForeign(port, stopped) ? undefined : findServer(port))
+  let listener = found()
+  for (let waitedMs = 0; listener !== undefined && waitedMs < 1_000; waitedMs += 50) {
     await sleep(50)
-    left = found()
+    listener = found()
   }
-  return left
+  return listener
 }
 
 /**
- * Nothing that a predictor started listens on its port once it has been stopped.
+ * Checks that no process of a stopped predictor listens on its port.
  * @throws LaunchError that names the process: it left its session, environment, output and control
- * group, so that nothing says for certain whose it is
+ * group, so its owner is uncertain
  */
 export const checkLeft = async (
   port: number,
   stopped: GroupIdentity,
   { path }: PredictorLog,
 ): Promise<void> => {
-  const left = await listensStill(port, stopped)
-  if (left === undefined) return
+  const listener = await findRemainingListener(port, stopped)
+  if (listener === undefined) return
   throw new LaunchError(
-    `process ${left.pid} (${left.words.join(' ').slice(0, 120)}) still listens on port ${port} after its predictor was stopped: it left the predictor's session and is in no control group of tune`,
-    `end it (kill ${left.pid}), and change the command to run its server in the foreground`,
+    `process ${listener.pid} (${listener.words.join(' ').slice(0, 120)}) still listens on port ${port} after its predictor was stopped: it left the predictor's session and is in no control group of tune`,
+    `end it (kill ${listener.pid}), and change the command to run its server in the foreground`,
     path,
     'experiment',
   )

@@ -16,7 +16,7 @@ import { fillPrepare } from '../fill.ts'
 import type { PrepareStep } from '../template.ts'
 import { createControlGroup } from './control-group.ts'
 import { prepare } from './prepare-step.ts'
-import { isAlive, processStat } from './processes.ts'
+import { isAlive, readProcessStat } from './processes.ts'
 
 let root: string
 beforeEach(() => {
@@ -196,7 +196,7 @@ describe('its processes', () => {
     readFileSync(join(root, 'pids'), 'utf8')
       .split(' ')
       .map(Number)
-      .filter((pid) => isAlive(pid, processStat(pid)?.startTicks ?? -1))
+      .filter((pid) => isAlive(pid, readProcessStat(pid)?.startTicks ?? -1))
 
   test('what it leaves in the background is ended', async () => {
     await run({ command: helper('') })
@@ -238,7 +238,7 @@ test.skipIf(cgroups.holdParent === undefined)(
     })
     expect(existsSync(join(folder, 'engine'))).toBe(true)
     expect(['Z', undefined]).toContain(
-      processStat(Number(readFileSync(join(root, 'daemon'), 'utf8')))?.state,
+      readProcessStat(Number(readFileSync(join(root, 'daemon'), 'utf8')))?.state,
     )
     expect(
       readdirSync(cgroups.holdParent!).filter((name) =>

@@ -5,7 +5,7 @@
  *
  *     missing ──lock──► KEY.lock and KEY/ ──the step succeeds──► KEY/ and KEY.json: reused
  *        ▲                    │
- *        └── step fails ◄─────┘     a lock whose process is gone is broken by the next
+ *        └── step fails ◄─────┘     the next waiter removes the lock of a dead process
  */
 import { createHash, randomUUID } from 'node:crypto'
 import {
@@ -27,13 +27,13 @@ import { endBeforeReady } from '../failure.ts'
 import { type FilledPrepare, preparedPlaceholder } from '../fill.ts'
 import { openLog, type PredictorLog } from '../predictor-log.ts'
 import type { ControlGroup } from './control-group.ts'
-import { noteRunning } from './leftovers.ts'
+import { writeRunningNote } from './leftovers.ts'
 import { startGroup } from './process-group.ts'
-import { isRunning, ownIdentity, type ProcessIdentity } from './processes.ts'
+import { getOwnIdentity, isRunning, type ProcessIdentity } from './processes.ts'
 import { checkProgram } from './program.ts'
 import { watchOver } from './warden.ts'
 
-export interface Prepared {
+export interface PreparedArtifact {
   /** The value of `${prepared}`. */
   readonly folder: string
   /** Seconds that it took, the wait for another process included. */
@@ -61,19 +61,19 @@ interface PrepareSurroundings {
 }
 
 /**
- * Runs the step unless its result is there. All its processes have ended when it returns or throws;
- * a partial result is deleted.
- * @throws InfeasibleError where the step fails with this configuration, LaunchError where it would
- * with any, the signal's reason
+ * Runs the step unless its result exists. On return, all its processes have ended; a partial result
+ * is deleted.
+ * @throws InfeasibleError if the step fails with this configuration, LaunchError if it would with
+ * any, the signal's reason
  */
 export async function prepare(
   step: FilledPrepare,
   around: PrepareSurroundings,
   signal: AbortSignal,
-): Promise<Prepared> {
+): Promise<PreparedArtifact> {
   const startedMs = performance.now()
   const seconds = () => (performance.now() - startedMs) / 1000
-  const key = keyOf(step, around)
+  const key = computeCacheKey(step, around)
   makePrivateFolder(around.preparedDirectory)
   const folder = join(around.preparedDirectory, key)
   const isThere = () => existsSync(`${folder}.json`) && existsSync(folder)
@@ -110,10 +110,10 @@ async function run(
   const log = openLog(around.folder, around.logLimitBytes, undefined, 'prepare')
   const forget = watchOver(around.runningDirectory)
   let controlGroup: ControlGroup | undefined
-  let note: ReturnType<typeof noteRunning> | undefined
+  let note: ReturnType<typeof writeRunningNote> | undefined
   try {
     controlGroup = await around.controlGroup()
-    note = noteRunning(around.runningDirectory, controlGroup.folders)
+    note = writeRunningNote(around.runningDirectory, controlGroup.folders)
     checkProgram(argv[0]!, around.cwd, env.PATH ?? '', step.varies ? 'configuration' : 'experiment')
     const killedSinceStart = watchMemoryKills()
     signal.throwIfAborted()
@@ -125,14 +125,14 @@ async function run(
     )
     try {
       note.started(group.identity)
-      const exit = await ended(group.exited, step.timeoutS, signal)
+      const exit = await waitForEnd(group.exited, step.timeoutS, signal)
       if (exit === undefined)
         throw new InfeasibleError(
           'never-ready',
           `prepare took longer than ${step.timeoutS} s; raise prepare.timeout if it only needs more time`,
           log.path,
         )
-      if (exit.code !== 0) throw failure(exit, log, step, killedSinceStart())
+      if (exit.code !== 0) throw createFailure(exit, log, step, killedSinceStart())
     } finally {
       await group.stop(around.graceMs)
     }
@@ -147,8 +147,8 @@ async function run(
   }
 }
 
-/** Undefined once its time is up. */
-async function ended(
+/** Resolves with undefined at the timeout. */
+async function waitForEnd(
   exited: Promise<Exit>,
   timeoutS: number,
   signal: AbortSignal,
@@ -166,10 +166,10 @@ async function ended(
 }
 
 /**
- * As of a predictor that ends before it serves; what depends on no parameter fails with every
- * configuration.
+ * The error of a predictor that ends before it serves. A step without parameters would fail with
+ * every configuration.
  */
-function failure(
+function createFailure(
   exit: Exit,
   log: PredictorLog,
   { varies }: FilledPrepare,
@@ -204,8 +204,11 @@ const hints = {
   killed: 'another program on this machine kills processes',
 }
 
-/** By which it is found again: what it runs, on what, and the state of the files that it names. */
-function keyOf({ argv, env, inputs }: FilledPrepare, { cwd, device }: PrepareSurroundings): string {
+/** Cache key of a result: command, device, and state of the input files. */
+function computeCacheKey(
+  { argv, env, inputs }: FilledPrepare,
+  { cwd, device }: PrepareSurroundings,
+): string {
   const named = argv
     .flatMap((word) => [word, word.slice(word.indexOf('=') + 1)])
     .map((word) => resolve(cwd, word))
@@ -213,7 +216,7 @@ function keyOf({ argv, env, inputs }: FilledPrepare, { cwd, device }: PrepareSur
     statSync(path, { throwIfNoEntry: false })?.isFile(),
   )
   const all = [...new Set([...files, ...inputs.map((input) => resolve(cwd, input))])].sort()
-  const state = all.map((path) => [path, stateOf(path)])
+  const state = all.map((path) => [path, readFileState(path)])
   return createHash('sha256')
     .update(JSON.stringify([argv, Object.entries(env).sort(), cwd, device, state]))
     .digest('hex')
@@ -221,10 +224,10 @@ function keyOf({ argv, env, inputs }: FilledPrepare, { cwd, device }: PrepareSur
 }
 
 /** Larger ones are known by size and time. */
-const mostHashedBytes = 64 * 2 ** 20
+const maxHashedBytes = 64 * 2 ** 20
 
-/** @throws LaunchError for what is not there */
-function stateOf(path: string): unknown {
+/** @throws LaunchError for a missing file */
+function readFileState(path: string): unknown {
   const stat = statSync(path, { throwIfNoEntry: false, bigint: true })
   if (stat === undefined)
     throw new LaunchError(
@@ -236,17 +239,16 @@ function stateOf(path: string): unknown {
   if (stat.isDirectory())
     return readdirSync(path)
       .sort()
-      .map((name) => [name, stateOf(join(path, name))])
-  if (!stat.isFile() || stat.size > mostHashedBytes)
-    return [String(stat.size), String(stat.mtimeNs)]
+      .map((name) => [name, readFileState(join(path, name))])
+  if (!stat.isFile() || stat.size > maxHashedBytes) return [String(stat.size), String(stat.mtimeNs)]
   return createHash('sha256').update(readFileSync(path)).digest('hex')
 }
 
 const pollMs = 200
 
 /**
- * Waits for its turn: a step is run by one process at a time, the others wait for what it makes.
- * @returns what gives the turn back; undefined where `isThere`
+ * Acquires the lock: one process runs the step while others wait for its result.
+ * @returns a function that releases the lock; undefined if `isThere`
  */
 async function lock(
   path: string,
@@ -259,15 +261,15 @@ async function lock(
     if (isTaken(path)) {
       if (!isThere()) return giveBack
       giveBack()
-    } else if (!breakStale(path)) await sleep(pollMs, undefined, { signal })
+    } else if (!removeStaleLock(path)) await sleep(pollMs, undefined, { signal })
   }
   return undefined
 }
 
-/** Written whole before it stands there. */
+/** Write the lock file completely before it appears under its name. */
 function isTaken(path: string): boolean {
   const mine = `${path}.${randomUUID()}`
-  writeFileSync(mine, JSON.stringify(ownIdentity()), { mode: privateFile })
+  writeFileSync(mine, JSON.stringify(getOwnIdentity()), { mode: privateFile })
   try {
     linkSync(mine, path)
     return true
@@ -279,17 +281,18 @@ function isTaken(path: string): boolean {
   }
 }
 
-/** Removes the lock of a process that lives no more. Whether it is gone. */
-function breakStale(path: string): boolean {
-  const held = readOwner(path)
-  if (held === undefined) return true
-  if (isRunning(held)) return false
+/** Removes the lock of a dead process. Returns whether it is removed. */
+function removeStaleLock(path: string): boolean {
+  const lockOwner = readOwner(path)
+  if (lockOwner === undefined) return true
+  if (isRunning(lockOwner)) return false
   const aside = `${path}.${randomUUID()}`
   try {
     renameSync(path, aside)
-    // Another waiter was faster, and holds it now: it has it back.
+    // Another waiter has acquired the lock meanwhile: restore it.
     const moved = readOwner(aside)
-    if (moved?.pid !== held.pid || moved.startTicks !== held.startTicks) linkSync(aside, path)
+    if (moved?.pid !== lockOwner.pid || moved.startTicks !== lockOwner.startTicks)
+      linkSync(aside, path)
     rmSync(aside)
   } catch (error) {
     if (!['ENOENT', 'EEXIST'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error

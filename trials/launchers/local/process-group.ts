@@ -7,14 +7,14 @@ import { LaunchError } from '../../types.ts'
 import type { Exit } from '../diagnosis.ts'
 import type { PredictorLog } from '../predictor-log.ts'
 import {
-  bootId,
   cookieVariable,
   type GroupIdentity,
-  membersOf,
-  outputsOf,
+  listMembers,
+  listOutputs,
+  listStrays,
   type ProcessStat,
-  processStat,
-  straysOf,
+  readBootId,
+  readProcessStat,
 } from './processes.ts'
 
 interface CommandLine {
@@ -23,7 +23,8 @@ interface CommandLine {
   readonly env: Readonly<Record<string, string>>
   readonly cwd: string
   /**
-   * Give it a standard input that ends when this process does, however it ends. Else it has none.
+   * Gives it a standard input that closes when this process ends, however it ends. Otherwise it has
+   * none.
    */
   readonly tied?: boolean
 }
@@ -42,13 +43,13 @@ export interface ProcessGroup {
 const running = new Set<GroupIdentity>()
 process.on('exit', () => {
   for (const group of running)
-    for (const member of membersOf(group, true)) kill(member.pid, 'SIGKILL')
+    for (const member of listMembers(group, true)) kill(member.pid, 'SIGKILL')
 })
 
 /**
  * Starts a command as leader of a new session and group. Every line of output goes to `log`.
  * @param cookie unique; every process of the group inherits it
- * @param controlGroups folders of those that the command runs in
+ * @param controlGroups folders of its control groups
  * @throws LaunchError when the program cannot be executed
  */
 export const startGroup = async (
@@ -64,32 +65,32 @@ export const startGroup = async (
     detached: true,
     stdio: [command.tied ? 'pipe' : 'ignore', 'pipe', 'pipe'],
   }) as ChildProcessByStdio<Writable | null, Readable, Readable>
-  const exited = leaderExit(child)
+  const exited = waitForLeaderExit(child)
   child.stdout.on('data', (chunk: Buffer) => log.write(chunk, 'stdout'))
   child.stderr.on('data', (chunk: Buffer) => log.write(chunk, 'stderr'))
   try {
     await once(child, 'spawn')
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
-    // ENOENT is also what a missing working directory gives.
+    // A missing working directory also causes ENOENT.
     throw new LaunchError(
       `cannot start ${JSON.stringify(program)} in ${command.cwd}: ${code === 'ENOENT' ? 'no such program or folder' : (error as Error).message}`,
       'check that it is installed, on the PATH and executable; tune runs `command` without a shell',
       log.path,
     )
   }
-  const identity = identityOf(child.pid!, cookie, controlGroups)
+  const identity = createIdentity(child.pid!, cookie, controlGroups)
   running.add(identity)
 
   let stopping: Promise<void> | undefined
   return {
     identity,
     exited,
-    members: () => membersOf(identity, true),
+    members: () => listMembers(identity, true),
     stop: (graceMs) => {
       stopping ??= endGroup(identity, graceMs, true).then(async () => {
         running.delete(identity)
-        // Whoever left the group for good measure holds no pipe of ours open any more.
+        // Processes that left the group keep no pipe of ours open.
         child.stdin?.destroy()
         child.stdout.destroy()
         child.stderr.destroy()
@@ -100,26 +101,26 @@ export const startGroup = async (
   }
 }
 
-const identityOf = (
+const createIdentity = (
   leader: number,
   cookie: string,
   controlGroups: readonly string[] | undefined,
 ): GroupIdentity => ({
   leader,
-  leaderStartTicks: processStat(leader)?.startTicks ?? 0,
+  leaderStartTicks: readProcessStat(leader)?.startTicks ?? 0,
   cookie,
-  bootId: bootId(),
+  bootId: readBootId(),
   controlGroups,
-  outputs: outputsOf(leader),
+  outputs: listOutputs(leader),
 })
 
-const leaderExit = async (child: ChildProcess): Promise<Exit> => {
+const waitForLeaderExit = async (child: ChildProcess): Promise<Exit> => {
   // It may come in the same turn as the end.
   const closed = new Promise<void>((resolve) => child.once('close', () => resolve()))
   try {
     const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-    // The last lines say why. Children of the leader may hold the pipes open, so they are waited
-    // for only so long.
+    // The last lines contain the reason. Children of the leader may keep the pipes open, so wait a
+    // limited time.
     await Promise.race([closed, sleep(200)])
     return { code, signal }
   } catch {
@@ -140,8 +141,8 @@ export const endGroup = async (
   const startedMs = performance.now()
   const signalled = new Set<number>()
   const left = () => {
-    const members = membersOf(group, held)
-    return members.length > 0 ? members : straysOf(group)
+    const members = listMembers(group, held)
+    return members.length > 0 ? members : listStrays(group)
   }
   for (let members = left(); members.length > 0; members = left()) {
     const waited = performance.now() - startedMs

@@ -1,4 +1,4 @@
-/** Processes as Linux shows them in /proc: who is in a group, since when, and what it uses. */
+/** Processes in Linux's /proc: members of a group, their start, and their usage. */
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 
 export interface ProcessStat {
@@ -13,15 +13,11 @@ export interface ProcessStat {
   readonly cpuTicks: number
 }
 
-/**
- * USER_HZ: what /proc counts in on every Linux this runs on (proc(5); it is part of the kernel's
- * interface, not CONFIG_HZ).
- */
+/** USER_HZ, the clock tick of /proc (proc(5)): part of the kernel's interface, unlike CONFIG_HZ. */
 export const ticksPerSecond = 100
 
 /**
- * What names a group of processes beyond doubt, even after their tuner died and their pids went to
- * others.
+ * Identifies a group of processes reliably, even after their tuner died and their pids were reused.
  */
 export interface GroupIdentity {
   /** Pid of the leader, and so of the group and the session. */
@@ -34,23 +30,20 @@ export interface GroupIdentity {
    * nothing.
    */
   readonly controlGroups?: readonly string[]
-  /**
-   * Sockets that its output goes to, as /proc/PID/fd names them: whoever writes there was started
-   * by it.
-   */
+  /** Sockets of its output, as in /proc/PID/fd: processes that write there were started by it. */
   readonly outputs?: readonly string[]
-  /** /proc/sys/kernel/random/boot_id: start ticks of another boot say nothing. */
+  /** /proc/sys/kernel/random/boot_id: start ticks of another boot are meaningless. */
   readonly bootId: string
 }
 
 /** Inherited by every process of a predictor, whatever session or group it moves itself to. */
 export const cookieVariable = 'TUNE_PREDICTOR'
 
-/** Undefined when there is no such process. */
-export const processStat = (pid: number): ProcessStat | undefined => {
+/** Undefined if there is no such process. */
+export const readProcessStat = (pid: number): ProcessStat | undefined => {
   const text = readProc(`/proc/${pid}/stat`)
   if (text === undefined) return undefined
-  // The name in parentheses may hold spaces and parentheses itself: fields count from the last one
+  // The name in parentheses may contain spaces and parentheses: fields count from the last one
   // (proc(5)).
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
   const number = (field: number) => Number(fields[field - 3])
@@ -65,14 +58,14 @@ export const processStat = (pid: number): ProcessStat | undefined => {
 }
 
 /** Resident memory, MiB; 0 for a process that has just ended. */
-export const residentMiB = (pid: number): number =>
+export const readResidentMiB = (pid: number): number =>
   Number(/^VmRSS:\s+(\d+) kB/m.exec(readProc(`/proc/${pid}/status`) ?? '')?.[1] ?? 0) / 1024
 
-export const bootId = (): string => readProc('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
+export const readBootId = (): string => readProc('/proc/sys/kernel/random/boot_id')?.trim() ?? ''
 
 /** Is this very process, not another with its pid, alive? */
 export const isAlive = (pid: number, startTicks: number): boolean => {
-  const stat = processStat(pid)
+  const stat = readProcessStat(pid)
   return stat !== undefined && stat.startTicks === startTicks && !isDead(stat)
 }
 
@@ -83,55 +76,52 @@ export interface ProcessIdentity {
   readonly bootId: string
 }
 
-export const ownIdentity = (): ProcessIdentity => ({
+export const getOwnIdentity = (): ProcessIdentity => ({
   pid: process.pid,
-  startTicks: processStat(process.pid)?.startTicks ?? 0,
-  bootId: bootId(),
+  startTicks: readProcessStat(process.pid)?.startTicks ?? 0,
+  bootId: readBootId(),
 })
 
 export const isRunning = (identity: ProcessIdentity): boolean =>
-  identity.bootId === bootId() && isAlive(identity.pid, identity.startTicks)
+  identity.bootId === readBootId() && isAlive(identity.pid, identity.startTicks)
 
 /**
- * Living members of a group: the leader's group and session, and whoever carries its cookie.
- * `held`: the caller has had the group since its start, so a group without a leader is still the
- * same one (Linux gives a number away only when no process, group or session has it). Otherwise a
- * group whose leader is gone is known by cookie alone.
+ * Living members of a group: the leader's process group and session, and processes with its cookie.
+ * @param held the caller has followed the group since its start, so it is the same group even
+ * without its leader (Linux reuses an id only when no process, group or session has it). Otherwise
+ * only the cookie identifies a group without its leader.
  */
-export const membersOf = (group: GroupIdentity, held: boolean): ProcessStat[] => {
-  if (group.bootId !== bootId()) return []
+export const listMembers = (group: GroupIdentity, held: boolean): ProcessStat[] => {
+  if (group.bootId !== readBootId()) return []
   const trusted = held || isAlive(group.leader, group.leaderStartTicks)
-  const inside = new Set(group.controlGroups?.flatMap(pidsIn))
-  return allProcesses().filter((process) => {
+  const inside = new Set(group.controlGroups?.flatMap(listPids))
+  return listProcesses().filter((process) => {
     if (isDead(process) || process.startTicks < group.leaderStartTicks) return false
     const related = process.processGroup === group.leader || process.session === group.leader
     return (trusted && related) || inside.has(process.pid) || hasCookie(process.pid, group.cookie)
   })
 }
 
-/** Processes in a control group; none where it is gone. */
-export const pidsIn = (controlGroup: string): number[] =>
+/** Processes in a control group; empty if it is removed. */
+export const listPids = (controlGroup: string): number[] =>
   readProc(`${controlGroup}/cgroup.procs`)?.split('\n').filter(Boolean).map(Number) ?? []
 
-/** Where a process writes to that nobody else was given. */
-export const outputsOf = (pid: number): string[] =>
+/** Output sockets that were given to this process alone. */
+export const listOutputs = (pid: number): string[] =>
   [1, 2].flatMap((descriptor) => {
-    const link = readlinkOrGone(`/proc/${pid}/fd/${descriptor}`)
+    const link = readLink(`/proc/${pid}/fd/${descriptor}`)
     return link?.startsWith('socket:') ? [link] : []
   })
 
-/**
- * Living processes that were started by a group and left it without a trace: they write where it
- * writes.
- */
-export const straysOf = ({
+/** Living processes that a group started and that left it: they still write to its output. */
+export const listStrays = ({
   outputs = [],
   bootId: boot,
   leaderStartTicks,
 }: GroupIdentity): ProcessStat[] =>
-  outputs.length === 0 || boot !== bootId()
+  outputs.length === 0 || boot !== readBootId()
     ? []
-    : allProcesses().filter(
+    : listProcesses().filter(
         (one) =>
           !isDead(one) &&
           one.startTicks >= leaderStartTicks &&
@@ -139,14 +129,13 @@ export const straysOf = ({
       )
 
 /**
- * Processes that listen on a TCP port of this machine, as far as they may be seen; undefined where
- * /proc does not tell.
+ * Visible processes that listen on a TCP port of this machine; undefined if /proc is not readable.
  */
-export const listenersOn = (
+export const listListeners = (
   port: number,
   candidates: readonly number[],
 ): { total: number; byCandidates: number } | undefined => {
-  const sockets = listeningSockets()?.filter((socket) => socket.port === port)
+  const sockets = listListeningSockets()?.filter((socket) => socket.port === port)
   if (sockets === undefined) return undefined
   const own = new Set(candidates.flatMap(openSockets))
   return { total: sockets.length, byCandidates: sockets.filter(({ name }) => own.has(name)).length }
@@ -156,14 +145,14 @@ export const listenersOn = (
 const listensForOthers: ReadonlySet<string> = new Set(['dockerd', 'systemd'])
 
 /**
- * Whether those who listen on a TCP port of this machine, as far as they may be seen, are none of a
- * group's for certain: they were there before it, or are of another predictor. What the group has
- * others start, as `docker run` does, is no stranger.
+ * Whether the visible listeners on a TCP port certainly do not belong to a group: they are older,
+ * or belong to another predictor. Processes that the group starts through a daemon, as `docker run`
+ * does, are not foreign.
  */
-export const strangersOn = (port: number, group: GroupIdentity): boolean => {
+export const areListenersForeign = (port: number, group: GroupIdentity): boolean => {
   const listening = findListeners(port)
   const isStranger = ({ pid, startTicks }: ProcessStat) => {
-    const cookie = cookieOf(pid)
+    const cookie = readCookie(pid)
     if (cookie !== undefined) return cookie !== group.cookie
     return (
       startTicks < group.leaderStartTicks &&
@@ -173,20 +162,20 @@ export const strangersOn = (port: number, group: GroupIdentity): boolean => {
   return listening.length > 0 && listening.every(isStranger)
 }
 
-/** TCP ports on which processes listen, least first. */
-export const portsOf = (pids: readonly number[]): number[] => {
+/** TCP ports on which processes listen, ascending. */
+export const listPorts = (pids: readonly number[]): number[] => {
   const own = new Set(pids.flatMap(openSockets))
-  const ports = (listeningSockets() ?? [])
+  const ports = (listListeningSockets() ?? [])
     .filter(({ name }) => own.has(name))
     .map(({ port }) => port)
   return [...new Set(ports)].sort((a, b) => a - b)
 }
 
 /**
- * Who listens on a TCP port of this machine: of a server with workers its first process. Undefined
- * where it may not be seen.
+ * The process that listens on a TCP port of this machine; for a server with workers, its first
+ * process. Undefined if not visible.
  */
-export const serverOn = (
+export const findServer = (
   port: number,
 ):
   | { readonly pid: number; readonly words: readonly string[]; readonly cwd: string }
@@ -196,20 +185,20 @@ export const serverOn = (
   const words = (readProc(`/proc/${first.pid}/cmdline`) ?? '')
     .split('\0')
     .filter((word) => word !== '')
-  return { pid: first.pid, words, cwd: readlinkOrGone(`/proc/${first.pid}/cwd`) ?? '/' }
+  return { pid: first.pid, words, cwd: readLink(`/proc/${first.pid}/cwd`) ?? '/' }
 }
 
-/** Processes that listen on a TCP port, as far as they may be seen. */
+/** Visible processes that listen on a TCP port. */
 function findListeners(port: number): ProcessStat[] {
   const names = new Set(
-    (listeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
+    (listListeningSockets() ?? []).filter((socket) => socket.port === port).map(({ name }) => name),
   )
   if (names.size === 0) return []
-  return allProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
+  return listProcesses().filter(({ pid }) => openSockets(pid).some((socket) => names.has(socket)))
 }
 
-/** Every socket that listens, as /proc/PID/fd names it; undefined where /proc does not tell. */
-const listeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
+/** Every listening socket, as in /proc/PID/fd; undefined if /proc is not readable. */
+const listListeningSockets = (): { readonly port: number; readonly name: string }[] | undefined => {
   const tables = ['/proc/net/tcp', '/proc/net/tcp6']
     .map(readProc)
     .filter((text) => text !== undefined)
@@ -227,28 +216,28 @@ const listeningSockets = (): { readonly port: number; readonly name: string }[] 
 const openSockets = (pid: number): string[] => {
   try {
     return readdirSync(`/proc/${pid}/fd`).flatMap((fd) => {
-      const link = readlinkOrGone(`/proc/${pid}/fd/${fd}`)
+      const link = readLink(`/proc/${pid}/fd/${fd}`)
       return link?.startsWith('socket:') ? [link] : []
     })
   } catch (error) {
-    return gone(error, [])
+    return ignoreGoneProcess(error, [])
   }
 }
 
-const allProcesses = (): ProcessStat[] =>
+const listProcesses = (): ProcessStat[] =>
   readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .flatMap((name) => processStat(Number(name)) ?? [])
+    .flatMap((name) => readProcessStat(Number(name)) ?? [])
 
 /**
- * A zombie holds no memory, port or core; it waits for a parent that may never reap it (a container
- * without an init).
+ * A zombie uses no memory, port or core; its parent may never reap it (a container without an
+ * init).
  */
 const isDead = (process: ProcessStat): boolean => process.state === 'Z' || process.state === 'X'
 
-const hasCookie = (pid: number, cookie: string): boolean => cookieOf(pid) === cookie
+const hasCookie = (pid: number, cookie: string): boolean => readCookie(pid) === cookie
 
-const cookieOf = (pid: number): string | undefined =>
+const readCookie = (pid: number): string | undefined =>
   readProc(`/proc/${pid}/environ`)
     ?.split('\0')
     .find((variable) => variable.startsWith(`${cookieVariable}=`))
@@ -258,23 +247,23 @@ const readProc = (path: string): string | undefined => {
   try {
     return readFileSync(path, 'utf8')
   } catch (error) {
-    return gone(error, undefined)
+    return ignoreGoneProcess(error, undefined)
   }
 }
 
-const readlinkOrGone = (path: string): string | undefined => {
+const readLink = (path: string): string | undefined => {
   try {
     return readlinkSync(path)
   } catch (error) {
-    return gone(error, undefined)
+    return ignoreGoneProcess(error, undefined)
   }
 }
 
 /**
- * Processes end while they are looked at, and other users' are closed to us: neither is an error
- * here.
+ * Processes may end while they are read, and other users' processes are not readable: neither is an
+ * error.
  */
-const gone = <T>(error: unknown, instead: T): T => {
+const ignoreGoneProcess = <T>(error: unknown, instead: T): T => {
   if (
     ['ENOENT', 'ENODEV', 'ESRCH', 'EACCES', 'EPERM'].includes(
       (error as NodeJS.ErrnoException).code ?? '',

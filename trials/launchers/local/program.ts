@@ -1,18 +1,18 @@
 /**
- * The program of a command, looked for before anything is started: what is not there now is not
- * there for the next configuration either.
+ * Looks for the program of a command before anything starts: a missing program is missing for every
+ * configuration.
  */
 import { readdirSync } from 'node:fs'
 import { delimiter, resolve } from 'node:path'
-import { isProgram, programIn } from '../../machine/programs.ts'
-import { closest } from '../../near-names.ts'
+import { findProgram, isProgram } from '../../machine/programs.ts'
+import { findClosestNames } from '../../near-names.ts'
 import { type Finality, LaunchError } from '../../types.ts'
 
 /**
- * @param path the PATH that it is looked for in, where it names no folder
- * @param finality of its absence: other configurations may name other programs
- * @param install what brings it here, where that is known
- * @throws LaunchError when no such program can be executed from `cwd`
+ * @param path the PATH for names without a folder
+ * @param finality finality of a missing program: other configurations may use others
+ * @param install how to install it, if known
+ * @throws LaunchError if the program cannot be executed from `cwd`
  */
 export function checkProgram(
   program: string,
@@ -28,17 +28,17 @@ export function checkProgram(
     return
   }
   const folders = path.split(delimiter).map((folder) => resolve(cwd, folder))
-  if (programIn(folders, program) !== undefined) return
+  if (findProgram(folders, program) !== undefined) return
   if (install !== undefined)
     throw new LaunchError(`no program '${program}' on the PATH`, install, undefined, finality)
-  const near = closest(program, [...new Set(folders.flatMap(namesIn))])
+  const near = findClosestNames(program, [...new Set(folders.flatMap(listNames))])
   const hint = near.length > 0 ? `did you mean ${near.join(', ')}? ${whereHint}` : whereHint
   throw new LaunchError(`no program '${program}' on the PATH`, hint, undefined, finality)
 }
 
 const whereHint = 'install it, or write its full path; tune runs `command` without a shell'
 
-function namesIn(folder: string): string[] {
+function listNames(folder: string): string[] {
   try {
     return readdirSync(folder).filter((name) => /^\w[\w.-]+$/.test(name))
   } catch {

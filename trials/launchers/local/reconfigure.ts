@@ -1,5 +1,5 @@
 /**
- * Servers of the user's own that take values while they run: a command sets them, once the server
+ * Reuses user's servers that accept values while running: a command sets them, once the server
  * answers and before each trial.
  */
 import { execFile } from 'node:child_process'
@@ -7,7 +7,7 @@ import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { untilServing } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
-import { fillReconfigure, reconfigurable, type TunedParameter } from '../fill.ts'
+import { fillReconfigure, listReconfigurable, type TunedParameter } from '../fill.ts'
 import { reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
@@ -18,10 +18,10 @@ interface ReconfigureOptions {
   readonly payload: PayloadSource
 }
 
-/** Of what the command says, for a message. */
+/** Length of the command's output in messages. */
 const tailLength = 300
 
-/** @param inner starts servers. The launcher as it is where nothing is set while they run. */
+/** @param inner starts servers; returned as it is if no parameter can be set at run time */
 export function reuseByReconfigure(
   inner: Launcher,
   { template, parameters, protocol, payload }: ReconfigureOptions,
@@ -30,7 +30,7 @@ export function reuseByReconfigure(
   if (words === undefined) return inner
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
   return reuseServers<undefined>(inner, {
-    names: reconfigurable(template, parameters),
+    names: listReconfigurable(template, parameters),
     done: 'reconfigured',
     begin: async () => undefined,
     change: async ({ predictor, url }, configuration, signal) => {
@@ -57,18 +57,21 @@ export function reuseByReconfigure(
   })
 }
 
-interface Running {
+interface RunningServer {
   readonly cwd: string | undefined
   readonly timeoutMs: number
   readonly signal: AbortSignal
   readonly logPath: string | undefined
 }
 
-/** @throws LaunchError for a program that is not there, InfeasibleError where it fails or takes too long, the signal's reason */
+/**
+ * @throws LaunchError for a missing program, InfeasibleError if it fails or takes too long, the
+ * signal's reason
+ */
 async function run(
   program: string,
   args: readonly string[],
-  { cwd, timeoutMs, signal, logPath }: Running,
+  { cwd, timeoutMs, signal, logPath }: RunningServer,
 ): Promise<void> {
   const ended = await new Promise<{
     readonly failed?: Error & { readonly code?: unknown; readonly killed?: boolean }

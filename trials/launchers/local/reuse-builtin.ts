@@ -1,7 +1,7 @@
 /**
- * Keeps the built-in server with an emulated GPU from one trial to the next and tells it the next
- * configuration: its start, and the thousands of requests until its code is compiled, are not paid
- * again. `reuseByReconfigure` does the same for servers of the user.
+ * Reuses the built-in server with an emulated GPU for the next trial with another configuration.
+ * This saves its start, and thousands of requests until its code is compiled. `reuseByReconfigure`
+ * does the same for users' servers.
  */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
@@ -11,13 +11,13 @@ import { untilServing } from '../../../profiler/protocols/until-serving.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
-import { resourcesOf } from '../../resources.ts'
+import { parseResources } from '../../resources.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
-import { builtinProtocol, engineFor, predictorEnvironment } from '../builtin.ts'
-import { errorIn, loadPath } from '../model-loading.ts'
+import { chooseEngine, createPredictorEnvironment, getBuiltinProtocol } from '../builtin.ts'
+import { loadPath, readErrorMessage } from '../model-loading.ts'
 import { reuseServers } from '../reuse-servers.ts'
 import { type BuiltinTemplate, defaultReadyTimeoutS } from '../template.ts'
-import { withVariant } from '../variants.ts'
+import { applyVariant } from '../variants.ts'
 
 interface ReuseBuiltinOptions {
   readonly template: BuiltinTemplate
@@ -55,12 +55,12 @@ export function canReuseBuiltin({
   machine,
   ownGpus,
 }: Omit<ReuseBuiltinOptions, 'protocol' | 'payload'>): boolean {
-  const { transport, streams } = protocolTable[builtinProtocol(template)]
+  const { transport, streams } = protocolTable[getBuiltinProtocol(template)]
   const gpus = parameters.flatMap((parameter) =>
     parameter.name === 'gpu' && parameter.kind === 'categorical' ? parameter.values : [],
   )
   const emulated = (gpu: string) =>
-    engineFor(template, resourcesOf({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
+    chooseEngine(template, parseResources({ gpu }, {}, ownGpus), machine, ownGpus) === 'emulated'
   return (
     transport === 'http' &&
     !streams &&
@@ -69,7 +69,7 @@ export function canReuseBuiltin({
   )
 }
 
-/** A part of a core is held by a control group, which a process is started in. */
+/** A share of a core needs a control group, in which the process must start. */
 const isWhole = (parameter: Parameter): boolean =>
   parameter.kind === 'ordinal' ? parameter.values.every(Number.isInteger) : parameter.kind === 'int'
 
@@ -88,13 +88,13 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
     keepsRefused: true,
     begin: async () => undefined,
     change: async ({ predictor, url }, given, signal) => {
-      const { template, configuration } = withVariant(options.template, given)
+      const { template, configuration } = applyVariant(options.template, given)
       const isolation = await predictor.move?.(configuration, signal)
-      const settings = predictorEnvironment(
+      const settings = createPredictorEnvironment(
         template,
         configuration,
         'emulated',
-        resourcesOf(configuration, {}, ownGpus),
+        parseResources(configuration, {}, ownGpus),
       )
       await load(
         url,
@@ -128,12 +128,12 @@ async function load(
     body: JSON.stringify({ parameters }),
     signal,
   })
-  const said = await readAnswer(response.body)
+  const answer = await readAnswer(response.body)
   if (response.ok) return
   if (response.status === insufficientStorage)
-    throw new InfeasibleError('out-of-memory', errorIn(said), logPath)
+    throw new InfeasibleError('out-of-memory', readErrorMessage(answer), logPath)
   throw new LaunchError(
-    `the predictor rejects its configuration: ${errorIn(said)}`,
+    `the predictor rejects its configuration: ${readErrorMessage(answer)}`,
     undefined,
     logPath,
   )

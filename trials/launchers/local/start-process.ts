@@ -1,51 +1,51 @@
-/** Starts the processes of a predictor, with everything that they need to be there before. */
+/** Starts the processes of a predictor, after everything that they need. */
 import type { Configuration } from '../../../search/types.ts'
-import { serverInstall } from '../../servers/preset.ts'
+import { getServerInstall } from '../../servers/preset.ts'
 import {
   type Announcement,
-  builtinCommand,
   builtinExitCodes,
   createAnnouncement,
+  createBuiltinCommand,
 } from '../builtin.ts'
 import type { Cleanup } from '../cleanup.ts'
 import { type Cause, diagnose, type Exit, watchMemoryKills } from '../diagnosis.ts'
 import { type FilledTemplate, fillCommand } from '../fill.ts'
 import { openLog, type PredictorLog } from '../predictor-log.ts'
-import { affinityOf } from './affinity.ts'
+import { createAffinityCommand } from './affinity.ts'
 import type { ControlGroup } from './control-group.ts'
-import type { Holding } from './holdings.ts'
 import {
+  createInheritedEnvironment,
+  createOwnerVariables,
   createTrialControlGroup,
   defaultGraceMs,
   host,
-  inheritedEnvironment,
   type Launch,
   type LocalLauncherOptions,
+  listResourceValues,
   makeTrialFolder,
-  ownerVariables,
-  resourceValues,
   writeFiles,
   writeToDisk,
 } from './launch.ts'
-import { noteRunning } from './leftovers.ts'
+import { writeRunningNote } from './leftovers.ts'
 import { checkLeft, reservePort } from './port.ts'
 import { type ProcessGroup, startGroup } from './process-group.ts'
 import { checkProgram } from './program.ts'
+import type { ResourceReservation } from './resource-pool.ts'
 import { watchOver } from './warden.ts'
 
 /** A predictor's processes, which may not serve yet. */
 export interface StartedProcess {
   readonly group: ProcessGroup
   readonly log: PredictorLog
-  /** Where it serves: the reserved port, or what the built-in predictor announces. */
+  /** Its address: the reserved port, or the announcement of the built-in predictor. */
   readonly announced: Announcement | Promise<Announcement>
-  /** What limits it to its share, in words. */
-  describeIsolation(holding: Holding): string
+  /** Describes what limits it to its share. */
+  describeIsolation(reservation: ResourceReservation): string
   diagnose(exit: Exit | undefined): Cause
 }
 
 export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<StartedProcess> => {
-  const { options, runningDirectory, holding, signal } = launch
+  const { options, runningDirectory, reservation, signal } = launch
   const { template, machine } = options
   const builtin = template.kind === 'builtin'
 
@@ -58,21 +58,25 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
 
   const port = builtin ? undefined : await takePort(cleanup)
   const command = fillLaunchCommand(launch, folder, port)
-  const env = { ...inheritedEnvironment(holding), ...command.env, ...ownerVariables(launch) }
+  const env = {
+    ...createInheritedEnvironment(reservation),
+    ...command.env,
+    ...createOwnerVariables(launch),
+  }
   const cwd = command.cwd ?? process.cwd()
   const tuned = template.kind === 'command' && template.command[0]?.includes('${') === true
   const finality = tuned ? 'configuration' : 'experiment'
   checkProgram(command.argv[0]!, cwd, env.PATH ?? '', finality, installHint(template))
   writeToDisk(() => writeFiles(folder, command.files))
 
-  const controlGroup = await createTrialControlGroup(launch, limitedMemoryMiB(launch))
+  const controlGroup = await createTrialControlGroup(launch, getMemoryLimitMiB(launch))
   cleanup.add(controlGroup.end)
-  const affinity = affinityOf(machine, holding)
+  const affinity = createAffinityCommand(machine, reservation)
   const killedSinceStart = watchMemoryKills()
   signal.throwIfAborted()
 
   cleanup.add(watchOver(runningDirectory))
-  const note = writeToDisk(() => noteRunning(runningDirectory, controlGroup.folders))
+  const note = writeToDisk(() => writeRunningNote(runningDirectory, controlGroup.folders))
   cleanup.add(note.remove)
   const argv = controlGroup.wrap([...affinity.prefix, ...command.argv])
   const group = await startGroup(
@@ -99,7 +103,7 @@ export const startProcess = async (launch: Launch, cleanup: Cleanup): Promise<St
       diagnose(
         exit,
         log.tail(200),
-        killedInGroup(controlGroup) || killedSinceStart(),
+        wasKilledForMemory(controlGroup) || killedSinceStart(),
         builtin ? builtinExitCodes : {},
       ),
   }
@@ -117,35 +121,36 @@ function fillLaunchCommand(
   folder: string,
   port: number | undefined,
 ): FilledTemplate {
-  const { options, resources, holding } = launch
+  const { options, resources, reservation } = launch
   const { template, parameters, machine, ownGpus } = options
   const configuration: Configuration = { ...options.defaults, ...launch.configuration }
   if (template.kind === 'builtin')
-    return builtinCommand(
+    return createBuiltinCommand(
       template,
       configuration,
       resources,
-      holding.gpuMemoryFraction,
+      reservation.gpuMemoryFraction,
       machine,
       ownGpus,
     )
   return fillCommand(template, parameters, configuration, {
-    ...resourceValues(launch, template.model),
+    ...listResourceValues(launch, template.model),
     host,
     port,
     trial: launch.trialNumber,
     dir: folder,
-    coreList: holding.coreList,
+    coreList: reservation.coreList,
     prepared: launch.prepared?.folder,
   })
 }
 
 /** Memory is limited only where the configuration names it. */
-const limitedMemoryMiB = ({ configuration, resources }: Launch): number | undefined =>
+const getMemoryLimitMiB = ({ configuration, resources }: Launch): number | undefined =>
   'memoryMiB' in configuration ? resources.memoryMiB : undefined
 
-const killedInGroup = (controlGroup: ControlGroup): boolean => (controlGroup.memoryKills() ?? 0) > 0
+const wasKilledForMemory = (controlGroup: ControlGroup): boolean =>
+  (controlGroup.memoryKills() ?? 0) > 0
 
 /** How to install the template's server, where that is known. */
 export const installHint = (template: LocalLauncherOptions['template']): string | undefined =>
-  template.kind === 'command' ? serverInstall(template.server) : undefined
+  template.kind === 'command' ? getServerInstall(template.server) : undefined

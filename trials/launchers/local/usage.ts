@@ -1,7 +1,7 @@
-/** Samples what a predictor uses while it serves. */
+/** Samples the usage of a serving predictor. */
 import type { Usage } from '../../types.ts'
 import type { DeviceProbe, DeviceReading } from '../device-probe.ts'
-import { type ProcessStat, processStat, residentMiB, ticksPerSecond } from './processes.ts'
+import { type ProcessStat, readProcessStat, readResidentMiB, ticksPerSecond } from './processes.ts'
 
 interface UsageSampler {
   /** Takes one more sample, and summarises all. */
@@ -32,10 +32,10 @@ export const sampleUsage = (
   const probe = async () => {
     const results = await Promise.allSettled(probes.map((one) => one()))
     // A failed probe is one reading less; figures without a reading stay undefined.
-    const told = results.flatMap((result) =>
+    const figures = results.flatMap((result) =>
       result.status === 'fulfilled' ? Object.entries(result.value) : [],
     )
-    readings.push(Object.fromEntries(told.filter(([, value]) => value !== undefined)))
+    readings.push(Object.fromEntries(figures.filter(([, value]) => value !== undefined)))
   }
   const timers = [
     setInterval(processes.sample, everyMs),
@@ -47,23 +47,23 @@ export const sampleUsage = (
   return {
     read: async () => {
       await probe()
-      const utilization = numbers(readings.map((reading) => reading.utilization))
+      const utilization = filterNumbers(readings.map((reading) => reading.utilization))
       return {
         ...processes.read(),
-        gpuMemoryMiB: greatest(numbers(readings.map((reading) => reading.memoryMiB))),
+        gpuMemoryMiB: findMaximum(filterNumbers(readings.map((reading) => reading.memoryMiB))),
         gpuUtilization:
           utilization.length === 0
             ? undefined
             : utilization.reduce((sum, value) => sum + value) / utilization.length,
-        busiestGpuUtilization: greatest(utilization),
-        gpuWatts: greatest(numbers(readings.map((reading) => reading.gpuWatts))),
-        cpuWatts: greatest(numbers(readings.map((reading) => reading.cpuWatts))),
-        realisedBatch: numbers(readings.map((reading) => reading.realisedBatch)).at(-1),
-        sequences: greatest(numbers(readings.map((reading) => reading.sequences))),
-        waiting: greatest(numbers(readings.map((reading) => reading.waiting))),
-        cacheUse: greatest(numbers(readings.map((reading) => reading.cacheUse))),
-        preemptions: numbers(readings.map((reading) => reading.preemptions)).at(-1),
-        acceptedTokens: numbers(readings.map((reading) => reading.acceptedTokens)).at(-1),
+        busiestGpuUtilization: findMaximum(utilization),
+        gpuWatts: findMaximum(filterNumbers(readings.map((reading) => reading.gpuWatts))),
+        cpuWatts: findMaximum(filterNumbers(readings.map((reading) => reading.cpuWatts))),
+        realisedBatch: filterNumbers(readings.map((reading) => reading.realisedBatch)).at(-1),
+        sequences: findMaximum(filterNumbers(readings.map((reading) => reading.sequences))),
+        waiting: findMaximum(filterNumbers(readings.map((reading) => reading.waiting))),
+        cacheUse: findMaximum(filterNumbers(readings.map((reading) => reading.cacheUse))),
+        preemptions: filterNumbers(readings.map((reading) => reading.preemptions)).at(-1),
+        acceptedTokens: filterNumbers(readings.map((reading) => reading.acceptedTokens)).at(-1),
         launchSeconds,
       }
     },
@@ -76,8 +76,8 @@ export const sampleUsage = (
 const sampleProcesses = (members: () => readonly ProcessStat[]) => {
   let found = members()
   const startedMs = performance.now()
-  const first = new Map(found.map((member) => [keyOf(member), member.cpuTicks]))
-  /** Last known CPU ticks of every process ever seen: one that has ended keeps what it used. */
+  const first = new Map(found.map((member) => [formatProcessKey(member), member.cpuTicks]))
+  /** Last known CPU ticks of every observed process: ended ones still count. */
   const last = new Map(first)
   let samples = 0
   let peakRssMiB = 0
@@ -88,10 +88,10 @@ const sampleProcesses = (members: () => readonly ProcessStat[]) => {
     [...last].reduce((sum, [key, ticks]) => sum + ticks - (first.get(key) ?? 0), 0)
   const sample = (findAll = false) => {
     found = findAll || samples++ % findEvery === 0 ? members() : found.flatMap(lookAgain)
-    for (const member of found) last.set(keyOf(member), member.cpuTicks)
+    for (const member of found) last.set(formatProcessKey(member), member.cpuTicks)
     peakRssMiB = Math.max(
       peakRssMiB,
-      found.reduce((sum, member) => sum + residentMiB(member.pid), 0),
+      found.reduce((sum, member) => sum + readResidentMiB(member.pid), 0),
     )
     const now = { ms: performance.now(), ticks: usedTicks() }
     if (now.ms - before.ms < minIntervalMs) return
@@ -114,14 +114,14 @@ const rate = (ticks: number, ms: number): number =>
 
 /** The same process now; [] when it has ended. */
 const lookAgain = (member: ProcessStat): ProcessStat[] => {
-  const now = processStat(member.pid)
+  const now = readProcessStat(member.pid)
   return now?.startTicks === member.startTicks ? [now] : []
 }
 
-const keyOf = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
+const formatProcessKey = (process: ProcessStat) => `${process.pid}@${process.startTicks}`
 
-const numbers = (values: readonly (number | undefined)[]): number[] =>
+const filterNumbers = (values: readonly (number | undefined)[]): number[] =>
   values.filter((value) => value !== undefined)
 
-const greatest = (values: readonly number[]): number | undefined =>
+const findMaximum = (values: readonly number[]): number | undefined =>
   values.length === 0 ? undefined : Math.max(...values)

@@ -2,15 +2,20 @@
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError } from '../../types.ts'
 import type { Announcement } from '../builtin.ts'
-import { describeExit, type Exit, saysPortTaken } from '../diagnosis.ts'
-import { launchFailure, neverReady, noGoodAnswer, PortTakenError } from '../failure.ts'
-import { within } from '../readiness.ts'
+import { describeExit, type Exit, reportsTakenPort } from '../diagnosis.ts'
+import {
+  createBadAnswerError,
+  createNeverReadyError,
+  launchFailure,
+  PortTakenError,
+} from '../failure.ts'
+import { awaitWithDeadline } from '../readiness.ts'
 import { defaultReadyTimeoutS } from '../template.ts'
 import { host, type Launch, type LocalLauncherOptions } from './launch.ts'
-import { listenersOn, portsOf, strangersOn } from './processes.ts'
+import { areListenersForeign, listListeners, listPorts } from './processes.ts'
 import { installHint, type StartedProcess } from './start-process.ts'
 
-export interface Serving {
+export interface ServingPredictor {
   readonly target: Awaited<ReturnType<typeof untilServing>>
   readonly provenance: Announcement['provenance']
   readonly httpUrl: string
@@ -23,7 +28,7 @@ export interface Serving {
 export async function waitUntilServing(
   { options, signal, onWaiting }: Launch,
   started: StartedProcess,
-): Promise<Serving> {
+): Promise<ServingPredictor> {
   const { template, protocol, payload } = options
   const { group, announced } = started
   const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
@@ -34,7 +39,7 @@ export async function waitUntilServing(
   const pids = () => group.members().map(({ pid }) => pid)
   let isTaken = () => false
   try {
-    const { port, grpcPort, provenance } = await within(announced, timeoutMs, until)
+    const { port, grpcPort, provenance } = await awaitWithDeadline(announced, timeoutMs, until)
     isTaken = () => isPortTaken(port, started)
     const endpoint = {
       protocol,
@@ -42,7 +47,7 @@ export async function waitUntilServing(
       model: template.model,
       payload,
       otherPorts: () =>
-        template.kind === 'builtin' ? [] : portsOf(pids()).filter((other) => other !== port),
+        template.kind === 'builtin' ? [] : listPorts(pids()).filter((other) => other !== port),
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
     const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
@@ -77,17 +82,18 @@ function explainFailure(
     const finality = install === undefined && isTuned ? 'configuration' : 'experiment'
     return launchFailure(diagnose(exit), describeExit(exit), log, finality, install)
   }
-  if (error instanceof NeverReadyError) return neverReady(diagnose(undefined), error, log)
+  if (error instanceof NeverReadyError)
+    return createNeverReadyError(diagnose(undefined), error, log)
   // Any other error is not about the predictor, e.g. a payload file that cannot be read.
   if (!(error instanceof Error) || error.name !== 'ProtocolError') throw error
-  return noGoodAnswer(error, log)
+  return createBadAnswerError(error, log)
 }
 
-/** Whether another server listens on the port, beside the predictor or in its place. */
+/** Whether another server listens on the port, in addition to or instead of the predictor. */
 function isPortTaken(port: number, { group, log }: StartedProcess): boolean {
   const pids = group.members().map(({ pid }) => pid)
-  const listeners = listenersOn(port, pids)
+  const listeners = listListeners(port, pids)
   if (listeners === undefined || listeners.total === 0) return false
   if (listeners.byCandidates > 0) return listeners.byCandidates < listeners.total
-  return saysPortTaken(log.tail(200)) || strangersOn(port, group.identity)
+  return reportsTakenPort(log.tail(200)) || areListenersForeign(port, group.identity)
 }

@@ -5,10 +5,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sweepLeftovers } from './leftovers.ts'
 
-/** A killed tuner takes a moment to be gone, and a restarted one sweeps by itself. */
+/** A killed tuner takes a moment to end, and a restarted one sweeps by itself. */
 const firstMs = 500
 const graceMs = 1_000
-/** Twice: at the first sweep a tuner may not be gone yet. */
+/** Twice: at the first sweep the tuner may not have ended yet. */
 const sweeps = 2
 
 const [, , folder] = process.argv

@@ -1,6 +1,6 @@
 /**
- * A process that outlives its tuner by a moment, and ends the tuner's predictors however the tuner
- * ends. It has a session of its own, and sees the end of the tuner by the end of its standard input.
+ * A process that ends the tuner's predictors after the tuner has ended in any way. It runs in its
+ * own session, and detects the end of the tuner by the end of its standard input.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
@@ -8,7 +8,7 @@ import { processEntry } from '../../../profiler/module-entry.ts'
 
 interface Warden {
   readonly process: ChildProcess
-  /** Resolves once it has ended. */
+  /** Resolves at its end. */
   readonly ended: Promise<void>
   /** Number of predictors that it watches. */
   watched: number
@@ -22,20 +22,20 @@ const wardens = new Map<string, Warden>()
  * ends too, before the promise resolves
  */
 export function watchOver(runningDirectory: string): () => Promise<void> {
-  const warden = wardens.get(runningDirectory) ?? appoint(runningDirectory)
+  const warden = wardens.get(runningDirectory) ?? startWarden(runningDirectory)
   warden.watched++
   return async () => {
     warden.watched--
     if (warden.watched > 0) return
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
-    // Otherwise a tuner with nothing else to wait for would exit here with code 13.
+    // Otherwise a tuner with no other pending work would exit here with code 13.
     warden.process.ref()
     warden.process.kill('SIGKILL')
     await warden.ended
   }
 }
 
-function appoint(runningDirectory: string): Warden {
+function startWarden(runningDirectory: string): Warden {
   const { path, execArgv } = processEntry('./warden-process', import.meta.url)
   const child = spawn(process.execPath, [...execArgv, path, runningDirectory], {
     detached: true,
@@ -47,7 +47,7 @@ function appoint(runningDirectory: string): Warden {
   })
   const warden: Warden = { process: child, ended, watched: 0 }
   wardens.set(runningDirectory, warden)
-  // If it ends early, the next experiment or `tune clean` ends what is left.
+  // If it ends early, the next experiment or `tune clean` ends the predictors.
   ended.then(() => {
     if (wardens.get(runningDirectory) === warden) wardens.delete(runningDirectory)
   })

@@ -4,7 +4,7 @@
  */
 import { expect, test } from 'vitest'
 import { watchMachine } from '../../../profiler/load/machine-watch.ts'
-import { architectureOf } from '../../devices/architecture.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
 import { post, startForTest } from '../../predictor/testing.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
@@ -31,7 +31,7 @@ async function servedRps(url: string, connections: number, seconds: number): Pro
 }
 
 async function simulatedRps(connections: number, instances = 1): Promise<number> {
-  const launcher = createSimulatedLauncher({ architecture: architectureOf('bert'), seed: 1 })
+  const launcher = createSimulatedLauncher({ architecture: findArchitecture('bert'), seed: 1 })
   const { target } = await launcher.launch(
     { ...configuration, instances },
     1,

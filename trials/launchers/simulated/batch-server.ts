@@ -12,7 +12,7 @@ import type {
 } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 import { predictCapacity } from './estimated-capacity.ts'
-import { jitterFactors } from './jitter.ts'
+import { getJitterFactors } from './jitter.ts'
 
 export interface SimulatedServerOptions {
   readonly cpu: CpuStage
@@ -22,7 +22,7 @@ export interface SimulatedServerOptions {
   readonly maxDelayMs: number
   /** Requests that may wait, on the CPU or for a batch; one more is refused. */
   readonly queueLimit: number
-  /** Batches under way at once, on each device. */
+  /** Concurrent batches on each device. */
   readonly instances: number
   readonly devices: number
   /** Device time of a batch, ms. */
@@ -35,7 +35,7 @@ export interface SimulatedServerOptions {
   readonly uniform: () => number
 }
 
-/** What the server did over all its plays. */
+/** Usage of the server over all its runs. */
 interface SimulatedUsage {
   readonly elapsedMs: number
   readonly cpuBusyMs: number
@@ -55,15 +55,15 @@ export class SimulatedServer implements VirtualServer {
   readonly #options: SimulatedServerOptions
   readonly #batchMs: (batch: number) => number
   readonly #jitter: Jitter
-  #buffers: Buffers = buffersOf(4096)
+  #buffers: Buffers = createBuffers(4096)
   #usage: SimulatedUsage = { elapsedMs: 0, cpuBusyMs: 0, deviceBusyMs: 0, batches: 0, batched: 0 }
 
   constructor(options: SimulatedServerOptions) {
     this.#options = options
-    this.#batchMs = remembered(options.batchMs, options.maxBatchSize)
+    this.#batchMs = memoiseBatchMs(options.batchMs, options.maxBatchSize)
     this.#jitter = {
-      cpu: jitterFactors(options.cpu.jitter),
-      device: jitterFactors(options.deviceJitter),
+      cpu: getJitterFactors(options.cpu.jitter),
+      device: getJitterFactors(options.deviceJitter),
       fromRequest: Math.floor(options.uniform() * 2 ** 20),
       fromBatch: Math.floor(options.uniform() * 2 ** 20),
     }
@@ -73,7 +73,7 @@ export class SimulatedServer implements VirtualServer {
     return this.#usage
   }
 
-  /** What the closed form expects. */
+  /** Prediction of the closed form. */
   expects(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation {
     return predictCapacity({ ...this.#options, batchMs: this.#batchMs }, slo)
   }
@@ -180,7 +180,7 @@ class Run {
         : options.schedule(load)
     this.#known = load.kind === 'closed' ? load.connections : this.arrivals.length
     if (this.arrivals.length > buffers.latency.length)
-      this.buffers = buffersOf(this.arrivals.length)
+      this.buffers = createBuffers(this.arrivals.length)
     this.#coreFree = new Float64Array(Math.ceil(options.cpuCores))
     this.#deviceFree = new Float64Array(options.devices)
     this.#instanceFree = new Float64Array(options.devices * options.instances)
@@ -210,7 +210,7 @@ class Run {
       return
     }
     const coreFree = this.#coreFree
-    const core = earliest(coreFree)
+    const core = findEarliest(coreFree)
     const start = Math.max(at, coreFree[core]!, this.#acceptFree)
     // A limit of 1.5 cores slows two cores by a quarter.
     const slowdown = coreFree.length / cpuCores
@@ -233,7 +233,7 @@ class Run {
     readyAt[place] = ready
   }
 
-  /** When the next batch leaves, as far as the requests that have arrived by then can tell. */
+  /** When the next batch is dispatched, given the requests that have arrived by then. */
   #dispatchAt(): number {
     const waiting = this.#tail - this.#head
     if (waiting === 0) return Number.POSITIVE_INFINITY
@@ -259,7 +259,7 @@ class Run {
     const end = Math.max(at, this.#deviceFree[device]!) + busy
     this.#deviceFree[device] = end
     this.#instanceFree[instance] = end
-    this.#nextInstance = earliest(this.#instanceFree)
+    this.#nextInstance = findEarliest(this.#instanceFree)
     this.deviceBusyMs += busy
     this.batches++
     this.batched += size
@@ -285,13 +285,13 @@ class Run {
   }
 
   #grow(): void {
-    this.arrivals = copied(this.arrivals, new Float64Array(2 * this.arrivals.length))
+    this.arrivals = copyArray(this.arrivals, new Float64Array(2 * this.arrivals.length))
     const { latency, waiting, readyAt } = this.buffers
     if (this.arrivals.length <= latency.length) return
-    const larger = buffersOf(this.arrivals.length)
-    copied(latency, larger.latency)
-    copied(waiting, larger.waiting)
-    copied(readyAt, larger.readyAt)
+    const larger = createBuffers(this.arrivals.length)
+    copyArray(latency, larger.latency)
+    copyArray(waiting, larger.waiting)
+    copyArray(readyAt, larger.readyAt)
     this.buffers = larger
   }
 }
@@ -304,19 +304,19 @@ interface Buffers {
   readonly readyAt: Float64Array
 }
 
-const buffersOf = (requests: number): Buffers => ({
+const createBuffers = (requests: number): Buffers => ({
   latency: new Float64Array(requests),
   waiting: new Int32Array(requests),
   readyAt: new Float64Array(requests),
 })
 
-function copied<T extends Float64Array | Int32Array>(from: T, to: T): T {
+function copyArray<T extends Float64Array | Int32Array>(from: T, to: T): T {
   to.set(from)
   return to
 }
 
-/** Device times of whole batches, asked once each. */
-function remembered(
+/** Memoises device times of whole batches. */
+function memoiseBatchMs(
   batchMs: (batch: number) => number,
   maxBatchSize: number,
 ): (batch: number) => number {
@@ -331,7 +331,7 @@ function remembered(
   }
 }
 
-function earliest(times: Float64Array): number {
+function findEarliest(times: Float64Array): number {
   let best = 0
   for (let i = 1; i < times.length; i++) if (times[i]! < times[best]!) best = i
   return best

@@ -1,6 +1,10 @@
 /** CPU costs of a request before it can join a batch. */
-import { type Architecture, defaultSequenceLength, takesOf } from '../../devices/architecture.ts'
-import type { AnchoredOn } from '../../devices/device-model.ts'
+import {
+  type Architecture,
+  defaultSequenceLength,
+  getInputKind,
+} from '../../devices/architecture.ts'
+import type { CalibratedServer } from '../../devices/device-model.ts'
 
 export interface CpuStage {
   /** On the single event loop of the server: reading, parsing and answering, ms. */
@@ -41,13 +45,13 @@ const loadMs = 0.06
  * (devices/tables/cpu-tokenizer.csv). Few requests at a time cost two to four times as much, for
  * threads then wake for each.
  */
-export function cpuStageOf(
+export function createCpuStage(
   architecture: Architecture,
   sequenceLength = defaultSequenceLength,
   cpuCores = 1,
   { speed, count }: MachineCores = coresElsewhere,
 ): CpuStage {
-  const text = takesOf(architecture) !== 'image'
+  const text = getInputKind(architecture) !== 'image'
   return {
     acceptMs: (text ? 0.07 : 1) / speed,
     prepareMs:
@@ -59,15 +63,14 @@ export function cpuStageOf(
 }
 
 /**
- * The stage of a server whose batch times include the work of the host, each process on a core.
- * Requests wait for a core where there are more processes than cores, and for the single loop that
- * takes requests.
- * @param at the fit of the server
+ * The stage of a server whose batch times include host work, each process on a core. Requests wait
+ * for a core if there are more processes than cores, and for the server's single event loop.
+ * @param at parameters of the server's fit
  */
-export const anchoredStage = (
+export const createCalibratedStage = (
   at: readonly number[],
   { instances, cpuCores }: { readonly instances: number; readonly cpuCores: number },
-  perRequest?: AnchoredOn['perRequest'],
+  perRequest?: CalibratedServer['perRequest'],
 ): CpuStage => ({
   acceptMs: perRequest?.ms ?? 0,
   prepareMs: instances > cpuCores ? Math.exp(at[1]!) : 0,

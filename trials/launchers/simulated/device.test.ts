@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest'
-import { architectureOf } from '../../devices/architecture.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
 import { readSettings } from '../../predictor/settings.ts'
-import { modelledServer } from './device.ts'
+import { modelServer } from './device.ts'
 import { createEstimator } from './estimate.ts'
 
 /** Of one instance that has them all. */
@@ -11,7 +11,7 @@ const onCoresMs = (
   cpuCores: number,
   batch: number,
 ): number =>
-  modelledServer(architectureOf(model), {
+  modelServer(findArchitecture(model), {
     cpuCores,
     batchSize: batch,
     sequenceLength,
@@ -56,17 +56,17 @@ it.each([1, 1.5, 2, 8, 96])(
       ['--model', 'bert-tiny', '--cpu-cores', String(Math.ceil(cpuCores))],
       {},
     )!
-    const { serving } = modelledServer(architectureOf('bert-tiny'), { cpuCores })
+    const { serving } = modelServer(findArchitecture('bert-tiny'), { cpuCores })
     expect(serving.instances).toBe(started.instances)
     expect(
-      modelledServer(architectureOf('bert-tiny'), { cpuCores, instances: 3 }).serving.instances,
+      modelServer(findArchitecture('bert-tiny'), { cpuCores, instances: 3 }).serving.instances,
     ).toBe(3)
   },
 )
 
 it('a second core answers no lone request sooner, and lets more than twice as many be served', () => {
   const { estimate } = createEstimator({
-    architecture: architectureOf('bert-tiny'),
+    architecture: findArchitecture('bert-tiny'),
     slo: { percentile: 0.99, limitMs: 50 },
   })
   const [one, two] = [1, 2].map((cpuCores) => estimate({ cpuCores, batchSize: 1 }))

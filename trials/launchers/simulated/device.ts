@@ -1,23 +1,23 @@
-/** A configuration as the device model sees it: model, devices and limits. */
+/** A configuration as input of the device model: model, devices and limits. */
 import type { Configuration } from '../../../search/types.ts'
-import { type Architecture, takesOf } from '../../devices/architecture.ts'
-import { flopsOf } from '../../devices/call-work.ts'
-import { findGpu, type Gpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { type Architecture, getInputKind } from '../../devices/architecture.ts'
+import { countFlops } from '../../devices/call-work.ts'
+import { computeUsableMemoryMiB, findGpu, type Gpu } from '../../devices/catalogue.ts'
 import {
-  type AnchoredOn,
+  type CalibratedServer,
   type DeviceCall,
   type DeviceLatency,
-  deviceLatencyMs,
-  gpuMemoryMiB,
+  predictDeviceLatency,
+  predictGpuMemory,
 } from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
-import { isConvolutional, workOf } from '../../devices/work.ts'
+import { countWork, isConvolutional } from '../../devices/work.ts'
 import {
-  instancesOnCores,
+  countCpuInstances,
+  parseResources,
   type Resources,
-  resourcesOf,
+  readServingParameters,
   type ServingParameters,
-  servingParametersOf,
 } from '../../resources.ts'
 import { coresElsewhere, type MachineCores } from './cpu-stage.ts'
 
@@ -29,7 +29,10 @@ export interface ModelledServer {
   readonly batchLatency: (batch: number) => DeviceLatency
   readonly cores: MachineCores
   /** The fit of the server, and the device time of a batch without it, ms. */
-  readonly anchor?: { readonly anchored: AnchoredOn; readonly deviceMs: (batch: number) => number }
+  readonly calibration?: {
+    readonly calibratedServer: CalibratedServer
+    readonly deviceMs: (batch: number) => number
+  }
   /** GPU memory of all instances at their largest batch; undefined without a GPU. */
   readonly neededMiB?: number
   /** As `DeviceLatency.relativeError`, of the memory. */
@@ -51,19 +54,19 @@ const unmeasuredMemoryError = 0.5
  * @param defaults values of parameters that the configuration does not name
  * @throws DeviceModelError for values that the model cannot read
  */
-export function modelledServer(
+export function modelServer(
   architecture: Architecture,
   configuration: Configuration,
   defaults: Configuration = {},
   ownGpus: readonly Gpu[] = [],
-  anchored?: AnchoredOn,
+  calibratedServer?: CalibratedServer,
   cores = coresElsewhere,
 ): ModelledServer {
-  const resources = resourcesOf(configuration, defaults, ownGpus)
+  const resources = parseResources(configuration, defaults, ownGpus)
   // The measured latencies of a server include its delay.
-  const serving = servingParametersOf(configuration, {
-    ...(anchored && { maxDelayMs: 0 }),
-    ...(resources.gpu === undefined && { instances: instancesOnCores(resources.cpuCores) }),
+  const serving = readServingParameters(configuration, {
+    ...(calibratedServer && { maxDelayMs: 0 }),
+    ...(resources.gpu === undefined && { instances: countCpuInstances(resources.cpuCores) }),
     ...defaults,
   })
   if (resources.gpu === undefined)
@@ -72,7 +75,7 @@ export function modelledServer(
       resources,
       serving,
       cores,
-      batchLatency: onCores(architecture, resources, serving, cores.speed),
+      batchLatency: modelCpuInference(architecture, resources, serving, cores.speed),
     }
   const gpu = findGpu(resources.gpu, ownGpus)
   const mig =
@@ -82,14 +85,14 @@ export function modelledServer(
     gpu,
     batch,
     precision: serving.precision,
-    sequenceLength: takesOf(architecture) === 'text' ? serving.sequenceLength : undefined,
+    sequenceLength: getInputKind(architecture) === 'text' ? serving.sequenceLength : undefined,
     imageSize: serving.imageSize,
     share: mig ? 1 : resources.gpuShare,
     sharing: serving.sharing,
     mig,
   })
   const { precision, sequenceLength, imageSize, sharing } = serving
-  const known = latenciesOf(
+  const known = memoiseLatencies(
     architecture,
     gpu,
     [precision, sequenceLength, imageSize, mig?.name, resources.gpuShare, sharing].join(),
@@ -97,7 +100,7 @@ export function modelledServer(
   const bare = (batch: number): DeviceLatency => {
     let found = known.get(batch)
     if (found === undefined) {
-      found = deviceLatencyMs(call(batch))
+      found = predictDeviceLatency(call(batch))
       known.set(batch, found)
     }
     return found
@@ -108,20 +111,26 @@ export function modelledServer(
     resources,
     serving,
     cores,
-    batchLatency: anchored
-      ? (batch) => deviceLatencyMs({ ...call(batch), anchored, processes })
+    batchLatency: calibratedServer
+      ? (batch) => predictDeviceLatency({ ...call(batch), calibratedServer, processes })
       : bare,
-    ...(anchored && { anchor: { anchored, deviceMs: (batch: number) => bare(batch).ms } }),
+    ...(calibratedServer && {
+      calibration: { calibratedServer, deviceMs: (batch: number) => bare(batch).ms },
+    }),
     neededMiB:
       serving.instances *
-      gpuMemoryMiB({ ...call(serving.batchSize), anchored, framework: anchored !== undefined }).mib,
+      predictGpuMemory({
+        ...call(serving.batchSize),
+        calibratedServer,
+        framework: calibratedServer !== undefined,
+      }).mib,
     memoryError:
-      anchored === undefined
+      calibratedServer === undefined
         ? modelledMemoryError
-        : anchored.memory === undefined
+        : calibratedServer.memory === undefined
           ? unmeasuredMemoryError
           : measuredMemoryError,
-    availableMiB: mig?.memoryMiB ?? usableMemoryMiB(gpu) * resources.gpuShare,
+    availableMiB: mig?.memoryMiB ?? computeUsableMemoryMiB(gpu) * resources.gpuShare,
     gpuWatts:
       resources.gpus *
       gpu.tdpWatts *
@@ -132,7 +141,7 @@ export function modelledServer(
 const latencies = new WeakMap<Architecture, WeakMap<Gpu, Map<string, Map<number, DeviceLatency>>>>()
 
 /** Memoised device times by batch: thousands of configurations share a few devices. */
-function latenciesOf(
+function memoiseLatencies(
   architecture: Architecture,
   gpu: Gpu,
   rest: string,
@@ -160,11 +169,11 @@ const serialBytesPerMs = 2.3e6
 /** Fixed cost of a batch. */
 const callMs = 0.2
 /**
- * Cost of each request beside its batch: in the process that receives it, in that of the instance,
- * and between them; 2 to 3 ms (`npm run bench:predictor -- cpu`).
+ * Overhead of each request in addition to its batch, in the receiving process, the instance's
+ * process, and between them: 2 to 3 ms (`npm run bench:predictor -- cpu`).
  */
 const handOverMs = 2.5
-/** Relative error of such a time, in two cases of three. */
+/** Relative error (standard deviation) of CPU times. */
 export const cpuError = 0.4
 
 /**
@@ -172,7 +181,7 @@ export const cpuError = 0.4
  * instance with several cores does part of its work on one of them (`npm run bench:predictor --
  * inference`).
  */
-function onCores(
+function modelCpuInference(
   architecture: Architecture,
   { cpuCores }: Resources,
   { sequenceLength, imageSize, instances }: ServingParameters,
@@ -185,13 +194,13 @@ function onCores(
     return found
   }
   function batchMs(batch: number): number {
-    const work = workOf(architecture, { batch, sequenceLength, imageSize }, 'fp32')
+    const work = countWork(architecture, { batch, sequenceLength, imageSize }, 'fp32')
     const serialBytes = isConvolutional(architecture) ? 0 : work.activationBytes
     const coresEach = Math.max(0.5, cpuCores / instances)
     return (
       callMs +
       batch * handOverMs +
-      flopsOf(work) / (coreFlopsPerMs * coresEach ** 0.9) +
+      countFlops(work) / (coreFlopsPerMs * coresEach ** 0.9) +
       serialBytes / serialBytesPerMs
     )
   }

@@ -7,17 +7,22 @@ import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
-import { type AnchoredOn, deviceLatencyMs } from '../../devices/device-model.ts'
+import { type CalibratedServer, predictDeviceLatency } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { Resources } from '../../resources.ts'
-import { anchoredFactors, shareExponentSd } from './anchored-factors.ts'
-import { anchoredStage, type CpuStage, cpuStageOf, type MachineCores } from './cpu-stage.ts'
-import { cpuError, type ModelledServer, modelledServer } from './device.ts'
+import { createCalibratedFactors, shareExponentSd } from './calibrated-factors.ts'
+import {
+  type CpuStage,
+  createCalibratedStage,
+  createCpuStage,
+  type MachineCores,
+} from './cpu-stage.ts'
+import { cpuError, type ModelledServer, modelServer } from './device.ts'
 import {
   type PredictedCapacity,
   predictCapacity,
   predictTimedCapacity,
-  softCapacity,
+  softenCapacity,
   type TimedModel,
   tabulateDeviceTimes,
 } from './estimated-capacity.ts'
@@ -29,7 +34,7 @@ interface EstimatorOptions {
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
   /** The fit of a server other than the built-in one. */
-  readonly anchored?: AnchoredOn
+  readonly calibratedServer?: CalibratedServer
   readonly cores?: MachineCores
 }
 
@@ -69,7 +74,8 @@ export interface Estimator {
 }
 
 /** Ratio of needed to available memory beyond which an error of the model cannot explain it. */
-const certainShortage = ({ memoryError = 0 }: ModelledServer): number => 1 + 2.35 * memoryError
+const computeCertainShortage = ({ memoryError = 0 }: ModelledServer): number =>
+  1 + 2.35 * memoryError
 
 interface Known {
   readonly modelled?: ModelledServer
@@ -96,15 +102,15 @@ export function createEstimator(options: EstimatorOptions): Estimator {
     }
     let found: Known
     try {
-      const modelled = modelledServer(
+      const modelled = modelServer(
         architecture,
         configuration,
         options.defaults,
         options.ownGpus,
-        options.anchored,
+        options.calibratedServer,
         options.cores,
       )
-      const model = tabulateDeviceTimes(queueingModel(modelled))
+      const model = tabulateDeviceTimes(createQueueingModel(modelled))
       found = { modelled, model, capacity: predictTimedCapacity(model, slo) }
     } catch (error) {
       if (!(error instanceof DeviceModelError)) throw error
@@ -118,11 +124,11 @@ export function createEstimator(options: EstimatorOptions): Estimator {
   return {
     priorLogRate(configuration) {
       const { capacity } = read(configuration)
-      return capacity && Math.log(softCapacity(capacity, slo))
+      return capacity && Math.log(softenCapacity(capacity, slo))
     },
     priorFactors: (gpus) =>
-      options.anchored
-        ? anchoredFactors(options.anchored, {
+      options.calibratedServer
+        ? createCalibratedFactors(options.calibratedServer, {
             architecture,
             ownGpus: options.ownGpus,
             gpus,
@@ -131,13 +137,13 @@ export function createEstimator(options: EstimatorOptions): Estimator {
           })
         : {
             sd: [
-              cpuStageOf(architecture).relativeError,
+              createCpuStage(architecture).relativeError,
               batchSlopeSd,
               shareExponentSd,
               coreExponentSd,
-              ...gpus.map((gpu) => deviceError(architecture, gpu, options.ownGpus)),
+              ...gpus.map((gpu) => combineDeviceError(architecture, gpu, options.ownGpus)),
             ],
-            at: (logFactors) => movedPrior(logFactors, gpus, read, slo),
+            at: (logFactors) => shiftPrior(logFactors, gpus, read, slo),
           },
     priorLogConstraint(configuration) {
       const { capacity } = read(configuration)
@@ -147,18 +153,18 @@ export function createEstimator(options: EstimatorOptions): Estimator {
       const { modelled, reason } = read(configuration)
       return (
         reason !== undefined ||
-        (modelled !== undefined && shortOf(modelled, certainShortage(modelled)))
+        (modelled !== undefined && isShort(modelled, computeCertainShortage(modelled)))
       )
     },
     memoryFitProbability(configuration) {
       const { modelled } = read(configuration)
-      return modelled ? 1 - shortage(modelled) : 1
+      return modelled ? 1 - computeShortageProbability(modelled) : 1
     },
     estimate(configuration) {
       const { modelled, capacity, reason } = read(configuration)
       if (!modelled || !capacity) return { serves: false, reason: reason! }
       const { neededMiB, availableMiB } = modelled
-      if (neededMiB !== undefined && availableMiB !== undefined && shortOf(modelled, 1))
+      if (neededMiB !== undefined && availableMiB !== undefined && isShort(modelled, 1))
         return {
           serves: false,
           reason: `needs ${Math.ceil(neededMiB)} MiB of GPU memory, but has ${Math.floor(availableMiB)} MiB`,
@@ -169,8 +175,8 @@ export function createEstimator(options: EstimatorOptions): Estimator {
         ...capacity,
         ...(modelled.resources.gpu === undefined &&
           capacity.binding === 'gpu' && { binding: 'cpu' }),
-        relativeError: capacityError(modelled, capacity, slo),
-        outOfMemory: shortage(modelled),
+        relativeError: propagateErrors(modelled, capacity, slo),
+        outOfMemory: computeShortageProbability(modelled),
         neededMiB,
         availableMiB,
       }
@@ -179,8 +185,8 @@ export function createEstimator(options: EstimatorOptions): Estimator {
 }
 
 /**
- * Standard deviations: d ln(time) / d ln(batch), and of the exponent of the cores, which a load
- * generator on the same machine takes its part of.
+ * Standard deviations of d ln(time) / d ln(batch), and of the exponent of the cores, which a load
+ * generator on the same machine shares.
  */
 const batchSlopeSd = 0.03
 const coreExponentSd = 0.25
@@ -188,7 +194,7 @@ const typicalBatch = 8
 /** Of the GPUs of the tables, in another host and with other versions. */
 const minDeviceError = 0.05
 
-const deviceError = (
+const combineDeviceError = (
   architecture: Architecture,
   gpu: string,
   ownGpus: readonly Gpu[] = [],
@@ -197,7 +203,7 @@ const deviceError = (
     ? cpuError
     : Math.max(
         minDeviceError,
-        deviceLatencyMs({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch })
+        predictDeviceLatency({ architecture, gpu: findGpu(gpu, ownGpus), batch: typicalBatch })
           .relativeError,
       )
 
@@ -205,7 +211,7 @@ const deviceError = (
  * The prior with CPU cost, batch slope, exponents of share and cores, and the time of each GPU
  * shifted; its sensitivities are forward differences.
  */
-function movedPrior(
+function shiftPrior(
   [cpu, slope, share, cores, ...devices]: readonly number[],
   gpus: readonly string[],
   read: (configuration: Configuration) => Known,
@@ -238,7 +244,7 @@ function movedPrior(
       prepareMs: costlier * model.cpu.prepareMs,
     }
     return Math.log(
-      softCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo),
+      softenCapacity(predictTimedCapacity({ ...model, cpu: costs, times: movedTimes }, slo), slo),
     )
   }
   const step = 0.05
@@ -274,12 +280,12 @@ function movedPrior(
   }
 }
 
-/** ln of the GPU share, and of the cores that compute where there is no GPU. */
+/** ln of the GPU share, and of the cores without a GPU. */
 const logShare = ({ gpuShare }: Resources): number => (gpuShare > 0 ? Math.log(gpuShare) : 0)
 const logCores = ({ gpu, cpuCores }: Resources): number =>
   gpu === undefined ? Math.log(cpuCores) : 0
 
-export const queueingModel = (
+export const createQueueingModel = (
   modelled: ModelledServer,
   cpu: CpuStage = deriveCpuStage(modelled),
 ) => ({
@@ -292,37 +298,37 @@ export const queueingModel = (
 })
 
 /**
- * Whether each instance is a queue of its own: on CPU, and for an anchored server, whose processes
- * take turns in batches that last as long as the turns of all.
+ * Whether each instance has its own queue: on CPU, and for a calibrated server, whose batch times
+ * include the turns of all processes on the GPU.
  */
-const computesApart = ({ resources, anchor }: ModelledServer): boolean =>
-  anchor !== undefined || resources.gpu === undefined
+const hasOwnQueues = ({ resources, calibration }: ModelledServer): boolean =>
+  calibration !== undefined || resources.gpu === undefined
 
 /** Number of servers that take batches from the queue. */
 export const countQueues = (modelled: ModelledServer): number =>
-  Math.max(1, modelled.resources.gpus) * (computesApart(modelled) ? modelled.serving.instances : 1)
+  Math.max(1, modelled.resources.gpus) * (hasOwnQueues(modelled) ? modelled.serving.instances : 1)
 
 /** Concurrent batches on each of them. */
 export const countInstancesPerQueue = (modelled: ModelledServer): number =>
-  computesApart(modelled) ? 1 : modelled.serving.instances
+  hasOwnQueues(modelled) ? 1 : modelled.serving.instances
 
-/** The CPU stage; the batch times of an anchored server include it. */
+/** The CPU stage; the batch times of a calibrated server include it. */
 export const deriveCpuStage = ({
   architecture,
   resources,
   serving,
-  anchor,
+  calibration,
   cores,
 }: ModelledServer): CpuStage =>
-  anchor
-    ? anchoredStage(
-        anchor.anchored.at,
+  calibration
+    ? createCalibratedStage(
+        calibration.calibratedServer.parameters,
         { instances: serving.instances, cpuCores: resources.cpuCores },
-        anchor.anchored.perRequest,
+        calibration.calibratedServer.perRequest,
       )
-    : cpuStageOf(architecture, serving.sequenceLength, resources.cpuCores, cores)
+    : createCpuStage(architecture, serving.sequenceLength, resources.cpuCores, cores)
 
-/** An error below 1, so that the slowest device time is finite. */
+/** Limit below 1, so that the slowest device time is finite. */
 const maxDeviceError = 0.95
 
 /**
@@ -330,12 +336,12 @@ const maxDeviceError = 0.95
  * and the changes add up in squares. With a relative error e a batch takes up to 1 / (1 − e) as long,
  * so that the capacity of a limiting device has the same error.
  */
-function capacityError(
+function propagateErrors(
   modelled: ModelledServer,
   capacity: PredictedCapacity,
   slo: EstimatorOptions['slo'],
 ): number {
-  const model = queueingModel(modelled)
+  const model = createQueueingModel(modelled)
   const device = modelled.batchLatency(modelled.serving.batchSize).relativeError
   const change = (deviceFactor: number, cpuFactor: number) => {
     const moved = predictCapacity(
@@ -359,7 +365,7 @@ function capacityError(
 }
 
 /** Whether needed memory exceeds the available by more than this factor. */
-const shortOf = (
+const isShort = (
   { neededMiB = 0, availableMiB = Number.POSITIVE_INFINITY }: ModelledServer,
   factor: number,
 ): boolean => neededMiB > factor * availableMiB
@@ -368,7 +374,11 @@ const shortOf = (
  * P(need > share) for a need that is normal around its estimate (logistic approximation of the
  * normal distribution).
  */
-function shortage({ neededMiB, availableMiB, memoryError }: ModelledServer): number {
+function computeShortageProbability({
+  neededMiB,
+  availableMiB,
+  memoryError,
+}: ModelledServer): number {
   if (neededMiB === undefined || availableMiB === undefined || memoryError === undefined) return 0
   return 1 / (1 + Math.exp((-1.702 * (neededMiB / availableMiB - 1)) / memoryError))
 }

@@ -3,7 +3,7 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import type { VirtualExpectation } from '../../../profiler/model/virtual-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
 
-/** A predictor as queueing theory sees it. */
+/** A predictor as a queueing model. */
 interface QueueingModel {
   readonly cpu: CpuStage
   readonly cpuCores: number
@@ -44,7 +44,7 @@ const nodeBelow = Uint8Array.from({ length: 513 }, (_, size) =>
 )
 
 /** Device time of a fractional batch by linear interpolation. */
-function timeOf({ sizes, times }: TimedModel, batch: number): number {
+function interpolateTime({ sizes, times }: TimedModel, batch: number): number {
   const last = sizes.length - 1
   if (batch >= sizes[last]!) return times[last]!
   const i = Math.min(nodeBelow[Math.min(512, Math.floor(batch))]!, last - 1)
@@ -62,11 +62,11 @@ const spread = 1.6
 const gatheredSpread = 2.6
 
 /** The `percentile` of an exponential tail that starts at probability p with this mean. */
-const tail = (mean: number, p: number, percentile: number) =>
+const computeTail = (mean: number, p: number, percentile: number) =>
   mean > 0 && p > 0 ? Math.max(0, mean * Math.log(p / (1 - percentile))) : 0
 
 /** Probability that all k servers are busy, each with this utilisation. */
-const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
+const approximateAllBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k + 1) / 2)
 
 /**
  * Latency percentile at a rate, ms; Infinity beyond saturation. All devices take batches from one
@@ -79,7 +79,7 @@ const allBusy = (utilization: number, k: number) => utilization ** Math.sqrt((k 
  *   service);
  * - its own batch.
  */
-export function latencyPercentileMs(
+export function computeLatencyPercentileMs(
   model: TimedModel,
   rateRps: number,
   percentile: number,
@@ -94,9 +94,9 @@ export function latencyPercentileMs(
   const busy = (rate * fullMs) / B
   if (busyCpu >= 1 || busy >= 1) return Number.POSITIVE_INFINITY
   const cores = Math.max(1, Math.ceil(model.cpuCores))
-  const cpuWait = tail(
+  const cpuWait = computeTail(
     cpuMs / (2 * model.cpuCores * (1 - busyCpu)),
-    allBusy(busyCpu, cores),
+    approximateAllBusy(busyCpu, cores),
     percentile,
   )
 
@@ -106,12 +106,12 @@ export function latencyPercentileMs(
   for (let i = 0; i < 6; i++) {
     const next = Math.min(
       B,
-      Math.max(1, rate * timeOf(model, batch), Math.min(1 + perMs * maxDelayMs, B)),
+      Math.max(1, rate * interpolateTime(model, batch), Math.min(1 + perMs * maxDelayMs, B)),
     )
     if (next === batch) break
     batch = next
   }
-  const formingMs = timeOf(model, batch)
+  const formingMs = interpolateTime(model, batch)
   const meanwhile = rate * formingMs
   const gathered = perMs * maxDelayMs
   const own = Math.min(
@@ -123,18 +123,19 @@ export function latencyPercentileMs(
     ),
   )
   const company = B === 1 ? 0 : Math.min(maxDelayMs, perMs > 0 ? (B - 1) / perMs : maxDelayMs)
-  const busyNow = allBusy(Math.min(1, meanwhile / batch), devices)
+  const busyNow = approximateAllBusy(Math.min(1, meanwhile / batch), devices)
   const underWay =
     (formingMs / devices) * Math.max(0, 1 - (1 - percentile) / Math.max(busyNow, 1e-9))
   const queued =
-    tail(busy / (2 * (1 - busy)), allBusy(busy, devices), percentile) * (fullMs / B / devices)
+    computeTail(busy / (2 * (1 - busy)), approximateAllBusy(busy, devices), percentile) *
+    (fullMs / B / devices)
   return (
     cpu.overheadMs +
     (cpu.within ? 0 : cpuMs) +
     cpuWait +
     Math.max(company, underWay) +
     queued +
-    timeOf(model, own)
+    interpolateTime(model, own)
   )
 }
 
@@ -160,7 +161,7 @@ export function predictTimedCapacity(
   const besideMs = cpu.within ? 0 : cpu.acceptMs + cpu.prepareMs * Math.exp(2 * cpu.jitter)
   const unloadedMs = cpu.overheadMs + besideMs + (B > 1 ? model.maxDelayMs : 0) + times[0]!
   if (unloadedMs > slo.limitMs) return { capacityRps: 0, saturationRps, unloadedMs, binding: 'slo' }
-  const capacityRps = highestRate(model, slo, saturationRps)
+  const capacityRps = findMaxRate(model, slo, saturationRps)
   const binding = capacityRps < 0.8 * saturationRps ? 'slo' : cpuLimit < gpuLimit ? 'cpu' : 'gpu'
   return { capacityRps, saturationRps, unloadedMs, binding }
 }
@@ -169,7 +170,7 @@ export function predictTimedCapacity(
  * The capacity, or a small rate that falls smoothly where the model predicts that the SLO is violated:
  * the model may be wrong, and the search needs a slope.
  */
-export const softCapacity = (
+export const softenCapacity = (
   capacity: PredictedCapacity,
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
 ): number =>
@@ -185,13 +186,13 @@ const precision = 1.0005
  * The root of limit / latency − 1 over ln(rate), by false position with the Illinois rule (Dowell
  * and Jarratt 1971).
  */
-function highestRate(
+function findMaxRate(
   model: TimedModel,
   { percentile, limitMs }: Pick<Slo, 'percentile' | 'limitMs'>,
   saturationRps: number,
 ): number {
   const spare = (logRate: number) =>
-    limitMs / latencyPercentileMs(model, Math.exp(logRate), percentile) - 1
+    limitMs / computeLatencyPercentileMs(model, Math.exp(logRate), percentile) - 1
   let [low, high] = [Math.log(0.01 * saturationRps), Math.log(saturationRps)]
   let [atLow, atHigh] = [spare(low), -1]
   if (atLow < 0) {

@@ -1,23 +1,23 @@
 /** Random factors of service times, from a table. */
 
 const size = 1024
-const known = new Map<number, Float64Array>()
+const factorsBySd = new Map<number, Float64Array>()
 let normals: Float64Array | undefined
 
 /**
- * Lognormal factors of mean 1, in random order, the same for every caller: each server starts at an
- * index of its own. Their number is a power of two.
+ * Lognormal factors of mean 1, in random order, shared by all callers: each server starts at its
+ * own index. Their number is a power of two.
  * @param sd standard deviation of ln(factor)
  */
-export function jitterFactors(sd: number): Float64Array {
-  const found = known.get(sd) ?? factorsOf(sd)
-  known.set(sd, found)
+export function getJitterFactors(sd: number): Float64Array {
+  const found = factorsBySd.get(sd) ?? createFactors(sd)
+  factorsBySd.set(sd, found)
   return found
 }
 
-function factorsOf(sd: number): Float64Array {
+function createFactors(sd: number): Float64Array {
   if (sd === 0) return Float64Array.of(1)
-  normals ??= standardNormals()
+  normals ??= drawStandardNormals()
   const factors = normals.map((z) => Math.exp(sd * z))
   const mean = factors.reduce((sum, f) => sum + f, 0) / size
   return factors.map((f) => f / mean)
@@ -27,7 +27,7 @@ function factorsOf(sd: number): Float64Array {
  * Box and Muller over a linear congruential stream (Numerical Recipes, 3rd edition, section 7.1),
  * of mean 0 and deviation 1 exactly.
  */
-function standardNormals(): Float64Array {
+function drawStandardNormals(): Float64Array {
   let state = 20_211_101
   const uniform = () => {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0

@@ -1,28 +1,28 @@
 /**
- * Capacity of a language model's server under an SLO in closed form: what the simulation would
- * find, in microseconds. Steady state of continuous batching: with rate λ, prompts of P tokens and
+ * Closed-form capacity of a language-model server under an SLO: an approximation of the simulation,
+ * in microseconds. Steady state of continuous batching: with rate λ, prompts of P tokens and
  * answers of O, prompts take a share u of the time, decoding steps the rest, and λ O T sequences
- * decode at once (Little's law) with T the time per output token. With drafts a step verifies γ + 1
- * tokens of each answer and keeps some of them on average. With pools of servers for prompts and
- * for answers each is such a queue of its own, the one without answers, the other without prompts.
+ * decode at once (Little's law) with T the time per output token. With speculative decoding a step
+ * verifies γ + 1 tokens of each answer and accepts some of them. With disaggregated pools, prefill
+ * servers are a queue without answers, and decode servers one without prompts.
  */
 
 import type { LatencyMetric } from '../../../profiler/model/latency-metrics.ts'
 import { computeSloLatency, type Slo } from '../../../profiler/model/slo.ts'
-import { meanTokens, tokensVariance } from '../../predictor/llm/speculation.ts'
+import { computeTokensVariance, meanTokens } from '../../predictor/llm/speculation.ts'
 import type { PredictedCapacity } from './estimated-capacity.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
-import { foundTokens } from './seen-beginnings.ts'
+import { countCachedTokens } from './prefix-cache.ts'
 
-/** What the load comes to: lengths in tokens. */
+/** Moments of the load: lengths in tokens. */
 export interface LlmLoad {
-  /** Of the prompt, without what the cache of beginnings has. */
+  /** Mean prompt length without prefix-cache hits. */
   readonly meanPrompt: number
   readonly meanOutput: number
-  /** What a sequence holds of the cache, over its time. */
+  /** Mean cache use of a sequence over its time. */
   readonly meanHeld: number
-  /** What it will hold at its end. */
+  /** Mean cache use of a sequence at its end. */
   readonly meanReserved: number
   /** Squared coefficient of variation of the prompts to compute. */
   readonly promptCv2: number
@@ -38,9 +38,9 @@ interface Lengths {
   readonly outputs: Float64Array
 }
 
-/** @param caches whether beginnings that were seen are not computed again */
-export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
-  const found = caches ? foundTokens(requests) : []
+/** @param caches whether the server has a prefix cache */
+export function summariseLlmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad {
+  const found = caches ? countCachedTokens(requests) : []
   const lengths = (of: (request: LlmRequest) => boolean): Lengths => {
     const own = requests.flatMap((request, i) =>
       of(request) ? [{ ...request, found: found[i] ?? 0 }] : [],
@@ -64,7 +64,7 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
     requests.reduce((sum, r, i) => sum + of(r, i), 0) / requests.length
   const meanPrompt = prompts.reduce((sum, p) => sum + p, 0) / prompts.length
   const meanOutput = mean(({ outputTokens }) => outputTokens)
-  // A sequence is there for as long as its answer is long: long answers weigh more.
+  // Long answers weigh more: a sequence stays in proportion to its answer's length.
   const meanHeld =
     mean(({ promptTokens, outputTokens }) => outputTokens * (promptTokens + outputTokens / 2)) /
     meanOutput
@@ -84,11 +84,11 @@ export function llmLoad(requests: readonly LlmRequest[], caches = true): LlmLoad
   }
 }
 
-const at = (ascending: Float64Array, q: number): number =>
+const getQuantile = (ascending: Float64Array, q: number): number =>
   ascending[Math.min(ascending.length - 1, Math.floor(q * ascending.length))]!
 
-/** Standard normal quantile (Winitzki 2008, by his approximation of erf⁻¹): good to 1 %. */
-export function normalQuantile(p: number): number {
+/** Standard normal quantile (Winitzki 2008, by his approximation of erf⁻¹): accurate to 1 %. */
+export function computeNormalQuantile(p: number): number {
   const x = 2 * p - 1
   const ln = Math.log(1 - x * x)
   const a = 2 / (Math.PI * 0.147) + ln / 2
@@ -101,14 +101,13 @@ interface LlmQueueing {
 }
 
 /**
- * What a step does to each answer: tokens that it computes, those that it keeps on average, and how
- * far an answer's mean is from that.
+ * Tokens of each answer in a step: computed ones, the mean of accepted ones, and the deviation of
+ * an answer's mean.
  */
-function stepOf({ limits: { speculation } }: LlmQueueing['server'], meanOutput: number) {
+function describeStep({ limits: { speculation } }: LlmQueueing['server'], meanOutput: number) {
   if (speculation === undefined) return { drafts: 0, kept: 1, spread: 0 }
-  const [mean, variance] = [meanTokens(speculation), tokensVariance(speculation)]
-  // The last step of an answer keeps more than it lacks: of a renewal that overshoots, E[k (k − 1)]
-  // / 2 E[k] tokens.
+  const [mean, variance] = [meanTokens(speculation), computeTokensVariance(speculation)]
+  // The last step of an answer overshoots by E[k (k − 1)] / 2 E[k] tokens (renewal theory).
   const overshoot = (variance + mean ** 2 - mean) / (2 * mean)
   // Steps of an answer of n tokens: a renewal process, of variance n σ² / μ³.
   return {
@@ -119,19 +118,19 @@ function stepOf({ limits: { speculation } }: LlmQueueing['server'], meanOutput: 
 }
 
 /** The steady state at a rate; undefined beyond saturation. */
-function steady({ server, load }: LlmQueueing, rateRps: number) {
+function solveSteadyState({ server, load }: LlmQueueing, rateRps: number) {
   const { limits, stepMs, frontMs } = server
   const perMs = rateRps / 1000
   const { meanPrompt, meanOutput, meanHeld, meanReserved } = load
   const { promptsApart, reserves, maxSequences, cacheTokens, maxBatchedTokens } = limits
   const places = Math.min(maxSequences, cacheTokens / (reserves ? meanReserved : meanHeld))
-  const { drafts, kept, spread } = stepOf(server, meanOutput)
+  const { drafts, kept, spread } = describeStep(server, meanOutput)
   const decoding = (n: number) => {
     const decodes = Math.max(1, Math.round(n))
     return { decodes, decodeContext: Math.max(1, n) * meanHeld, drafts: decodes * drafts }
   }
   const decodeMs = (n: number) => stepMs({ prefillTokens: 0, ...decoding(n) })
-  // What so many prompts add together, in steps of their own or in those of what decodes meanwhile.
+  // Time that prompts add, in prefill steps or in steps shared with decoding.
   const promptsMs = (tokens: number, n: number, prompts: number) => {
     if (tokens === 0) return 0
     const room = Math.max(1, maxBatchedTokens - (promptsApart ? 0 : n * (1 + drafts)))
@@ -167,7 +166,7 @@ function steady({ server, load }: LlmQueueing, rateRps: number) {
     if (next > 4 * places) return undefined
     n += 0.5 * (next - n)
   }
-  // A step carries the prompts that came during it beside its decodes.
+  // A step contains the prompts that arrived during the last one, and its decodes.
   if (
     n >= places ||
     (!promptsApart && perMs * meanPrompt * tokenMs * kept + n * (1 + drafts) >= maxBatchedTokens)
@@ -177,12 +176,12 @@ function steady({ server, load }: LlmQueueing, rateRps: number) {
 }
 
 /**
- * Servers that compute prompts alone, asked in turn: ms until all but 1 - q of the prompts are
- * computed, of which one has `longest` tokens; undefined beyond saturation. A step takes what came
- * while the last one ran, as far as its tokens go: little load is a queue of prompts, much load a
- * step after what is left of another, whichever is less.
+ * Prefill servers, round robin: quantile q of the time to compute a prompt of `longest` tokens, ms;
+ * undefined beyond saturation. A step takes the prompts that arrived during the last one, up to its
+ * token limit. Low load is a queue of prompts; high load waits for the rest of one step. The
+ * smaller of the two applies.
  */
-function prefillMs(
+function predictPrefillMs(
   { server: { limits, stepMs, frontMs }, load }: LlmQueueing,
   servers: number,
   rateRps: number,
@@ -190,7 +189,7 @@ function prefillMs(
   q: number,
 ): number | undefined {
   const perMs = rateRps / servers / 1000
-  // Asked in turn, each server sees every so many-th arrival.
+  // Round robin: each server gets every n-th arrival.
   const arrivalCv2 = 1 / servers
   const { meanPrompt, promptCv2 } = load
   const stepsMs = (prompts: number, tokens = prompts * meanPrompt) => {
@@ -206,8 +205,8 @@ function prefillMs(
     )
   }
   const most = Math.max(1, limits.maxBatchedTokens / meanPrompt)
-  const shareOf = (prompts: number) => (perMs * stepsMs(prompts)) / prompts
-  if (perMs * frontMs >= 1 || shareOf(most) >= 1) return undefined
+  const computeShare = (prompts: number) => (perMs * stepsMs(prompts)) / prompts
+  if (perMs * frontMs >= 1 || computeShare(most) >= 1) return undefined
   let came = 1
   for (let i = 0; i < 20; i++)
     came += 0.5 * (Math.max(1, Math.min(most, perMs * stepsMs(came))) - came)
@@ -220,28 +219,27 @@ function prefillMs(
     waits.mean + computes.mean + Math.hypot(waits.most - waits.mean, computes.most - computes.mean)
   const waiting = (serviceMs: number) => ({
     mean: (perMs * serviceMs ** 2 * (arrivalCv2 + promptCv2)) / (2 * (1 - perMs * serviceMs)),
-    most: queued(serviceMs, perMs * serviceMs, promptCv2, q, arrivalCv2),
+    most: predictQueueMs(serviceMs, perMs * serviceMs, promptCv2, q, arrivalCv2),
   })
   const alone = stepsMs(1)
   const inTurn =
     perMs * alone < 1
       ? both(waiting(alone), { mean: alone, most: own(1) })
       : Number.POSITIVE_INFINITY
-  // What one more prompt adds to a step is what it makes others wait; the rest of a step is waited
-  // for once.
+  // A further prompt delays others by its marginal time; the rest of a step delays once.
   const each = most > 1 ? (stepsMs(most) - alone) / (most - 1) : alone
   const step = stepsMs(came)
   const { mean, most: worst } = waiting(each)
-  const gathered = Math.min(most, came + normalQuantile(q) * Math.sqrt(came))
+  const gathered = Math.min(most, came + computeNormalQuantile(q) * Math.sqrt(came))
   const atOnce =
     came < 0.9 * most && perMs * each < 1
       ? both({ mean: mean + step / 2, most: worst + q * step }, { mean: step, most: own(gathered) })
       : Number.POSITIVE_INFINITY
-  return frontMs + queued(frontMs, perMs * frontMs, 0, q) + Math.min(inTurn, atOnce)
+  return frontMs + predictQueueMs(frontMs, perMs * frontMs, 0, q) + Math.min(inTurn, atOnce)
 }
 
-/** As `llmLatencies`, of pools. */
-function pooledLatencies(
+/** As `predictLlmLatencies`, of pools. */
+function predictPoolLatencies(
   model: LlmQueueing,
   pools: LlmPools,
   rateRps: number,
@@ -249,98 +247,106 @@ function pooledLatencies(
   of: Lengths,
 ): Latencies | undefined {
   const { load } = model
-  const decode = answering(model, pools, rateRps)
-  const longest = at(of.prompts, q)
-  const computed = prefillMs(model, pools.prefill, rateRps, longest, q)
+  const decode = solveDecodeState(model, pools, rateRps)
+  const longest = getQuantile(of.prompts, q)
+  const computed = predictPrefillMs(model, pools.prefill, rateRps, longest, q)
   if (decode === undefined || computed === undefined) return undefined
   const { n, tokenMs, decodeMs } = decode
-  const tpot = slowestTokenMs(decode, normalQuantile(q))
+  const tpot = predictSlowestTokenMs(decode, computeNormalQuantile(q))
   const movedMs = pools.transferMs(load.meanPrompt)
   // Links of either end are busy with others' keys and values.
   const busiest = (rateRps / 1000 / Math.min(pools.prefill, pools.decode)) * movedMs
   if (busiest >= 1) return undefined
   const moves =
     pools.transferMs(longest) +
-    queued(movedMs, busiest, load.promptCv2, q) +
+    predictQueueMs(movedMs, busiest, load.promptCv2, q) +
     pools.transfer.latencyMs
-  // Fetched, the answer begins at its server as any request, with a step for the first token after
-  // what is left of another.
+  // With fetched caches, an answer starts at the decode server like any request: after the rest of
+  // a step, one step for the first token.
   const begins =
     pools.handOver === 'pushed' ? 0 : pools.decoder.frontMs + decodeMs(n) * (1 + q * Math.min(1, n))
-  const ttft = computed + moves + begins + admission(decode, load.meanOutput, q)
-  return { ttft, tpot, e2e: ttft + Math.max(0, at(of.outputs, q) - 1) * tokenMs }
+  const ttft = computed + moves + begins + predictAdmissionMs(decode, load.meanOutput, q)
+  return { ttft, tpot, e2e: ttft + Math.max(0, getQuantile(of.outputs, q) - 1) * tokenMs }
 }
 
 /** The steady state of one of the servers that make answers alone. */
-const answering = ({ load }: LlmQueueing, { decode, decoder }: LlmPools, rateRps: number) =>
-  steady({ server: decoder, load: { ...load, meanPrompt: 0 } }, rateRps / decode)
+const solveDecodeState = ({ load }: LlmQueueing, { decode, decoder }: LlmPools, rateRps: number) =>
+  solveSteadyState({ server: decoder, load: { ...load, meanPrompt: 0 } }, rateRps / decode)
 
 /**
  * One after the other: Pollaczek-Khinchine's mean, of arrivals that are no Poisson process
  * Kingman's (1961), and an exponential tail.
  */
-const queued = (serviceMs: number, busy: number, cv2: number, q: number, arrivalCv2 = 1): number =>
+const predictQueueMs = (
+  serviceMs: number,
+  busy: number,
+  cv2: number,
+  q: number,
+  arrivalCv2 = 1,
+): number =>
   busy > 0
     ? ((serviceMs * (arrivalCv2 + cv2)) / (2 * (1 - busy))) * Math.max(0, Math.log(busy / (1 - q)))
     : 0
 
-/** For a place: many servers, each held for an answer (Sakasegawa 1977). */
-function admission({ n, places, tokenMs }: Steady, meanOutput: number, q: number): number {
+/** Wait for admission: a queue with a server for each sequence slot (Sakasegawa 1977). */
+function predictAdmissionMs({ n, places, tokenMs }: Steady, meanOutput: number, q: number): number {
   const busy = n / places
   const full =
     (busy ** (Math.sqrt(2 * (places + 1)) - 1) * meanOutput * tokenMs) / (places * (1 - busy))
   return full * Math.max(0, Math.log(busy / (1 - q)))
 }
 
-type Steady = NonNullable<ReturnType<typeof steady>>
+type Steady = NonNullable<ReturnType<typeof solveSteadyState>>
 type Latencies = Record<LatencyMetric, number>
 
 /**
- * Time per output token, ms, of an answer that is z deviations off the mean. @param interrupted
- * what prompts add to it
+ * Time per output token, ms, of an answer z standard deviations above the mean.
+ * @param interrupted time that prompts add
  */
-function slowestTokenMs(
+function predictSlowestTokenMs(
   { n, tokenMs, share, places, decodeMs, kept, spread }: Steady,
   z: number,
   interrupted = 0,
 ): number {
-  // Arrivals bunch: over an answer's time there are now more, now fewer others.
+  // The number of concurrent sequences fluctuates over an answer's time.
   const crowded = Math.min(places, n + z * Math.sqrt(n))
   const crowdedMs = decodeMs(crowded) / kept / (1 - share)
-  // How many drafts an answer keeps is its own luck, crowds are not: apart they add up, together as
-  // their squares do.
+  // Accepted drafts vary for each answer, concurrency for all: independent deviations add in
+  // squares, the common one linearly.
   const luck = z * spread * tokenMs
   return tokenMs + Math.sign(z) * Math.hypot(crowdedMs + interrupted - tokenMs, luck)
 }
 
-/** Latencies that all but 1 - q of the requests keep, ms; undefined beyond saturation. */
-function llmLatencies(
+/** Latency quantiles q, ms; undefined beyond saturation. */
+function predictLlmLatencies(
   model: LlmQueueing,
   rateRps: number,
   q: number,
   of: Lengths = model.load,
 ): Latencies | undefined {
   if (model.server.pools !== undefined)
-    return pooledLatencies(model, model.server.pools, rateRps, q, of)
-  const state = steady(model, rateRps)
+    return predictPoolLatencies(model, model.server.pools, rateRps, q, of)
+  const state = solveSteadyState(model, rateRps)
   if (state === undefined) return undefined
   const { n, tokenMs, share, together, decodeMs, promptsMs, perMs } = state
   const { prompts, outputs } = of
   const { meanOutput, meanPrompt, promptCv2 } = model.load
-  const z = normalQuantile(q)
+  const z = computeNormalQuantile(q)
   const interruption = promptsMs(together * meanPrompt, n, together)
   const interrupted =
     (z * interruption * Math.sqrt(Math.max(0, (perMs * meanOutput * tokenMs) / together))) /
     meanOutput
-  const tpot = slowestTokenMs(state, z, interrupted)
+  const tpot = predictSlowestTokenMs(state, z, interrupted)
   // One prompt after the other. So on the host before.
   const { frontMs } = model.server
-  const waits = queued(interruption, share, promptCv2, q) + queued(frontMs, perMs * frontMs, 0, q)
+  const waits =
+    predictQueueMs(interruption, share, promptCv2, q) +
+    predictQueueMs(frontMs, perMs * frontMs, 0, q)
   // Until as many have come as are computed together, at the latest.
   const gathering =
     model.server.limits.promptsApart && together > 1 ? (q * (together - 1)) / perMs : 0
   const under = decodeMs(n) * q * Math.min(1, n)
-  const own = promptsMs(at(prompts, q) + (together - 1) * meanPrompt, n, together)
+  const own = promptsMs(getQuantile(prompts, q) + (together - 1) * meanPrompt, n, together)
   const ttft =
     frontMs +
     under +
@@ -348,13 +354,13 @@ function llmLatencies(
     own +
     waits +
     gathering +
-    admission(state, meanOutput, q)
-  return { ttft, tpot, e2e: ttft + Math.max(0, at(outputs, q) - 1) * tokenMs }
+    predictAdmissionMs(state, meanOutput, q)
+  return { ttft, tpot, e2e: ttft + Math.max(0, getQuantile(outputs, q) - 1) * tokenMs }
 }
 
 const lowestRps = 1e-4
 
-function highest(holds: (rate: number) => boolean): number {
+function bisectMaxRate(holds: (rate: number) => boolean): number {
   let [low, high] = [lowestRps, 1e5]
   while (high / low > 1.005) {
     const middle = Math.sqrt(low * high)
@@ -364,31 +370,31 @@ function highest(holds: (rate: number) => boolean): number {
   return low
 }
 
-/** The highest rate that is kept up with. */
-export const saturatedRps = (model: LlmQueueing): number => {
+/** The saturation rate. */
+export const findSaturationRps = (model: LlmQueueing): number => {
   const { pools } = model.server
-  if (pools === undefined) return highest((rate) => steady(model, rate) !== undefined)
-  return highest(
+  if (pools === undefined)
+    return bisectMaxRate((rate) => solveSteadyState(model, rate) !== undefined)
+  return bisectMaxRate(
     (rate) =>
-      prefillMs(model, pools.prefill, rate, 1, 0.5) !== undefined &&
-      answering(model, pools, rate) !== undefined,
+      predictPrefillMs(model, pools.prefill, rate, 1, 0.5) !== undefined &&
+      solveDecodeState(model, pools, rate) !== undefined,
   )
 }
 
 /**
- * What each slowdown makes of the highest rate that keeps the SLO, by bisection on its logarithm.
- * Under a joint SLO the limits are taken to be missed by the same requests. Where all takes s times
- * as long, a rate of r/s has s times the latencies of r: what was computed for one slowdown serves
- * all others.
+ * The capacity at each slowdown, by bisection on the logarithm of the rate. Under a joint SLO, the
+ * same requests are assumed to violate all limits. If everything takes s times as long, rate r/s
+ * has s times the latencies of r, so results are shared between slowdowns.
  */
-export function llmCapacities(
+export function predictLlmCapacities(
   model: LlmQueueing,
   slo: Pick<Slo, 'percentile' | 'limitMs' | 'metric' | 'limits' | 'classes'>,
 ): (slowdown?: number) => PredictedCapacity {
   const { percentile, limitMs, classes = [] } = slo
-  const apart = model.load.classes.filter(({ name }) => classes.includes(name))
-  const countedOf = (rate: number, of?: (typeof apart)[number]): number => {
-    const latencies = llmLatencies(model, rate, percentile, of)
+  const sloClasses = model.load.classes.filter(({ name }) => classes.includes(name))
+  const getCached = (rate: number, of?: (typeof sloClasses)[number]): number => {
+    const latencies = predictLlmLatencies(model, rate, percentile, of)
     return latencies === undefined
       ? Number.POSITIVE_INFINITY
       : computeSloLatency(latencies, slo, of?.name)
@@ -398,17 +404,20 @@ export function llmCapacities(
   const countedAt = (rate: number): number => {
     let ms = known.get(rate)
     if (ms === undefined) {
-      ms = apart.length > 0 ? Math.max(...apart.map((of) => countedOf(rate, of))) : countedOf(rate)
+      ms =
+        sloClasses.length > 0
+          ? Math.max(...sloClasses.map((of) => getCached(rate, of)))
+          : getCached(rate)
       known.set(rate, ms)
     }
     return ms
   }
-  const saturationRps = saturatedRps(model)
+  const saturationRps = findSaturationRps(model)
   return (slowdown = 1) => {
     const unloadedMs = slowdown * countedAt(lowestRps)
     const common = { saturationRps: saturationRps / slowdown, unloadedMs }
     if (unloadedMs > limitMs) return { ...common, capacityRps: 0, binding: 'slo' }
-    const capacityRps = highest((rate) => slowdown * countedAt(rate) <= limitMs) / slowdown
+    const capacityRps = bisectMaxRate((rate) => slowdown * countedAt(rate) <= limitMs) / slowdown
     return {
       ...common,
       capacityRps,

@@ -1,25 +1,24 @@
 /**
- * A configuration of a language-model server as the simulation and the closed form see it, read as
- * the built-in predictor reads it.
+ * A configuration of a language-model server as input of the simulation and the closed form, parsed
+ * as by the built-in predictor.
  */
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
 import { findGpu, type Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
-import { namesNear } from '../../near-names.ts'
 import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
-import { llmDefaults, llmServer, speculationOf } from '../../predictor/llm/serving-limits.ts'
+import { llmDefaults, planLlmServer, planSpeculation } from '../../predictor/llm/serving-limits.ts'
 import { speculativeMethods } from '../../predictor/llm/speculative-methods.ts'
 import { kvCacheDtypes, quantizations } from '../../predictor/llm/step-model.ts'
-import { resourcesOf, servingParametersOf } from '../../resources.ts'
+import { parseResources, readChoice, readServingParameters } from '../../resources.ts'
 import type { KvTransfer } from '../template.ts'
-import { llmPools, type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
+import { createLlmPools, getTensorParallel, type ModelledLlm } from './llm-pools.ts'
 
-/** A request of the load, as the scheduler sees it. */
+/** A request of the load, as input of the scheduler. */
 export interface LlmRequest {
   readonly promptTokens: number
   readonly outputTokens: number
-  /** Hashes of the prompt's whole blocks: see the scheduler. */
+  /** Hashes of the prompt's full blocks (see the scheduler). */
   readonly prefix: readonly number[]
   /** Name of its class, where it has one. */
   readonly requestClass?: string
@@ -27,7 +26,7 @@ export interface LlmRequest {
 
 export interface LlmModelOptions {
   readonly ownGpus?: readonly Gpu[]
-  /** The server whose schedule and host costs it has. Default: vLLM. */
+  /** The server whose scheduling and host costs are modelled. Default: vLLM. */
   readonly engine?: LlmEngineName
   /** Transfers between pools, for configurations that have them. */
   readonly kvTransfer?: Partial<KvTransfer>
@@ -43,7 +42,7 @@ export interface LlmModelOptions {
  * @throws DeviceModelError for values that the model cannot read, or that the GPU does not have
  * @throws OutOfMemoryError where weights and one sequence do not fit
  */
-export function modelledLlm(
+export function modelLlm(
   architecture: Decoder,
   configuration: Configuration,
   {
@@ -55,8 +54,8 @@ export function modelledLlm(
     kvTransfer,
   }: LlmModelOptions = {},
 ): ModelledLlm {
-  const resources = resourcesOf(configuration, defaults, ownGpus)
-  const { precision, queueLimit } = servingParametersOf(configuration, {
+  const resources = parseResources(configuration, defaults, ownGpus)
+  const { precision, queueLimit } = readServingParameters(configuration, {
     precision: llmDefaults.precision,
     ...defaults,
   })
@@ -73,7 +72,7 @@ export function modelledLlm(
   const all: Configuration = { ...llmDefaults, ...defaults, ...configuration }
   const drafting = {
     tokens: Number(all.speculativeTokens),
-    method: oneOf(speculativeMethods, 'speculativeMethod', all.speculativeMethod!),
+    method: readChoice(all, 'speculativeMethod', speculativeMethods),
     model: all.speculativeModel === undefined ? undefined : String(all.speculativeModel),
     acceptance,
   }
@@ -81,29 +80,29 @@ export function modelledLlm(
     gpu: findGpu(resources.gpu, ownGpus),
     precision,
     engine,
-    quantization: oneOf(quantizations, 'quantization', all.quantization!),
-    kvCacheDtype: oneOf(kvCacheDtypes, 'kvCacheDtype', all.kvCacheDtype!),
-    tensorParallel: tensorParallelOf(resources),
+    quantization: readChoice(all, 'quantization', quantizations),
+    kvCacheDtype: readChoice(all, 'kvCacheDtype', kvCacheDtypes),
+    tensorParallel: getTensorParallel(resources),
     maxSequences: Number(all.maxNumSeqs),
     maxBatchedTokens: Number(all.maxNumBatchedTokens),
     maxModelLength: Number(all.maxModelLen),
     memoryShare: Number(all.gpuMemoryUtilization) * resources.gpuShare,
     queueLimit,
-    prefixCaching: oneOf(['on', 'off'], 'enablePrefixCaching', all.enablePrefixCaching!) === 'on',
-    speculation: speculationOf(drafting, architecture, ownArchitectures),
+    prefixCaching: readChoice(all, 'enablePrefixCaching', ['on', 'off']) === 'on',
+    speculation: planSpeculation(drafting, architecture, ownArchitectures),
   }
-  const server = llmServer(architecture, serving)
+  const server = planLlmServer(architecture, serving)
   const { pools } = resources
   if (pools === undefined) return server
-  const decoder = llmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
+  const decoder = planLlmServer(architecture, { ...serving, tensorParallel: pools.decodeGpus })
   return {
     ...server,
-    pools: llmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer),
+    pools: createLlmPools(architecture, server, decoder, { ...resources, pools }, kvTransfer),
   }
 }
 
 /** Why a server refuses requests longer than its longest sequence; undefined: it accepts all. */
-export function refusal(
+export function explainRefusal(
   requests: readonly LlmRequest[],
   { maxModelLength }: ModelledLlm,
 ): string | undefined {
@@ -113,15 +112,4 @@ export function refusal(
   if (long.length === 0) return undefined
   const longest = long.reduce((most, tokens) => Math.max(most, tokens), 0)
   return `rejects requests: ${long.length} of ${requests.length} are longer than max-model-len ${maxModelLength}; the longest has ${longest} tokens`
-}
-
-function oneOf<T extends string>(
-  names: readonly T[],
-  parameter: string,
-  value: number | string,
-): T {
-  const found = names.find((name) => name === value)
-  if (found === undefined)
-    throw new DeviceModelError(`${parameter} is '${value}'`, namesNear(String(value), names))
-  return found
 }

@@ -3,25 +3,30 @@ import type { Slo } from '../../../profiler/model/slo.ts'
 import { configurationKey } from '../../../search/space/space.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Decoder } from '../../devices/architecture.ts'
-import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
+import { computeUsableMemoryMiB, findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { OutOfMemoryError } from '../../predictor/engine.ts'
-import { engineError, type LlmEngineName } from '../../predictor/llm/engine-profile.ts'
+import { getEngineError, type LlmEngineName } from '../../predictor/llm/engine-profile.ts'
 import { llmDefaults } from '../../predictor/llm/serving-limits.ts'
-import { arithmeticOf, layerWeights } from '../../predictor/llm/step-model.ts'
-import { resourcesOf, servingParametersOf } from '../../resources.ts'
+import { countLayerWeights, resolveArithmetic } from '../../predictor/llm/step-model.ts'
+import { parseResources, readServingParameters } from '../../resources.ts'
 import type { Estimator } from './estimate.ts'
-import { type PredictedCapacity, softCapacity } from './estimated-capacity.ts'
-import { type LlmLoad, llmCapacities, llmLoad } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, modelledLlm, refusal } from './llm-configuration.ts'
-import { type ModelledLlm, tensorParallelOf } from './llm-pools.ts'
+import { type PredictedCapacity, softenCapacity } from './estimated-capacity.ts'
+import { type LlmLoad, predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import {
+  explainRefusal,
+  type LlmModelOptions,
+  type LlmRequest,
+  modelLlm,
+} from './llm-configuration.ts'
+import { getTensorParallel, type ModelledLlm } from './llm-pools.ts'
 
 interface LlmEstimatorOptions extends LlmModelOptions {
   readonly architecture: Decoder
   readonly slo: Slo
   /** Called once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
-  /** Whether requests longer than the server accepts are sent as they are; else they are cut. */
+  /** Whether requests longer than the server accepts are sent uncut. */
   readonly asDrawn?: boolean
 }
 
@@ -29,22 +34,22 @@ interface LlmEstimatorOptions extends LlmModelOptions {
  * Standard deviation of ln(closed form / simulation) over GPUs, limits, lengths and SLOs. Larger for
  * TGI, whose prompts wait for each other.
  */
-const closedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
+const getClosedFormError = (engine: LlmEngineName): number => (engine === 'tgi' ? 0.25 : 0.13)
 /** Step of the finite differences, of ln. */
 const step = 0.02
 
 type Read =
-  | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof llmCapacities> }
+  | { readonly server: ModelledLlm; readonly capacityAt: ReturnType<typeof predictLlmCapacities> }
   | { readonly reason: string; readonly certain: boolean }
 
 export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const { architecture, slo, ownGpus, engine = llmDefaults.engine } = options
   const known = new Map<string, Read>()
-  let asked: readonly LlmRequest[] | undefined
-  const requests = () => (asked ??= options.requests())
+  let cachedRequests: readonly LlmRequest[] | undefined
+  const requests = () => (cachedRequests ??= options.requests())
   const loads = new Map<boolean, LlmLoad>()
-  const loadOf = ({ prefixCaching }: ModelledLlm): LlmLoad => {
-    const load = loads.get(prefixCaching) ?? llmLoad(requests(), prefixCaching)
+  const getLoad = ({ prefixCaching }: ModelledLlm): LlmLoad => {
+    const load = loads.get(prefixCaching) ?? summariseLlmLoad(requests(), prefixCaching)
     loads.set(prefixCaching, load)
     return load
   }
@@ -59,15 +64,15 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   }
   const modelled = (configuration: Configuration): Read => {
     try {
-      const server = modelledLlm(architecture, configuration, options)
-      const refused = options.asDrawn ? refusal(requests(), server) : undefined
+      const server = modelLlm(architecture, configuration, options)
+      const refused = options.asDrawn ? explainRefusal(requests(), server) : undefined
       if (refused !== undefined) return { reason: refused, certain: true }
-      return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
+      return { server, capacityAt: predictLlmCapacities({ server, load: getLoad(server) }, slo) }
     } catch (error) {
       if (error instanceof OutOfMemoryError)
         return {
           reason: error.message.replace(' (emulated)', ''),
-          certain: weightsExceed(architecture, configuration, options),
+          certain: doWeightsExceedMemory(architecture, configuration, options),
         }
       if (error instanceof DeviceModelError) return { reason: error.message, certain: true }
       throw error
@@ -75,7 +80,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   }
   /** A logarithm needs a positive rate. */
   const logRate = (capacity: PredictedCapacity) =>
-    Math.log(Math.max(softCapacity(capacity, slo), 1e-6))
+    Math.log(Math.max(softenCapacity(capacity, slo), 1e-6))
   return {
     priorLogRate(configuration) {
       const found = read(configuration)
@@ -85,7 +90,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       sd: gpus.map((gpu) =>
         gpu === 'none'
           ? step
-          : Math.log1p(engineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
+          : Math.log1p(getEngineError(engine, { gpu: findGpu(gpu, ownGpus), tensorParallel: 1 })),
       ),
       at: (logFactors) => {
         const moved = (configuration: Configuration, further = 0): number | undefined => {
@@ -124,13 +129,13 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
       const capacity = capacityAt()
       const { gpu, tensorParallel } = server.device
       const split = Math.max(tensorParallel, server.pools?.decoder.device.tensorParallel ?? 1)
-      const error = 1 + engineError(server.engine, { gpu, tensorParallel: split })
+      const error = 1 + getEngineError(server.engine, { gpu, tensorParallel: split })
       const part = (slowdown: number) => capacityAt(slowdown).capacityRps / capacity.capacityRps
       const steps = capacity.capacityRps > 0 ? Math.max(1 - part(error), part(1 / error) - 1) : 1
       return {
         serves: true,
         ...capacity,
-        relativeError: Math.hypot(steps, closedFormError(server.engine)),
+        relativeError: Math.hypot(steps, getClosedFormError(server.engine)),
         outOfMemory: 0,
       }
     },
@@ -138,21 +143,25 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
 }
 
 /** Whether the weights alone exceed the memory, whatever the error of the model. */
-function weightsExceed(
+function doWeightsExceedMemory(
   architecture: Decoder,
   configuration: Configuration,
   { defaults, ownGpus }: LlmEstimatorOptions,
 ): boolean {
-  const resources = resourcesOf(configuration, defaults, ownGpus)
+  const resources = parseResources(configuration, defaults, ownGpus)
   const gpu = findGpu(resources.gpu!, ownGpus)
-  const { precision } = servingParametersOf(configuration, { precision: 'fp16', ...defaults })
+  const { precision } = readServingParameters(configuration, { precision: 'fp16', ...defaults })
   const quantization = (configuration.quantization ?? defaults?.quantization) as 'awq' | undefined
   const weightsMiB =
-    (layerWeights(architecture) * arithmeticOf({ gpu, precision, quantization }).weightBytes) /
+    (countLayerWeights(architecture) *
+      resolveArithmetic({ gpu, precision, quantization }).weightBytes) /
     2 ** 20
   return (
     weightsMiB >
-    usableMemoryMiB(gpu) *
-      Math.min(tensorParallelOf(resources), resources.pools?.decodeGpus ?? Number.POSITIVE_INFINITY)
+    computeUsableMemoryMiB(gpu) *
+      Math.min(
+        getTensorParallel(resources),
+        resources.pools?.decodeGpus ?? Number.POSITIVE_INFINITY,
+      )
   )
 }

@@ -2,10 +2,10 @@
  * The `simulated` launcher of language models: a trial is continuous batching in virtual time. The
  * steps of a launch:
  *
- * 1. Read the configuration as the step model sees it (`llm-configuration.ts`), with its pools
- *    (`llm-pools.ts`); infeasible where weights and one sequence do not fit.
+ * 1. Parse the configuration for the step model (`llm-configuration.ts`), with its pools
+ *    (`llm-pools.ts`); infeasible if weights and one sequence do not fit.
  * 2. Refuse loads with requests longer than the server's longest sequence.
- * 3. Make a virtual server (`llm-server.ts`) of one replica, or of a pool each for prefill and decode
+ * 3. Create a virtual server (`llm-server.ts`) of one replica, or of a pool each for prefill and decode
  *    (`llm-replica.ts`).
  */
 import type { Configuration } from '../../../search/types.ts'
@@ -15,8 +15,8 @@ import { OutOfMemoryError } from '../../predictor/engine.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
-import { type LlmModelOptions, modelledLlm, refusal } from './llm-configuration.ts'
-import { type ModelledLlm, transferText } from './llm-pools.ts'
+import { explainRefusal, type LlmModelOptions, modelLlm } from './llm-configuration.ts'
+import { formatTransfer, type ModelledLlm } from './llm-pools.ts'
 import { type SimulatedLlmOptions, SimulatedLlmServer } from './llm-server.ts'
 
 interface SimulatedLlmLauncherOptions
@@ -32,23 +32,23 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
     name: 'simulated',
     async launch(configuration, _trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(architecture, configuration, {
+      const modelled = createServerOrThrow(architecture, configuration, {
         ownGpus,
         ownArchitectures,
         engine,
         acceptance,
         kvTransfer,
       })
-      const refused = refusal(load.requests, modelled)
+      const refused = explainRefusal(load.requests, modelled)
       if (refused !== undefined) throw new InfeasibleError('crashed', refused)
       const server = new SimulatedLlmServer({ ...load, server: modelled })
       return {
         target: { kind: 'virtual', server },
         protocol: spoken.prompts[0],
         provenance: 'simulated',
-        isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}${pooledText(modelled)}`,
+        isolation: `simulated in virtual time: ${describeConfiguration(configuration, {}, ownGpus)}${describePools(modelled)}`,
         logTail: () => '',
-        usage: async () => usageOf(server, modelled),
+        usage: async () => readUsage(server, modelled),
         stop: async () => undefined,
       } satisfies Predictor
     },
@@ -56,13 +56,13 @@ export function createSimulatedLlmLauncher(options: SimulatedLlmLauncherOptions)
   }
 }
 
-function serverOrInfeasible(
+function createServerOrThrow(
   architecture: Decoder,
   configuration: Configuration,
   options: LlmModelOptions,
 ): ModelledLlm {
   try {
-    return modelledLlm(architecture, configuration, options)
+    return modelLlm(architecture, configuration, options)
   } catch (error) {
     if (error instanceof OutOfMemoryError)
       throw new InfeasibleError('out-of-memory', error.message.replace('(emulated)', '(simulated)'))
@@ -73,15 +73,18 @@ function serverOrInfeasible(
 }
 
 /** GPUs of all its servers. */
-const heldBy = ({ tensorParallel }: ModelledLlm['device'], pools: ModelledLlm['pools']): number =>
+const countGpus = (
+  { tensorParallel }: ModelledLlm['device'],
+  pools: ModelledLlm['pools'],
+): number =>
   pools === undefined
     ? tensorParallel
     : pools.prefill * tensorParallel + pools.decode * pools.decoder.device.tensorParallel
 
-const pooledText = ({ pools }: ModelledLlm): string =>
-  pools === undefined ? '' : `; ${transferText(pools.transfer)}`
+const describePools = ({ pools }: ModelledLlm): string =>
+  pools === undefined ? '' : `; ${formatTransfer(pools.transfer)}`
 
-function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: ModelledLlm) {
+function readUsage(server: SimulatedLlmServer, { memoryMiB, device, pools }: ModelledLlm) {
   const {
     elapsedMs,
     busyMs,
@@ -99,7 +102,7 @@ function usageOf(server: SimulatedLlmServer, { memoryMiB, device, pools }: Model
         prefillUtilization: pooled.prefill / elapsedMs,
         decodeUtilization: pooled.decode / elapsedMs,
       }),
-    gpuMemoryMiB: memoryMiB * heldBy(device, pools),
+    gpuMemoryMiB: memoryMiB * countGpus(device, pools),
     ...(steps > 0 && { realisedBatch: stepSequences / steps, ...engine }),
     ...(draftings > 0 && { acceptedTokens: accepted / draftings }),
     launchSeconds: 0,

@@ -2,16 +2,16 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../search/types.ts'
-import { architectureOf, type Decoder } from '../../devices/architecture.ts'
-import { heldGpus } from '../../resources.ts'
-import { llmCapacities, llmLoad } from './llm-capacity.ts'
-import { type LlmModelOptions, type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
+import { countGpus } from '../../resources.ts'
+import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { type LlmModelOptions, type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
-const small = architectureOf('llama-3.1-8b') as Decoder
-const large = architectureOf('llama-3.1-70b') as Decoder
+const small = findArchitecture('llama-3.1-8b') as Decoder
+const large = findArchitecture('llama-3.1-70b') as Decoder
 const request = (promptTokens: number, outputTokens: number): LlmRequest => ({
   promptTokens,
   outputTokens,
@@ -29,7 +29,7 @@ const simulated = (
   options: LlmModelOptions = {},
   architecture = small,
 ) => {
-  const server = modelledLlm(architecture, configuration, options)
+  const server = modelLlm(architecture, configuration, options)
   return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
@@ -98,7 +98,7 @@ describe('a lone request', () => {
     })
     const { ttft, tpot } = simulation.play({ kind: 'closed', connections: 1, durationS: 0.001 })
       .stream!.latenciesMs
-    const alone = (gpus: number) => modelledLlm(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
+    const alone = (gpus: number) => modelLlm(small, { gpu: 'H100', gpus }, { engine: 'sglang' })
     const prefillMs = alone(2).stepMs({ prefillTokens: prompt, decodes: 0, decodeContext: 0 })
     expect(ttft[0]).toBeCloseTo(server.frontMs + prefillMs + movedMs(200) + 2, 6)
     expect(tpot[0]).toBeCloseTo(
@@ -106,12 +106,12 @@ describe('a lone request', () => {
       2,
     )
     expect(server.pools!.decoder.limits.cacheTokens).toBe(alone(4).limits.cacheTokens)
-    expect(heldGpus(configuration)).toBe(6)
+    expect(countGpus(configuration)).toBe(6)
   })
 
   test('of decode servers of fewer GPUs: SGLang gathers, vLLM 0.11 does not; of numbers that do not divide neither', () => {
     const of = (gpus: number, decodeGpus: number, engine: 'vllm' | 'sglang') => () =>
-      modelledLlm(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
+      modelLlm(small, { ...pools(1, 1, gpus), decodeGpus }, { engine })
     expect(of(4, 2, 'sglang')().pools!.decoder.device.tensorParallel).toBe(2)
     expect(of(4, 2, 'vllm')).toThrow(
       /decode servers with 2 GPUs cannot continue requests of prefill servers with 4; the supported version of vllm/,
@@ -121,7 +121,7 @@ describe('a lone request', () => {
     )
     // Each must hold the weights.
     expect(() =>
-      modelledLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),
+      modelLlm(large, { ...pools(1, 1, 4), decodeGpus: 1 }, { engine: 'sglang' }),
     ).toThrow(/out of memory/)
     const estimator = createLlmEstimator({
       architecture: large,
@@ -143,9 +143,9 @@ describe('a lone request', () => {
   })
 
   test('goes over the network where one machine does not hold both pools, and where its GPUs have no NVLink', () => {
-    expect(modelledLlm(small, pools(4, 4)).pools!.transfer.gbPerS).toBe(200)
-    expect(modelledLlm(small, pools(5, 4)).pools!.transfer.gbPerS).toBe(25)
-    expect(modelledLlm(small, { ...pools(1, 1), gpu: 'L40S' }).pools!.transfer.gbPerS).toBe(25)
+    expect(modelLlm(small, pools(4, 4)).pools!.transfer.gbPerS).toBe(200)
+    expect(modelLlm(small, pools(5, 4)).pools!.transfer.gbPerS).toBe(25)
+    expect(modelLlm(small, { ...pools(1, 1), gpu: 'L40S' }).pools!.transfer.gbPerS).toBe(25)
   })
 })
 
@@ -279,7 +279,7 @@ function goodputPerGpu(
     if (good(middle)) low = middle
     else high = middle
   }
-  return low / heldGpus(configuration)
+  return low / countGpus(configuration)
 }
 
 describe('goodput per GPU of a 70B on H100 (DistServe, figure 1 and section 2)', () => {
@@ -355,7 +355,7 @@ describe('the closed form', () => {
   const requests = Array.from({ length: 200 }, (_, i) =>
     request(800 + ((i * 37) % 2400), 80 + ((i * 53) % 240)),
   )
-  const load = llmLoad(requests)
+  const load = summariseLlmLoad(requests)
   const slo = limits(2000, 30)
 
   test.each<[Configuration, LlmModelOptions]>([
@@ -374,10 +374,10 @@ describe('the closed form', () => {
   ])(
     'puts the capacity of pools where the simulation does, within 25 %%: %j %j',
     (configuration, options) => {
-      const server = modelledLlm(large, configuration, options)
-      const { capacityRps, saturationRps } = llmCapacities({ server, load }, slo)()
+      const server = modelLlm(large, configuration, options)
+      const { capacityRps, saturationRps } = predictLlmCapacities({ server, load }, slo)()
       const simulatedRps =
-        goodputPerGpu(configuration, requests, slo, options) * heldGpus(configuration)
+        goodputPerGpu(configuration, requests, slo, options) * countGpus(configuration)
       expect(Math.abs(Math.log(capacityRps / simulatedRps))).toBeLessThan(Math.log(1.25))
       expect(saturationRps).toBeGreaterThanOrEqual(0.99 * capacityRps)
     },
@@ -385,9 +385,9 @@ describe('the closed form', () => {
 
   test('of pools that serve alike, twice as many of each serve twice as much, and the estimator says what cannot be', () => {
     const capacityOf = (prefill: number, decode: number) =>
-      llmCapacities(
+      predictLlmCapacities(
         {
-          server: modelledLlm(large, pools(prefill, decode, 4), { kvTransfer: { gbPerS: 200 } }),
+          server: modelLlm(large, pools(prefill, decode, 4), { kvTransfer: { gbPerS: 200 } }),
           load,
         },
         slo,

@@ -4,16 +4,21 @@
  * sections 2 and 3; Splitwise, Patel et al., ISCA 2024). How fast they move is assumed, not
  * measured.
  */
-import { type Decoder, kvElementsPerToken } from '../../devices/architecture.ts'
+import { countKvElementsPerToken, type Decoder } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { LlmEngineName } from '../../predictor/llm/engine-profile.ts'
 import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
-import { cacheBytes, hasNvlink, type LlmDevice, links } from '../../predictor/llm/step-model.ts'
+import {
+  countCacheBytes,
+  hasNvlink,
+  type LlmDevice,
+  links,
+} from '../../predictor/llm/step-model.ts'
 import type { Resources } from '../../resources.ts'
 import type { KvTransfer } from '../template.ts'
 
-/** Defaults where the user gives no figures. */
+/** Defaults without figures from the user. */
 export const assumedTransfers = {
   /** In one machine over NVLink, as its all-reduces go. */
   nvlink: { gbPerS: links.nvlink.gbPerS, latencyMs: 2 },
@@ -22,19 +27,19 @@ export const assumedTransfers = {
 } as const satisfies Record<string, KvTransfer>
 export const gpusOfMachine = 8
 
-/** NVLink where the GPUs have it and one machine holds all of them, else the network. */
-const assumedTransfer = (gpu: Gpu, gpus: number): KvTransfer =>
+/** NVLink if the GPUs have it and fit in one machine, else the network. */
+const assumeTransfer = (gpu: Gpu, gpus: number): KvTransfer =>
   assumedTransfers[hasNvlink(gpu) && gpus <= gpusOfMachine ? 'nvlink' : 'network']
 
-export const transferText = ({ gbPerS, latencyMs }: KvTransfer): string =>
+export const formatTransfer = ({ gbPerS, latencyMs }: KvTransfer): string =>
   `KV cache transfer at ${gbPerS} GB/s per GPU plus ${latencyMs} ms per request (assumed)`
 
 /**
- * What hands a request over, by server. vLLM 0.11 (NixlConnector): its router sends the prompt on
- * once it is computed, the decode server fetches what was computed and makes the first token of its
- * last one. SGLang 0.5: its router sends to both at once, the first token comes along. Of either
- * the first token reaches the client from the decode server, so that the time to it has the
- * transfer in it.
+ * How requests pass from prefill to decode, by server. vLLM 0.11 (NixlConnector): the router
+ * forwards the prompt after prefill; the decode server fetches the cache and generates the first
+ * token. SGLang 0.5: the router sends to both at once; the first token is transferred with the
+ * cache. In both, the decode server sends the first token, so the time to first token includes the
+ * transfer.
  */
 const handOvers: Readonly<Partial<Record<LlmEngineName, 'fetched' | 'pushed'>>> = {
   vllm: 'fetched',
@@ -50,7 +55,7 @@ export interface LlmPools {
   readonly decoder: LlmServer
   readonly handOver: 'fetched' | 'pushed'
   readonly transfer: KvTransfer
-  /** Transfer time of so many tokens, ms, without the latency. */
+  /** Transfer time of the tokens, ms, without the latency. */
   transferMs(tokens: number): number
 }
 
@@ -64,7 +69,7 @@ export interface ModelledLlm extends LlmServer {
  * @param decoder a decode server, as it would be without pools
  * @throws DeviceModelError for an engine without pools, or with unsupported numbers of GPUs
  */
-export function llmPools(
+export function createLlmPools(
   architecture: Decoder,
   server: LlmServer,
   decoder: LlmServer,
@@ -85,16 +90,16 @@ export function llmPools(
       `decode servers with ${decodeGpus} GPUs cannot continue requests of prefill servers with ${prefillGpus}`,
       fault,
     )
-  const transfer = { ...assumedTransfer(device.gpu, resources.gpus), ...said }
+  const transfer = { ...assumeTransfer(device.gpu, resources.gpus), ...said }
   // The end with fewer GPUs has fewer links.
-  const bytesEach = kvBytesOf(architecture, device) / Math.min(prefillGpus, decodeGpus)
+  const bytesEach = countKvBytes(architecture, device) / Math.min(prefillGpus, decodeGpus)
   const transferMs = (tokens: number) => (tokens * bytesEach) / (transfer.gbPerS * 1e6)
   return { prefill, decode, decoder: decodeServer(decoder), handOver, transfer, transferMs }
 }
 
 /**
- * Servers whose decode servers may have fewer GPUs than their prefill servers: each then gathers
- * the heads of several. SGLang 0.5 warns that it is slower
+ * Engines whose decode servers may have fewer GPUs than their prefill servers, and then gather
+ * attention heads. SGLang 0.5 warns that it is slower
  * (python/sglang/srt/disaggregation/common/conn.py); vLLM's NixlConnector does so after 0.11
  * (vllm-project/vllm pull request 27274).
  */
@@ -117,11 +122,11 @@ export const splitCondition = (engine: LlmEngineName): string =>
   `decodeReplicas == 0 or decodeGpus % gpus == 0${gathering.has(engine) ? ' or gpus % decodeGpus == 0' : ''}`
 
 /** Bytes of keys and values of a token, over all GPUs of a server. */
-const kvBytesOf = (architecture: Decoder, device: LlmDevice): number =>
-  kvElementsPerToken(architecture) * cacheBytes(device)
+const countKvBytes = (architecture: Decoder, device: LlmDevice): number =>
+  countKvElementsPerToken(architecture) * countCacheBytes(device)
 
 /** GPUs of a tensor-parallel group: of the server, or with pools of a prefill server. */
-export const tensorParallelOf = ({ gpus, pools }: Resources): number => pools?.prefillGpus ?? gpus
+export const getTensorParallel = ({ gpus, pools }: Resources): number => pools?.prefillGpus ?? gpus
 
 /** A decode server has no separate prefill steps. */
 function decodeServer(server: LlmServer): LlmServer {

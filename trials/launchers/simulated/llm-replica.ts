@@ -35,7 +35,7 @@ interface ReplicaUsage {
 
 export class LlmReplica {
   readonly #server: Pick<LlmServer, 'limits' | 'stepMs' | 'frontMs'>
-  /** Kept between plays, with its prefix cache. */
+  /** Shared by all runs, with its prefix cache. */
   readonly #batcher: ContinuousBatcher
   readonly usage: ReplicaUsage = {
     busyMs: 0,
@@ -94,7 +94,7 @@ export class LlmReplica {
     return this.#batcher.add(sequence)
   }
 
-  /** Time of the next event, ms; Infinity where there is none. */
+  /** Time of the next event, ms; Infinity if there is none. */
   get dueMs(): number {
     return Math.min(
       this.#underWay?.endMs ?? Number.POSITIVE_INFINITY,
@@ -122,7 +122,7 @@ export class LlmReplica {
     usage.waiting = Math.max(usage.waiting, this.#batcher.waiting)
     usage.cacheUse = Math.max(usage.cacheUse, this.#batcher.cacheUse)
     const onceMs = this.#server.stepMs(step.work)
-    const until = stepsUntil(
+    const until = countStepsUntil(
       this.#arrivals[this.#arrived]?.atMs ?? Number.POSITIVE_INFINITY,
       now,
       onceMs,
@@ -132,7 +132,7 @@ export class LlmReplica {
 
   /** Ends the row of steps after the one in which something unforeseen arrived. */
   #cut({ step, startMs, onceMs, times }: UnderWay, now: number): void {
-    const until = stepsUntil(now, startMs, onceMs)
+    const until = countStepsUntil(now, startMs, onceMs)
     if (until < times) this.#underWay = this.#lasting(step, startMs, onceMs, until)
   }
 
@@ -160,5 +160,5 @@ export class LlmReplica {
 }
 
 /** Number of steps until the one that contains `atMs` is over. */
-const stepsUntil = (atMs: number, startMs: number, onceMs: number): number =>
+const countStepsUntil = (atMs: number, startMs: number, onceMs: number): number =>
   Math.max(1, Math.ceil((atMs - startMs) / onceMs))

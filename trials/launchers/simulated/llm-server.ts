@@ -1,7 +1,6 @@
 /**
- * A language model's server in virtual time: one that computes prompts and answers, or a pool of
- * servers for each, asked in turn. Requests reach a scheduler once the host has taken them in;
- * tokens leave it at once.
+ * A language-model server in virtual time: one replica, or pools for prefill and decode with
+ * round-robin routing. Requests reach a scheduler after the host's work; tokens leave it at once.
  */
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import type { Load } from '../../../profiler/model/load.ts'
@@ -11,7 +10,7 @@ import type { LlmServer } from '../../predictor/llm/serving-limits.ts'
 import type { LlmRequest } from './llm-configuration.ts'
 import type { LlmPools, ModelledLlm } from './llm-pools.ts'
 import { LlmReplica } from './llm-replica.ts'
-import { SeenBeginnings } from './seen-beginnings.ts'
+import { SeenBeginnings } from './prefix-cache.ts'
 
 export interface SimulatedLlmOptions {
   readonly server: ModelledLlm
@@ -24,26 +23,26 @@ interface SimulatedLlmUsage {
   readonly elapsedMs: number
   /** Of several servers the mean of all their GPUs. */
   readonly busyMs: number
-  /** Of each pool the mean of its servers; absent: there are none. */
+  /** Mean over the servers of each pool; absent without pools. */
   readonly poolsBusyMs?: { readonly prefill: number; readonly decode: number }
   readonly steps: number
   /** Sequences over all steps. */
   readonly stepSequences: number
-  /** Most at once, most that waited, and the fullest cache (0-1), of one server. */
+  /** Maxima of one server: concurrent sequences, waiting ones, and cache use (0-1). */
   readonly sequences: number
   readonly waiting: number
   readonly cacheUse: number
   readonly preemptions: number
-  /** Draft tokens that were kept, and how often an answer had some drafted. */
+  /** Accepted draft tokens, and the number of drafts. */
   readonly accepted: number
   readonly draftings: number
 }
 
 const failure = 'status 429'
-/** Gaps between tokens are kept of so many answers that about this many remain. */
+/** About this many gaps between tokens are recorded, from a sample of answers. */
 const gapsKept = 20_000
 
-/** A request on its way: what its scheduler is told, and who hears that too many wait. */
+/** A request in transit, with its callback for a full queue. */
 interface Sent extends LlmRequest {
   readonly number: number
   token(index: number, last: boolean): void
@@ -163,15 +162,15 @@ export class SimulatedLlmServer implements VirtualServer {
       for (const replica of all) if (replica.dueMs <= now) replica.advance(now)
     }
     this.#elapsedMs += now
-    return runOf(answers, gapsMs)
+    return createRun(answers, gapsMs)
   }
 
   #whole() {
     const [server] = this.#first
-    return (sent: Sent, ms: number) => reaches(server!, server!.takeIn(ms), sent, sent)
+    return (sent: Sent, ms: number) => tryDeliver(server!, server!.takeIn(ms), sent, sent)
   }
 
-  /** Each pool is asked in turn, as a router with the policy round_robin does. */
+  /** Routes to each pool in turn, like a router with the policy round_robin. */
   #split(pools: LlmPools, now: () => number) {
     const freeMs = new Map<LlmReplica, number>()
     return (sent: Sent, ms: number) => {
@@ -195,7 +194,7 @@ export class SimulatedLlmServer implements VirtualServer {
             computedTokens: promptTokens - 1,
             token: sent.token,
           }
-          return reaches(decode, thereMs, rest, sent)
+          return tryDeliver(decode, thereMs, rest, sent)
         }
         decode.at(thereMs, () => {
           sent.token(0, outputTokens === 1)
@@ -210,7 +209,7 @@ export class SimulatedLlmServer implements VirtualServer {
         })
       }
       const { prefix } = sent
-      reaches(
+      tryDeliver(
         prefill,
         prefill.takeIn(ms),
         { promptTokens, outputTokens: 1, prefix, token: computed },
@@ -223,12 +222,17 @@ export class SimulatedLlmServer implements VirtualServer {
 const meanBusyMs = (replicas: readonly LlmReplica[]): number =>
   replicas.reduce((sum, { usage }) => sum + usage.busyMs, 0) / replicas.length
 
-const reaches = (replica: LlmReplica, atMs: number, sequence: Sequence, { refused }: Sent): void =>
+const tryDeliver = (
+  replica: LlmReplica,
+  atMs: number,
+  sequence: Sequence,
+  { refused }: Sent,
+): void =>
   replica.at(atMs, () => {
     if (!replica.add(sequence)) refused()
   })
 
-/** A client that was refused waits before it asks again, ms. */
+/** Delay before a rejected client retries, ms. */
 const refusedMs = 20
 
 interface Answer {
@@ -238,7 +242,7 @@ interface Answer {
   readonly requestClass?: string
   firstMs: number
   lastMs: number
-  /** Of the last token told of. */
+  /** Index of the last reported token. */
   index: number
   done?: boolean
 }
@@ -246,7 +250,7 @@ interface Answer {
 const meanOutput = (requests: readonly LlmRequest[]): number =>
   requests.reduce((sum, { outputTokens }) => sum + outputTokens, 0) / requests.length
 
-function runOf(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {
+function createRun(answers: readonly Answer[], gapsMs: readonly number[]): VirtualRun {
   const of = (value: (answer: Answer) => number) =>
     Float64Array.from(answers, (answer) => (answer.done ? value(answer) : Number.NaN))
   const ttft = (a: Answer) => a.firstMs - a.sentMs

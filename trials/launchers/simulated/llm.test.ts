@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest'
 import { type Slo, selectSloLatencies } from '../../../profiler/model/slo.ts'
-import { architectureOf, type Decoder } from '../../devices/architecture.ts'
-import { acceptanceOf } from '../../predictor/llm/speculation.ts'
+import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
+import { getAcceptance } from '../../predictor/llm/speculation.ts'
 import type { StepWork } from '../../predictor/llm/step-model.ts'
 import { InfeasibleError } from '../../types.ts'
-import { llmCapacities, llmLoad } from './llm-capacity.ts'
-import { type LlmRequest, modelledLlm } from './llm-configuration.ts'
+import { predictLlmCapacities, summariseLlmLoad } from './llm-capacity.ts'
+import { type LlmRequest, modelLlm } from './llm-configuration.ts'
 import { createLlmEstimator } from './llm-estimate.ts'
 import { createSimulatedLlmLauncher } from './llm-launcher.ts'
 import { SimulatedLlmServer } from './llm-server.ts'
 
-const llama = architectureOf('llama-3.1-8b') as Decoder
+const llama = findArchitecture('llama-3.1-8b') as Decoder
 const { signal } = new AbortController()
 const request = (
   promptTokens: number,
@@ -34,7 +34,7 @@ const simulated = (
   configuration: Record<string, number | string>,
   requests: readonly LlmRequest[],
 ) => {
-  const server = modelledLlm(llama, configuration)
+  const server = modelLlm(llama, configuration)
   return { server, simulation: new SimulatedLlmServer({ server, requests }) }
 }
 const open = (rateRps: number, requests: number) =>
@@ -109,7 +109,7 @@ describe('a server in virtual time', () => {
   })
 
   test('refused requests are failures, and a closed loop goes on', () => {
-    const server = modelledLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
+    const server = modelLlm(llama, { gpu: 'H100', maxNumSeqs: 1, queueLimit: 1 })
     const simulation = new SimulatedLlmServer({ server, requests: [request(100, 20)] })
     const run = simulation.play({ kind: 'closed', connections: 4, durationS: 1 })
     const failed = run.latencyMs.filter((ms) => Number.isNaN(ms)).length
@@ -161,7 +161,7 @@ describe('the closed form', () => {
   const requests = Array.from({ length: 200 }, (_, i) =>
     request(50 + ((i * 37) % 300), 40 + ((i * 53) % 200)),
   )
-  const load = llmLoad(requests)
+  const load = summariseLlmLoad(requests)
 
   /** Share of requests that keep the joint SLO at a rate. */
   const goodAt = (configuration: Record<string, number | string>, rate: number) => {
@@ -177,8 +177,8 @@ describe('the closed form', () => {
     { gpu: 'A100-80GB', maxNumSeqs: 32 },
     { gpu: 'H100', maxNumSeqs: 128, quantization: 'fp8', maxNumBatchedTokens: 4096 },
   ])('puts the capacity where the simulation does, within 20 %: %j', (configuration) => {
-    const { capacityRps, saturationRps } = llmCapacities(
-      { server: modelledLlm(llama, configuration), load },
+    const { capacityRps, saturationRps } = predictLlmCapacities(
+      { server: modelLlm(llama, configuration), load },
       slo,
     )()
     expect(goodAt(configuration, 0.8 * capacityRps)).toBeGreaterThanOrEqual(slo.percentile)
@@ -189,15 +189,15 @@ describe('the closed form', () => {
   test.each([0.4, 1.3, 2])(
     'a slowdown of %d is a server whose every part takes as much longer',
     (slowdown) => {
-      const server = modelledLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
+      const server = modelLlm(llama, { gpu: 'A100-80GB' }, { engine: 'sglang' })
       const slower = {
         ...server,
         frontMs: slowdown * server.frontMs,
         stepMs: (work: StepWork) => slowdown * server.stepMs(work),
       }
       const [scaled, own] = [
-        llmCapacities({ server, load }, slo)(slowdown),
-        llmCapacities({ server: slower, load }, slo)(),
+        predictLlmCapacities({ server, load }, slo)(slowdown),
+        predictLlmCapacities({ server: slower, load }, slo)(),
       ]
       for (const part of ['capacityRps', 'saturationRps', 'unloadedMs'] as const)
         expect(scaled[part] / own[part]).toBeCloseTo(1, 1.7)
@@ -211,7 +211,7 @@ describe('the closed form', () => {
       limits: [{ metric: 'ttft', limitMs: 400 } as const, { metric: 'tpot', limitMs: 3 } as const],
     }
     expect(
-      llmCapacities({ server: modelledLlm(llama, { gpu: 'H100' }), load }, strict)(),
+      predictLlmCapacities({ server: modelLlm(llama, { gpu: 'H100' }), load }, strict)(),
     ).toMatchObject({
       capacityRps: 0,
       binding: 'slo',
@@ -232,7 +232,7 @@ describe('the closed form', () => {
       estimator.cannotServe({ gpu: 'V100', quantization: 'awq' }),
     ]).toEqual([false, true])
     const large = createLlmEstimator({
-      architecture: architectureOf('llama-3.1-70b') as Decoder,
+      architecture: findArchitecture('llama-3.1-70b') as Decoder,
       slo,
       requests: () => requests,
     })
@@ -300,7 +300,7 @@ describe('speculative decoding', () => {
           speculativeTokens,
           speculativeMethod: 'eagle3',
         }
-        const server = modelledLlm(llama, configuration, { engine: 'sglang' })
+        const server = modelLlm(llama, configuration, { engine: 'sglang' })
         return new SimulatedLlmServer({ server, requests: answers }).play({
           kind: 'closed',
           connections,
@@ -331,7 +331,7 @@ describe('speculative decoding', () => {
 
   test("none is as if nothing were said of it, and the user's word counts", () => {
     const tpot = (configuration: Record<string, number | string>, acceptance?: number) => {
-      const server = modelledLlm(llama, configuration, { acceptance })
+      const server = modelLlm(llama, configuration, { acceptance })
       const run = new SimulatedLlmServer({ server, requests }).play({
         kind: 'closed',
         connections: 1,
@@ -354,7 +354,7 @@ describe('speculative decoding', () => {
     if (predictor.target.kind !== 'virtual') throw new Error('not virtual')
     predictor.target.server.play(open(5, 100))
     const { acceptedTokens } = await predictor.usage()
-    expect(acceptanceOf(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
+    expect(getAcceptance(acceptedTokens!, 4)).toBeCloseTo(0.5, 1)
   })
 
   const mixed = Array.from({ length: 200 }, (_, i) =>
@@ -376,8 +376,11 @@ describe('speculative decoding', () => {
   ])(
     'the closed form puts the capacity where the simulation does, within 20 %%: %j',
     (configuration, acceptance) => {
-      const server = modelledLlm(llama, configuration, { acceptance })
-      const { capacityRps, saturationRps } = llmCapacities({ server, load: llmLoad(mixed) }, slo)()
+      const server = modelLlm(llama, configuration, { acceptance })
+      const { capacityRps, saturationRps } = predictLlmCapacities(
+        { server, load: summariseLlmLoad(mixed) },
+        slo,
+      )()
       const goodAt = (rate: number) => {
         const run = new SimulatedLlmServer({ server, requests: mixed }).play(open(rate, 1500))
         return (

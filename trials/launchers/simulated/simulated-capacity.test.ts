@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
 import { measureSimulatedCapacity } from '../../../profiler/index.ts'
-import { architectureOf } from '../../devices/architecture.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
 import { createEstimator } from './estimate.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
-const architecture = architectureOf('bert')
+const architecture = findArchitecture('bert')
 const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
 const signal = new AbortController().signal
 const launcher = createSimulatedLauncher({
@@ -46,7 +46,7 @@ test.each([
 ])(
   'instances side by side on %d cores, batches of %d: the closed form is within 12 % of one queue before them all',
   async (cpuCores, batchSize) => {
-    const tiny = architectureOf('bert-tiny')
+    const tiny = findArchitecture('bert-tiny')
     const estimated = createEstimator({ architecture: tiny, slo }).estimate({ cpuCores, batchSize })
     const { target } = await createSimulatedLauncher({ architecture: tiny, seed: 7 }).launch(
       { cpuCores, batchSize },
@@ -61,7 +61,7 @@ test.each([
 )
 
 test('batches that take longer than a look at the saturation cost no capacity: 128 at a time are nearly as good as 32', async () => {
-  const large = createSimulatedLauncher({ architecture: architectureOf('bert-large'), seed: 7 })
+  const large = createSimulatedLauncher({ architecture: findArchitecture('bert-large'), seed: 7 })
   const of = async (batchSize: number) => {
     const { target } = await large.launch(
       { cpuCores: 1, gpu: 'T4', gpuMemoryPercent: 40, batchSize },

@@ -1,4 +1,4 @@
-import { architectureOf } from '../../devices/architecture.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
@@ -7,7 +7,7 @@ const base = { cpuCores: 2, gpu: 'T4', gpuMemoryPercent: 100, batchSize: 8 }
 launcherContract('the simulated launcher', {
   create: () =>
     createSimulatedLauncher({
-      architecture: architectureOf('bert'),
+      architecture: findArchitecture('bert'),
       seed: 1,
     }),
   good: base,

@@ -2,16 +2,16 @@
  * The `simulated` launcher: a trial is a discrete-event simulation in virtual time over the device
  * model. The steps of a launch:
  *
- * 1. Read the configuration as the device model sees it (`device.ts`); infeasible where its memory
- *    does not suffice.
+ * 1. Parse the configuration for the device model (`device.ts`); infeasible if memory does not
+ *    suffice.
  * 2. Derive the stages of the server: its CPU costs (`cpu-stage.ts`), queues and instances.
- * 3. Make a virtual server of them (`batch-server.ts`), which plays any load that it is given.
+ * 3. Create a virtual server of them (`batch-server.ts`), which runs any load.
  */
 import { createRng } from '../../../search/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { Architecture } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
-import type { AnchoredOn } from '../../devices/device-model.ts'
+import type { CalibratedServer } from '../../devices/device-model.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { spoken } from '../../predictor/protocol/spoken.ts'
 import { describeConfiguration } from '../../resources.ts'
@@ -19,7 +19,7 @@ import { InfeasibleError, type Launcher, type Predictor } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer } from './batch-server.ts'
 import type { CpuStage } from './cpu-stage.ts'
-import { type ModelledServer, modelledServer } from './device.ts'
+import { type ModelledServer, modelServer } from './device.ts'
 import { countInstancesPerQueue, countQueues, deriveCpuStage } from './estimate.ts'
 
 interface SimulatedLauncherOptions {
@@ -28,12 +28,12 @@ interface SimulatedLauncherOptions {
   readonly defaults?: Configuration
   readonly ownGpus?: readonly Gpu[]
   /** The fit of a server other than the built-in one. */
-  readonly anchored?: AnchoredOn
-  /** With the number of the trial, seeds the random stream of each trial. */
+  readonly calibratedServer?: CalibratedServer
+  /** Seeds the random stream of each trial, with the trial's number. */
   readonly seed: number
   /** Standard deviation of ln(device time) from batch to batch. Default 0.01. */
   readonly deviceJitter?: number
-  /** CPU cost of a request, relative to what the device model expects. Default 1. */
+  /** CPU cost of a request, relative to the device model. Default 1. */
   readonly cpuCostFactor?: number
 }
 
@@ -43,7 +43,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
     name: 'simulated',
     async launch(configuration, trialNumber, signal) {
       signal.throwIfAborted()
-      const modelled = serverOrInfeasible(options, configuration)
+      const modelled = createServerOrThrow(options, configuration)
       const { serving, resources } = modelled
       const server = new SimulatedServer({
         cpu: scaleCpuCosts(options.cpuCostFactor, deriveCpuStage(modelled)),
@@ -56,7 +56,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
         batchMs: (batch) => modelled.batchLatency(batch).ms,
         deviceJitter: options.deviceJitter ?? 0.01,
         schedule,
-        uniform: uniformOf(options.seed, trialNumber),
+        uniform: createUniform(options.seed, trialNumber),
       })
       const words = describeConfiguration(configuration, options.defaults, options.ownGpus)
       return {
@@ -65,7 +65,7 @@ export function createSimulatedLauncher(options: SimulatedLauncherOptions): Laun
         provenance: 'simulated',
         isolation: `simulated in virtual time: ${words}`,
         logTail: () => '',
-        usage: async () => usageOf(server, modelled),
+        usage: async () => readUsage(server, modelled),
         stop: async () => undefined,
       } satisfies Predictor
     },
@@ -79,17 +79,17 @@ const scaleCpuCosts = (factor = 1, cpu: CpuStage): CpuStage => ({
   prepareMs: factor * cpu.prepareMs,
 })
 
-function uniformOf(seed: number, trialNumber: number): () => number {
+function createUniform(seed: number, trialNumber: number): () => number {
   const rng = createRng(seed).fork(`simulation-${trialNumber}`)
   return () => 1 - rng.next()
 }
 
-function serverOrInfeasible(
-  { architecture, defaults, ownGpus, anchored }: SimulatedLauncherOptions,
+function createServerOrThrow(
+  { architecture, defaults, ownGpus, calibratedServer }: SimulatedLauncherOptions,
   configuration: Configuration,
 ): ModelledServer {
   try {
-    const modelled = modelledServer(architecture, configuration, defaults, ownGpus, anchored)
+    const modelled = modelServer(architecture, configuration, defaults, ownGpus, calibratedServer)
     const { neededMiB, availableMiB, serving } = modelled
     if (neededMiB !== undefined && availableMiB !== undefined && neededMiB > availableMiB)
       throw new InfeasibleError(
@@ -105,7 +105,7 @@ function serverOrInfeasible(
   }
 }
 
-function usageOf(server: SimulatedServer, { neededMiB, gpuWatts, resources }: ModelledServer) {
+function readUsage(server: SimulatedServer, { neededMiB, gpuWatts, resources }: ModelledServer) {
   const { elapsedMs, cpuBusyMs, deviceBusyMs, batches, batched } = server.usage
   const played = elapsedMs > 0
   const onGpu = resources.gpu !== undefined

@@ -3,16 +3,20 @@ import { describe, expect, test } from 'vitest'
 import { schedule } from '../../../profiler/load/arrivals.ts'
 import { seeded } from '../../../profiler/seeded-random.ts'
 import type { Configuration } from '../../../search/types.ts'
-import { architectureOf } from '../../devices/architecture.ts'
-import { deviceLatencyMs } from '../../devices/device-model.ts'
-import { completed } from '../../devices/own.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
+import { completeGpu } from '../../devices/custom-devices.ts'
+import { predictDeviceLatency } from '../../devices/device-model.ts'
 import { InfeasibleError } from '../../types.ts'
 import { createStretchedSchedule } from './arrival-times.ts'
 import { SimulatedServer, type SimulatedServerOptions } from './batch-server.ts'
 import { coresElsewhere } from './cpu-stage.ts'
-import { modelledServer } from './device.ts'
-import { createEstimator, queueingModel } from './estimate.ts'
-import { latencyPercentileMs, predictCapacity, tabulateDeviceTimes } from './estimated-capacity.ts'
+import { modelServer } from './device.ts'
+import { createEstimator, createQueueingModel } from './estimate.ts'
+import {
+  computeLatencyPercentileMs,
+  predictCapacity,
+  tabulateDeviceTimes,
+} from './estimated-capacity.ts'
 import { createSimulatedLauncher } from './simulated-launcher.ts'
 
 const noCpu = { acceptMs: 0, prepareMs: 0, jitter: 0, overheadMs: 0, relativeError: 0 }
@@ -163,7 +167,7 @@ test.each([
   }
 })
 
-const bert = architectureOf('bert')
+const bert = findArchitecture('bert')
 const launcher = createSimulatedLauncher({ architecture: bert, seed: 1 })
 const signal = new AbortController().signal
 
@@ -286,7 +290,7 @@ describe('prediction', () => {
             limitMs: 60,
           })
           const latencyMs = (rateRps: number) =>
-            latencyPercentileMs(tabulateDeviceTimes(queueing), rateRps, percentile)
+            computeLatencyPercentileMs(tabulateDeviceTimes(queueing), rateRps, percentile)
           expect(capacityRps).toBeLessThanOrEqual(saturationRps)
           if (capacityRps > 1e-5 * saturationRps)
             expect(latencyMs(capacityRps)).toBeLessThanOrEqual(60 * (1 + 1e-9))
@@ -312,8 +316,8 @@ describe('prediction', () => {
         [16, 20, 24],
       ] as const) {
         const configuration = { gpu, cpuCores, gpuMemoryPercent, batchSize }
-        const modelled = modelledServer(bert, configuration)
-        const model = queueingModel(modelled)
+        const modelled = modelServer(bert, configuration)
+        const model = createQueueingModel(modelled)
         const device = factors[4 + gpus.indexOf(gpu)]! + 0.05 * Math.log(gpuMemoryPercent / 100)
         const { capacityRps } = predictCapacity(
           {
@@ -346,7 +350,7 @@ describe('prediction', () => {
     const rates = (model: string, configuration: Configuration) =>
       [1, 0.5].map((speed) => {
         const estimator = createEstimator({
-          architecture: architectureOf(model),
+          architecture: findArchitecture(model),
           slo: { percentile: 0.99, limitMs: 2000 },
           cores: { speed, count: 64 },
         })
@@ -364,7 +368,7 @@ describe('prediction', () => {
     const shared = (model: string, cpuCores: number) => {
       const [elsewhere, beside] = [coresElsewhere, { speed: 1, count: 2 }].map((cores) => {
         const estimator = createEstimator({
-          architecture: architectureOf(model),
+          architecture: findArchitecture(model),
           slo: { percentile: 0.99, limitMs: 2000 },
           cores,
         })
@@ -379,7 +383,7 @@ describe('prediction', () => {
 
   test('of inference on cores the exponent of the cores moves too: what more of them bring is learned apart from how fast one is', () => {
     const estimator = createEstimator({
-      architecture: architectureOf('bert-tiny'),
+      architecture: findArchitecture('bert-tiny'),
       slo: { percentile: 0.99, limitMs: 2000 },
     })
     const { at } = estimator.priorFactors(['none'])
@@ -423,12 +427,12 @@ describe('prediction', () => {
   })
 
   test('the capacity of a device that is the limit has the device’s own error, wide as it is', () => {
-    const card = completed('Card', {
+    const card = completeGpu('Card', {
       memoryGiB: 16,
       bandwidthGBs: 320,
       peakTflops: { fp32: 8.1, fp16: 65 },
     })
-    const device = deviceLatencyMs({ architecture: bert, gpu: card, batch: 32 })
+    const device = predictDeviceLatency({ architecture: bert, gpu: card, batch: 32 })
     const slo = { percentile: 0.99, limitMs: 100 * device.ms }
     const estimated = createEstimator({ architecture: bert, slo, ownGpus: [card] }).estimate({
       gpu: 'Card',

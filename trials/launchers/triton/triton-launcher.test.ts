@@ -8,13 +8,13 @@ import { protocolFor } from '../../../profiler/protocols/index.ts'
 import type { Configuration } from '../../../search/types.ts'
 import { inspectMachine } from '../../machine/machine-facts.ts'
 import { Knobs } from '../../servers/knobs.ts'
-import { tritonTuning } from '../../servers/triton.ts'
+import { createTritonTuning } from '../../servers/triton.ts'
 import type { Launcher, Predictor } from '../../types.ts'
 import type { TunedParameter } from '../fill.ts'
 import { launcherContract } from '../launcher.contract.ts'
 import { createLocalLauncher } from '../local/local-launcher.ts'
 import type { CommandTemplate } from '../template.ts'
-import { createTritonLauncher, tunedConfig } from './triton-launcher.ts'
+import { applyTuning, createTritonLauncher } from './triton-launcher.ts'
 
 const fake = fileURLToPath(new URL('../testing/triton.mjs', import.meta.url))
 const machine = await inspectMachine()
@@ -251,7 +251,7 @@ test('the tuned configuration keeps what the model says of itself', () => {
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 1 }],
   }
   expect(
-    tunedConfig(base, {
+    applyTuning(base, {
       max_batch_size: undefined,
       dynamic_batching: undefined,
       instance_group: [{ count: 3 }],
@@ -261,7 +261,7 @@ test('the tuned configuration keeps what the model says of itself', () => {
     instance_group: [{ kind: 'KIND_GPU', gpus: [0], count: 3 }],
   })
   expect(
-    tunedConfig(
+    applyTuning(
       { name: 'm' },
       { max_batch_size: 1, dynamic_batching: undefined, instance_group: undefined },
     ),
@@ -271,7 +271,7 @@ test('the tuned configuration keeps what the model says of itself', () => {
   })
 })
 
-test.each<[string, Parameters<typeof tunedConfig>[0], Configuration, Record<string, unknown>]>([
+test.each<[string, Parameters<typeof applyTuning>[0], Configuration, Record<string, unknown>]>([
   [
     'a delay alone keeps what else dynamic batching has',
     { name: 'm', dynamic_batching: { preserve_ordering: true, preferred_batch_size: [4] } },
@@ -308,7 +308,7 @@ test.each<[string, Parameters<typeof tunedConfig>[0], Configuration, Record<stri
     },
   ],
 ])('%s', (_what, base, configuration, tuned) => {
-  const { name, ...config } = tunedConfig(base, tritonTuning(new Knobs(configuration), true))
+  const { name, ...config } = applyTuning(base, createTritonTuning(new Knobs(configuration), true))
   expect(name).toBe('m')
   expect(JSON.parse(JSON.stringify(config))).toEqual(tuned)
 })

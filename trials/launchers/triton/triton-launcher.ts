@@ -17,11 +17,11 @@ import { untilServing } from '../../../profiler/protocols/until-serving.ts'
 import { Knobs } from '../../servers/knobs.ts'
 import { selectServerParameters } from '../../servers/preset.ts'
 import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
-import { type TritonTuning, tritonTuning } from '../../servers/triton.ts'
+import { createTritonTuning, type TritonTuning } from '../../servers/triton.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { diagnose } from '../diagnosis.ts'
 import type { TunedParameter } from '../fill.ts'
-import { errorIn, loadPath } from '../model-loading.ts'
+import { loadPath, readErrorMessage } from '../model-loading.ts'
 import { type ReusableServer, reuseServers } from '../reuse-servers.ts'
 import { type CommandTemplate, defaultReadyTimeoutS } from '../template.ts'
 
@@ -44,44 +44,44 @@ type ModelConfig = { readonly [field: string]: Json | undefined }
 /** A running server, with the model's configuration as its repository has it. */
 type Server = ReusableServer<ModelConfig>
 
-/** @param inner starts the server with the model as it is */
+/** @param inner starts the server with the unmodified model */
 export const createTritonLauncher = (
   inner: Launcher,
   { template, parameters, protocol, payload }: TritonLauncherOptions,
 ): Launcher => {
   const { model } = template
   return reuseServers<ModelConfig>(inner, {
-    names: reloadableNames(template, parameters),
+    names: listReloadable(template, parameters),
     done: 'model reloaded',
     // A refused reload leaves the server as it was.
     keepsRefused: true,
     begin: async (_predictor, url, signal) =>
-      (await askTriton(
+      (await requestTriton(
         url,
         `/v2/models/${encodeURIComponent(model)}/config`,
         signal,
       )) as ModelConfig,
     change: async (server, configuration, signal) => {
       const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
-      await reload(server, tritonTuning(new Knobs(configuration), gpu), model, signal)
+      await reload(server, createTritonTuning(new Knobs(configuration), gpu), model, signal)
       const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
       const target = await untilServing(
         { protocol, url: server.url, model, payload },
         timeoutMs,
         signal,
       )
-      const before = await executions(server.url, model, signal)
+      const before = await readExecutions(server.url, model, signal)
       return {
         target,
         realisedBatch: async () =>
-          batchSince(before, await executions(server.url, model, AbortSignal.timeout(2_000))),
+          batchSince(before, await readExecutions(server.url, model, AbortSignal.timeout(2_000))),
       }
     },
   })
 }
 
 /** Parameters that reach the server only through model control: no argument, no placeholder. */
-const reloadableNames = (
+const listReloadable = (
   template: CommandTemplate,
   parameters: readonly TunedParameter[],
 ): ReadonlySet<string> => {
@@ -120,9 +120,9 @@ const reload = async (
   model: string,
   signal: AbortSignal,
 ): Promise<void> => {
-  const body = { parameters: { config: JSON.stringify(tunedConfig(known, tuning)) } }
+  const body = { parameters: { config: JSON.stringify(applyTuning(known, tuning)) } }
   try {
-    await askTriton(url, loadPath(model), signal, body)
+    await requestTriton(url, loadPath(model), signal, body)
   } catch (error) {
     if (!(error instanceof TritonRefusal)) throw error
     const cause = diagnose(undefined, error.message, undefined)
@@ -143,7 +143,7 @@ const reload = async (
  * values; without batches larger than one it is off. Instances keep their placement, and only their
  * number changes.
  */
-export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
+export const applyTuning = (base: ModelConfig, tuning: TritonTuning): ModelConfig => {
   const { max_batch_size: batch, dynamic_batching: batching, instance_group: groups } = tuning
   const { dynamic_batching: own, ...rest } = base
   const count = groups?.[0]?.count
@@ -156,45 +156,48 @@ export const tunedConfig = (base: ModelConfig, tuning: TritonTuning): ModelConfi
     ...(batch !== undefined && { max_batch_size: batch }),
     ...(!isOff && {
       dynamic_batching:
-        batching === undefined ? own : merged(own as ModelConfig, json(batching) as ModelConfig),
+        batching === undefined
+          ? own
+          : mergeConfigs(own as ModelConfig, convertToJson(batching) as ModelConfig),
     }),
     ...(count !== undefined && {
-      instance_group: (ownGroups.length > 0 ? ownGroups : [json(groups![0]!) as ModelConfig]).map(
-        (group) => ({ ...group, count: count as number }),
-      ),
+      instance_group: (ownGroups.length > 0
+        ? ownGroups
+        : [convertToJson(groups![0]!) as ModelConfig]
+      ).map((group) => ({ ...group, count: count as number })),
     }),
   }
 }
 
 /** Fields of both, recursively; `set` wins. */
-const merged = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
+const mergeConfigs = (own: ModelConfig | undefined, set: ModelConfig): ModelConfig => {
   const both: Record<string, Json | undefined> = { ...own }
   for (const [field, value] of Object.entries(set)) {
     const isGroup = (one: unknown): one is ModelConfig =>
       typeof one === 'object' && one !== null && !Array.isArray(one)
     const before = both[field]
-    both[field] = isGroup(before) && isGroup(value) ? (merged(before, value) as Json) : value
+    both[field] = isGroup(before) && isGroup(value) ? (mergeConfigs(before, value) as Json) : value
   }
   return both
 }
 
 /** A message as proto3's JSON, undefined fields left out. */
-const json = (value: ProtoValue): Json => {
+const convertToJson = (value: ProtoValue): Json => {
   if (value instanceof Text) return value.value
   if (value instanceof Enum) return value.name
-  if (Array.isArray(value)) return value.map((one: ProtoValue) => json(one))
+  if (Array.isArray(value)) return value.map((one: ProtoValue) => convertToJson(one))
   if (typeof value !== 'object') return value ?? null
   return Object.fromEntries(
     Object.entries(value)
       .filter(([, inner]) => inner !== undefined)
-      .map(([field, inner]) => [field, json(inner)]),
+      .map(([field, inner]) => [field, convertToJson(inner)]),
   )
 }
 
 /** Triton refused a request; the message is its own. */
 class TritonRefusal extends Error {}
 
-const askTriton = async (
+const requestTriton = async (
   url: string,
   path: string,
   signal: AbortSignal,
@@ -216,7 +219,9 @@ const askTriton = async (
   })
   const text = await readAnswer(response.body)
   if (!response.ok)
-    throw new TritonRefusal(`Triton refused ${path} (status ${response.status}): ${errorIn(text)}`)
+    throw new TritonRefusal(
+      `Triton refused ${path} (status ${response.status}): ${readErrorMessage(text)}`,
+    )
   return text === '' ? undefined : JSON.parse(text)
 }
 
@@ -226,13 +231,13 @@ interface Executions {
 }
 
 /** Sums over versions of the statistics extension; undefined where the server has none. */
-const executions = async (
+const readExecutions = async (
   url: string,
   model: string,
   signal: AbortSignal,
 ): Promise<Executions | undefined> => {
   try {
-    const stats = (await askTriton(
+    const stats = (await requestTriton(
       url,
       `/v2/models/${encodeURIComponent(model)}/stats`,
       signal,

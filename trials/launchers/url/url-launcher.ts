@@ -1,9 +1,8 @@
 /**
- * "Launches" a server that already runs: it is measured as it is, never started, never stopped. The
- * steps of a launch:
+ * "Launches" a server that already runs: it is neither started nor stopped. The steps of a launch:
  *
  * 1. Wait until the first server answers correctly, then each of the others, within one deadline.
- * 2. Spread the load over them by their weights, where there are several.
+ * 2. Spread the load over them by their weights, if there are several.
  * 3. Return a predictor whose resources are unknown, and which cannot be stopped.
  */
 
@@ -11,14 +10,14 @@ import type { SpreadServer } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
-import { withoutSecrets } from '../../secrets.ts'
+import { redactSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { answerHint } from '../failure.ts'
 import { defaultReadyTimeoutS, type UrlTemplate } from '../template.ts'
 
 interface UrlLauncherOptions {
   readonly template: UrlTemplate
-  /** What speaks the template's protocol, with one of its servers. */
+  /** Creates the protocol for one of its servers. */
   readonly protocolFor: (url: string) => Protocol
   readonly payload: PayloadSource
 }
@@ -56,7 +55,7 @@ export const createUrlLauncher = ({
         target: spread.length > 0 ? { ...target, spread } : target,
         protocol: protocolFor(url).name,
         provenance: 'measured',
-        isolation: `${withoutSecrets(serversOf(template))} as ${spread.length > 0 ? 'they run: their resources are' : 'it runs: its resources are'} neither limited nor known`,
+        isolation: `${redactSecrets(describeServers(template))} as ${spread.length > 0 ? 'they run: their resources are' : 'it runs: its resources are'} neither limited nor known`,
         logTail: () => '',
         usage: async () => ({}),
         stop: async () => {},
@@ -83,7 +82,7 @@ export const createUrlLauncher = ({
 })
 
 /** The server, or all of them with their shares of the load. */
-function serversOf({ url, urls }: UrlTemplate): string {
+function describeServers({ url, urls }: UrlTemplate): string {
   if (urls === undefined) return url
   const total = urls.reduce((sum, { weight }) => sum + weight, 0)
   return urls.map((one) => `${one.url} (${Math.round((100 * one.weight) / total)} %)`).join(', ')

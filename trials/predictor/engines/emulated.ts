@@ -1,12 +1,16 @@
 /**
- * An engine whose device is a model of a GPU: every batch takes the modelled time, the device does
- * one batch at a time, memory runs out where the model says so, and the outputs are seeded numbers.
- * Everything it says is marked emulated.
+ * An engine whose device is a model of a GPU: every batch takes the modelled time, the device runs
+ * one batch at a time, memory runs out by the model, and outputs are seeded numbers. All its
+ * reports are marked emulated.
  */
 import { machineNowMs } from '../../clock.ts'
-import { type Architecture, architectureOf, takesOf } from '../../devices/architecture.ts'
-import { findGpu, usableMemoryMiB } from '../../devices/catalogue.ts'
-import { type DeviceCall, deviceLatencyMs, gpuMemoryMiB } from '../../devices/device-model.ts'
+import { type Architecture, findArchitecture, getInputKind } from '../../devices/architecture.ts'
+import { computeUsableMemoryMiB, findGpu } from '../../devices/catalogue.ts'
+import {
+  type DeviceCall,
+  predictDeviceLatency,
+  predictGpuMemory,
+} from '../../devices/device-model.ts'
 import { findMigProfile } from '../../devices/mig.ts'
 import {
   type Engine,
@@ -18,7 +22,7 @@ import {
 } from '../engine.ts'
 
 export function createEngine(options: EngineOptions): Engine {
-  const architecture = architectureOf(options.model, options.own?.architectures)
+  const architecture = findArchitecture(options.model, options.own?.architectures)
   if (architecture.kind === 'decoder')
     throw new Error(
       `the emulated engine serves encoders and image models, but '${architecture.name}' generates text`,
@@ -33,31 +37,32 @@ export function createEngine(options: EngineOptions): Engine {
     batch,
     precision: options.precision,
     ...(mig ? { mig } : { share: options.gpuMemoryPercent / 100, sharing: options.gpuSharing }),
-    ...(takesOf(architecture) === 'text' && { sequenceLength: options.sequenceLength }),
+    ...(getInputKind(architecture) === 'text' && { sequenceLength: options.sequenceLength }),
   })
   const device = new EmulatedDevice()
   let sleeper: Sleeper | undefined
-  const availableMiB = mig?.memoryMiB ?? (usableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
-  const held = mig
+  const availableMiB =
+    mig?.memoryMiB ?? (computeUsableMemoryMiB(gpu) * options.gpuMemoryPercent) / 100
+  const description = mig
     ? `a ${gpu.name} slice ${mig.name}`
     : `${options.gpuMemoryPercent} % of a ${gpu.name}`
   // Every instance holds its own context, weights and buffers.
-  const neededMiB = (batch: number) => gpuMemoryMiB(call(batch)).mib * options.instances
+  const neededMiB = (batch: number) => predictGpuMemory(call(batch)).mib * options.instances
   const allocate = (batch: number) => {
     const needed = neededMiB(batch)
     if (needed > availableMiB)
       throw new OutOfMemoryError(
         `CUDA out of memory (emulated): ${architecture.name}, batch ${batch}, ${options.instances} instance(s) need ${Math.ceil(needed)} MiB; ` +
-          `${held} has ${Math.floor(availableMiB)} MiB`,
+          `${description} has ${Math.floor(availableMiB)} MiB`,
       )
     return needed
   }
-  const tensors = tensorsOf(architecture, options.sequenceLength)
+  const tensors = describeTensors(architecture, options.sequenceLength)
   const latencyMs = new Map<number, number>()
-  const latencyOf = (batch: number) => {
+  const getLatencyMs = (batch: number) => {
     const known = latencyMs.get(batch)
     if (known !== undefined) return known
-    const { ms } = deviceLatencyMs(call(batch))
+    const { ms } = predictDeviceLatency(call(batch))
     latencyMs.set(batch, ms)
     return ms
   }
@@ -69,15 +74,15 @@ export function createEngine(options: EngineOptions): Engine {
     device: `${gpu.name} (emulated)${mig ? `, slice ${mig.name}` : options.gpuMemoryPercent < 100 ? `, ${options.gpuMemoryPercent} % by ${options.gpuSharing}` : ''}`,
     async load(): Promise<EngineInfo> {
       memoryMiB = allocate(Math.max(1, options.warmUpBatch))
-      latencyOf(options.batchSize)
+      getLatencyMs(options.batchSize)
       sleeper = new Sleeper()
       return { ...tensors, versions: { emulated: '1' }, memoryMiB }
     },
     async infer(inputs, sentAtMs) {
       const batch = Object.values(inputs)[0]!.shape[0]!
       memoryMiB = Math.max(memoryMiB, allocate(batch))
-      const end = device.occupy(sentAtMs, latencyOf(batch))
-      const outputs = seededOutputs(tensors.outputs, inputs, batch, options.seed)
+      const end = device.occupy(sentAtMs, getLatencyMs(batch))
+      const outputs = createSeededOutputs(tensors.outputs, inputs, batch, options.seed)
       sleeper?.sleepUntil(end)
       return outputs
     },
@@ -86,7 +91,7 @@ export function createEngine(options: EngineOptions): Engine {
   }
 }
 
-/** A device that does one batch after the other. */
+/** A device that runs one batch at a time. */
 export class EmulatedDevice {
   #freeAt = 0
   busyMs = 0
@@ -103,10 +108,10 @@ export class EmulatedDevice {
 }
 
 /**
- * Blocks its thread, without using CPU, until the server can have the answer at a given time. A
- * futex wait with a sub-millisecond time-out is far closer than any timer of the event loop, but
- * still wakes some 0.1 ms late, and so does the server's thread when the answer is sent to it: the
- * wait is shortened by twice its usual lateness. Only for a thread that has nothing else to do.
+ * Blocks its thread, without using CPU, so that the server receives the answer at a given time. A
+ * futex wait is more precise than timers of the event loop, but still wakes about 0.1 ms late. The
+ * server's thread does too when it receives the answer, so the wait is shortened by twice the usual
+ * delay. Only for a thread without other work.
  */
 export class Sleeper {
   readonly #never = new Int32Array(new SharedArrayBuffer(4))
@@ -126,12 +131,12 @@ export class Sleeper {
   }
 }
 
-function tensorsOf(
+function describeTensors(
   architecture: Architecture,
   sequenceLength: number,
 ): Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
-  const takes = takesOf(architecture)
-  if (takes === 'tensor' && architecture.kind === 'graph')
+  const inputKind = getInputKind(architecture)
+  if (inputKind === 'tensor' && architecture.kind === 'graph')
     return {
       task: 'tensor',
       inputs: architecture.graph.inputs.map(({ name, floating, shape }) => ({
@@ -146,7 +151,7 @@ function tensorsOf(
         { name: architecture.graph.outputs[0] ?? 'output', datatype: 'FP32', shape: [-1, 2] },
       ],
     }
-  if (takes === 'image' && 'imageSize' in architecture)
+  if (inputKind === 'image' && 'imageSize' in architecture)
     return {
       task: 'image',
       inputs: [
@@ -172,7 +177,7 @@ function tensorsOf(
  * Numbers in (-1, 1) that depend on the seed and on the item's first input alone: the same item
  * always gets the same answer.
  */
-function seededOutputs(
+function createSeededOutputs(
   specs: EngineInfo['outputs'],
   inputs: Tensors,
   batch: number,

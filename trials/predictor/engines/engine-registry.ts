@@ -1,7 +1,7 @@
-/** The engines of the built-in predictor, each loaded when it is used. */
+/** The engines of the built-in predictor, each loaded on demand. */
 import type { CreateEngine } from '../engine.ts'
 
-/** Where an engine runs, and its module, loaded when it is asked for. */
+/** Where an engine runs, and its module, loaded on demand. */
 interface EngineEntry {
   /**
    * 'process': one process per instance, each computing by itself.
@@ -19,7 +19,7 @@ export const engines: Readonly<Record<TensorEngineName, EngineEntry>> = {
   emulated: { place: 'thread', load: () => import('./emulated.ts') },
 }
 
-/** `gguf` runs language models (`llm/gguf`), which are no batches of tensors. */
+/** `gguf` runs language models (`llm/gguf`), not batches of tensors. */
 export type EngineName = TensorEngineName | 'gguf'
 export const engineNames: readonly EngineName[] = [
   ...(Object.keys(engines) as TensorEngineName[]),

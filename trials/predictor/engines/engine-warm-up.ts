@@ -1,12 +1,10 @@
-/**
- * Runs an engine before it is ready, so that the first requests do not pay for what is done once.
- */
+/** Warms an engine up before it is ready, so that first requests do not include one-time work. */
 import type { EngineInfo, Tensors } from '../engine.ts'
 
 /**
  * Runs a batch of zeros through the model for a tenth of a second, at least once: weights are
- * packed, memory is taken, code is compiled. Does nothing for a model that leaves dimensions beside
- * the batch open: only its user knows which go together.
+ * packed, memory is allocated, code is compiled. Does nothing for a model with dynamic dimensions
+ * other than the batch: only its user knows valid sizes.
  */
 export async function warmUp(
   specs: EngineInfo['inputs'],

@@ -1,7 +1,7 @@
 /**
- * Real inference through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, where its
- * CUDA provider is installed, on a GPU: of a user's own file, whose precision is its own, or of a
- * built-in model as a graph with seeded weights, in fp32 or fp16.
+ * Real inference through ONNX Runtime (onnxruntime-node, an optional package), on CPU or, with its
+ * CUDA provider, on a GPU. Runs a user's file in its own precision, or a built-in model as a graph
+ * with seeded weights, in fp32 or fp16.
  */
 import type { InferenceSession, Tensor as OnnxTensor } from 'onnxruntime-node'
 import {
@@ -13,13 +13,13 @@ import {
   type TensorSpec,
   type Tensors,
 } from '../engine.ts'
-import { modelFile } from '../models/model-file.ts'
+import { findModelFile } from '../models/model-file.ts'
 import { ModelError } from '../models/model-registry.ts'
-import { atLength, taskOf } from '../models/task.ts'
+import { detectTask, fixLength } from '../models/task.ts'
 import { warmUp } from './engine-warm-up.ts'
-import { builtinGraph } from './onnx/builtin-graph.ts'
+import { createBuiltinGraph } from './onnx/builtin-graph.ts'
 import { importRuntime, isOutOfMemory, openSession, type Runtime } from './onnx/onnx-session.ts'
-import { datatypeOf, fromOnnx, toOnnx } from './onnx/onnx-tensors.ts'
+import { convertFromOnnx, convertToOnnx, findDatatype } from './onnx/onnx-tensors.ts'
 
 /** @param load imports onnxruntime-node */
 export function createEngine(options: EngineOptions, load?: () => Promise<Runtime>): Engine {
@@ -45,10 +45,10 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
     const startedAt = performance.now()
     try {
       const results = await session.run(
-        feeds(runtime, model, inputs),
+        createFeeds(runtime, model, inputs),
         model.outputs.map(({ name }) => name),
       )
-      return fetched(results, model, rowsOf(inputs))
+      return readOutputs(results, model, countRows(inputs))
     } catch (error) {
       if (error instanceof Error && isOutOfMemory(error.message))
         throw new OutOfMemoryError(error.message)
@@ -57,7 +57,7 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
       busyMs += performance.now() - startedAt
     }
   }
-  // On a GPU ONNX Runtime does not tell; nvidia-smi does.
+  // ONNX Runtime does not report GPU memory; nvidia-smi does.
   const memoryMiB = () =>
     options.gpu === undefined ? Math.round(process.memoryUsage.rss() / 2 ** 20) : 0
 
@@ -69,9 +69,9 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
         ? `CPU (ONNX Runtime, ${threads} thread${threads > 1 ? 's' : ''})`
         : `${options.gpu} (ONNX Runtime, CUDA)`,
     async load(): Promise<EngineInfo> {
-      const file = modelPath === undefined ? undefined : await modelFile(modelPath, 'onnx')
+      const file = modelPath === undefined ? undefined : await findModelFile(modelPath, 'onnx')
       const runtime = await importRuntime(load)
-      const session = await openSession(runtime, file ?? builtinGraph(options), options)
+      const session = await openSession(runtime, file ?? createBuiltinGraph(options), options)
       try {
         const model = describeModel(session, options)
         open = { runtime, session, model }
@@ -99,7 +99,7 @@ export function createEngine(options: EngineOptions, load?: () => Promise<Runtim
   }
 }
 
-/** A tensor of the model: as the server sees it, and its own element type. */
+/** A tensor of the model: the server's view, and its own element type. */
 interface OnnxSpec extends TensorSpec {
   readonly type: string
 }
@@ -107,20 +107,23 @@ interface OnnxModel {
   readonly task: EngineInfo['task']
   readonly inputs: readonly OnnxSpec[]
   /**
-   * Inputs that the server fills: all but the token types of a text model, which are zeros, the
-   * type of a single text.
+   * Inputs that the server fills: all except the token types of a text model, which are zeros for a
+   * single text.
    */
   readonly offered: readonly TensorSpec[]
   readonly outputs: readonly OnnxSpec[]
 }
 
-/** @throws ModelError for tensors that the server cannot give or take, and for a batch size that the file does not have */
+/**
+ * @throws ModelError for tensors that the server does not support, and for a batch size that the
+ * file does not support
+ */
 function describeModel(
   session: InferenceSession,
   { batchSize, sequenceLength }: EngineOptions,
 ): OnnxModel {
-  const inputs = session.inputMetadata.map(described)
-  const outputs = session.outputMetadata.map(described)
+  const inputs = session.inputMetadata.map(describeTensor)
+  const outputs = session.outputMetadata.map(describeTensor)
   const fixed = session.inputMetadata.find(
     (input) => input.isTensor && typeof input.shape[0] === 'number',
   )
@@ -134,16 +137,16 @@ function describeModel(
       `input '${fixed.name}' of the ONNX model takes batches of ${batchSize} and no smaller ones`,
       'export it with a dynamic batch axis',
     )
-  const task = taskOf(inputs)
+  const task = detectTask(inputs)
   const offered = (
     task === 'text'
-      ? atLength(inputs, sequenceLength).filter(({ name }) => name !== 'token_type_ids')
+      ? fixLength(inputs, sequenceLength).filter(({ name }) => name !== 'token_type_ids')
       : inputs
   ).map(({ name, datatype, shape }) => ({ name, datatype, shape }))
   return { task, inputs, offered, outputs }
 }
 
-function described(value: InferenceSession.ValueMetadata): OnnxSpec {
+function describeTensor(value: InferenceSession.ValueMetadata): OnnxSpec {
   if (!value.isTensor)
     throw new ModelError(
       `'${value.name}' of the ONNX model is not a tensor`,
@@ -158,34 +161,34 @@ function described(value: InferenceSession.ValueMetadata): OnnxSpec {
   return {
     name: value.name,
     type: value.type,
-    datatype: datatypeOf(value.type, value.name),
+    datatype: findDatatype(value.type, value.name),
     shape: [-1, ...shape.slice(1)],
   }
 }
 
-const rowsOf = (inputs: Tensors): number => Object.values(inputs)[0]!.shape[0]!
+const countRows = (inputs: Tensors): number => Object.values(inputs)[0]!.shape[0]!
 
-function feeds(
+function createFeeds(
   { Tensor: Onnx }: Runtime,
   { inputs }: OnnxModel,
   given: Tensors,
 ): Record<string, OnnxTensor> {
   return Object.fromEntries(
     inputs.map(({ name, type }) => {
-      const { data, shape } = given[name] ?? zerosLike(given.input_ids!)
-      return [name, new Onnx(type as 'float32', toOnnx(data, type) as Float32Array, shape)]
+      const { data, shape } = given[name] ?? createZeros(given.input_ids!)
+      return [name, new Onnx(type as 'float32', convertToOnnx(data, type) as Float32Array, shape)]
     }),
   )
 }
 
-const zerosLike = ({ datatype, shape, data }: Tensor): Tensor => ({
+const createZeros = ({ datatype, shape, data }: Tensor): Tensor => ({
   datatype,
   shape,
   data: new Int32Array(data.length),
 })
 
-/** @throws Error for an output without one row an item */
-function fetched(
+/** @throws Error for an output without one row for each item */
+function readOutputs(
   results: InferenceSession.OnnxValueMapType,
   { outputs }: OnnxModel,
   rows: number,
@@ -200,7 +203,7 @@ function fetched(
     tensors[name] = {
       datatype,
       shape: output.dims,
-      data: fromOnnx(output.data as Float32Array, type, name),
+      data: convertFromOnnx(output.data as Float32Array, type, name),
     }
     output.dispose()
   }

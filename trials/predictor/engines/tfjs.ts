@@ -1,6 +1,6 @@
 /**
- * Real inference through TensorFlow.js: on a GPU through @tensorflow/tfjs-node-gpu where a GPU is
- * asked for, else on CPU through WebAssembly. Models are built with seeded weights, or loaded from
+ * Real inference through TensorFlow.js: on a GPU through @tensorflow/tfjs-node-gpu if a GPU is
+ * configured, else on CPU through WebAssembly. Models are built with seeded weights, or loaded from
  * the user's path.
  */
 import {
@@ -28,9 +28,9 @@ export function createEngine(options: EngineOptions): Engine {
   const infer = async (inputs: Tensors): Promise<Tensors> => {
     if (!backend || !model) throw new Error('infer before load')
     const startedAt = performance.now()
-    const fed = feeds(inputs)
+    const fed = createFeeds(inputs)
     try {
-      const outputs = await fetched(await model.run(fed), model.outputs)
+      const outputs = await readOutputs(await model.run(fed), model.outputs)
       backend.check()
       return outputs
     } finally {
@@ -75,7 +75,7 @@ export function createEngine(options: EngineOptions): Engine {
   }
 }
 
-const feeds = (inputs: Tensors): NamedTensorMap =>
+const createFeeds = (inputs: Tensors): NamedTensorMap =>
   Object.fromEntries(
     Object.entries(inputs).map(([name, { data, shape, datatype }]) => [
       name,
@@ -83,8 +83,11 @@ const feeds = (inputs: Tensors): NamedTensorMap =>
     ]),
   )
 
-/** Copies outputs out of the backend and gives its memory back. */
-async function fetched(outputs: NamedTensorMap, specs: EngineInfo['outputs']): Promise<Tensors> {
+/** Copies outputs from the backend and frees its memory. */
+async function readOutputs(
+  outputs: NamedTensorMap,
+  specs: EngineInfo['outputs'],
+): Promise<Tensors> {
   const copied: Record<string, Tensor> = {}
   try {
     for (const { name, datatype } of specs) {

@@ -1,4 +1,4 @@
-/** What runs completions behind the OpenAI protocol: a language model, computed or emulated. */
+/** The interface of engines behind the OpenAI protocol: a language model, real or emulated. */
 
 /** Of one answer. */
 export interface Completion {
@@ -6,8 +6,8 @@ export interface Completion {
   /** The end that the model itself would make is not heeded: exactly `maxTokens` are produced. */
   readonly ignoreEos: boolean
   /**
-   * A token is there, or several from one step, as the text that they add; `end`: it was the last,
-   * and why.
+   * Called for each token, or for several from one step, with their text. `end`: reason of the end,
+   * with the last token.
    */
   token(text: string, end?: 'length' | 'stop', tokens?: number): void
   /** Nothing more comes. */
@@ -23,8 +23,8 @@ export interface CompletionEngine<Prompt extends { readonly length: number }> {
   readonly maxModelLength: number
   read(text: string): Prompt
   /**
-   * Begins as soon as there is a place; prompt and answer fit the longest sequence.
-   * @returns what forgets it, for a client that leaves; undefined when too many wait
+   * Starts a completion once a slot is free; prompt and answer must fit the longest sequence.
+   * @returns a function that cancels it; undefined if the queue is full
    */
   add(prompt: Prompt, completion: Completion): (() => void) | undefined
   /** Resolves when nothing is under way. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { architectureOf, type Decoder } from '../../devices/architecture.ts'
+import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import { composedProfile, departures } from '../../launchers/simulated/testing/fit-profiles.ts'
@@ -13,17 +13,17 @@ import {
 } from '../../launchers/simulated/testing/measured-servers.ts'
 import { languageServers } from '../../servers/server-kinds.ts'
 import {
-  engineError,
   engineErrors,
   engineProfiles,
+  getEngineError,
   type LlmEngineName,
   llmEngineNames,
-  profiledStepTimes,
+  predictStepTimes,
 } from './engine-profile.ts'
-import { cacheSize } from './step-costs.ts'
+import { computeCacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
-const llama = architectureOf('llama-3.1-8b') as Decoder
+const llama = findArchitecture('llama-3.1-8b') as Decoder
 const on = (gpu: string, more: Partial<LlmDevice> = {}): LlmDevice => ({
   architecture: llama,
   gpu: findGpu(gpu),
@@ -102,7 +102,7 @@ test('every server that can be named is modelled', () => {
 
 describe('what is stated', () => {
   const error = (engine: LlmEngineName, gpu: string, tensorParallel = 1) =>
-    engineError(engine, { gpu: findGpu(gpu), tensorParallel })
+    getEngineError(engine, { gpu: findGpu(gpu), tensorParallel })
 
   test('is wider where the server was not measured: another GPU, several of them, a predecessor', () => {
     expect(error('vllm', 'L4')).toBeGreaterThan(error('vllm', 'H100'))
@@ -116,10 +116,10 @@ describe('what is stated', () => {
 describe('steps', () => {
   test('the host adds to each, for prompts, sequences, and those that prompts hold up', () => {
     const { hostMs } = engineProfiles.tgi
-    const stepMs = profiledStepTimes(on('A10'), engineProfiles.tgi)
+    const stepMs = predictStepTimes(on('A10'), engineProfiles.tgi)
     const work = { prefillTokens: 64, prompts: 1, decodes: 0, decodeContext: 0 }
     expect(stepMs({ ...work, heldUp: 10 }) - stepMs(work)).toBeCloseTo(10 * hostMs.join, 9)
-    const without = profiledStepTimes(on('A10'), {
+    const without = predictStepTimes(on('A10'), {
       ...engineProfiles.tgi,
       hostMs: { ...hostMs, step: 0, sequence: 0, prefill: 0, prompt: 0 },
     })
@@ -134,7 +134,7 @@ describe('steps', () => {
     const prompt = { prefillTokens: 8192, prompts: 1, decodes: 0, decodeContext: 0 }
     const gpu = findGpu('H100')
     const [whole, half] = [gpu, { ...gpu, tdpWatts: gpu.tdpWatts / 2 }].map((one) =>
-      profiledStepTimes({ ...on('H100'), gpu: one }, engineProfiles.vllm)(prompt),
+      predictStepTimes({ ...on('H100'), gpu: one }, engineProfiles.vllm)(prompt),
     )
     expect(half! / whole!).toBeGreaterThan(1.7)
     expect(half! / whole!).toBeLessThan(2)
@@ -147,10 +147,11 @@ describe('a cache in 8 bits', () => {
   test('holds twice as many tokens, and is read in half the time', () => {
     const [wide, narrow] = [on('H100'), on('H100', { kvCacheDtype: 'fp8' })]
     expect(
-      cacheSize(narrow, 0.9, 2048, 4096).tokens / cacheSize(wide, 0.9, 2048, 4096).tokens,
+      computeCacheSize(narrow, 0.9, 2048, 4096).tokens /
+        computeCacheSize(wide, 0.9, 2048, 4096).tokens,
     ).toBeCloseTo(2, 3)
     const [a, b] = [wide, narrow].map((device) =>
-      profiledStepTimes(device, engineProfiles.vllm)(decode),
+      predictStepTimes(device, engineProfiles.vllm)(decode),
     )
     const readMs = (2 * 32 * 8 * 128 * 2 * decode.decodeContext) / (3350 * 1e6)
     expect((a! - b!) / readMs).toBeGreaterThan(1)
@@ -158,18 +159,18 @@ describe('a cache in 8 bits', () => {
   })
 
   test('is refused on GPUs without kernels for it', () => {
-    expect(() => cacheSize(on('T4', { kvCacheDtype: 'fp8' }), 0.9, 2048, 16)).toThrow(
+    expect(() => computeCacheSize(on('T4', { kvCacheDtype: 'fp8' }), 0.9, 2048, 16)).toThrow(
       DeviceModelError,
     )
     expect(() =>
-      profiledStepTimes(on('V100-32GB', { kvCacheDtype: 'fp8' }), engineProfiles.vllm),
+      predictStepTimes(on('V100-32GB', { kvCacheDtype: 'fp8' }), engineProfiles.vllm),
     ).toThrow(/V100-32GB \(Volta\) has no kernels for a cache in fp8/)
   })
 })
 
 describe('a mixture of experts', () => {
-  const mixtral = architectureOf('mixtral-8x7b') as Decoder
-  const stepMs = profiledStepTimes(on('H200', { architecture: mixtral }), engineProfiles.vllm)
+  const mixtral = findArchitecture('mixtral-8x7b') as Decoder
+  const stepMs = predictStepTimes(on('H200', { architecture: mixtral }), engineProfiles.vllm)
   const decode = (decodes: number) => stepMs({ prefillTokens: 0, decodes, decodeContext: decodes })
 
   test('one token reads what it goes through, many read all of it; prompts compute what is active alone', () => {
@@ -179,17 +180,18 @@ describe('a mixture of experts', () => {
     const prompt = { prefillTokens: 8192, prompts: 1, decodes: 0, decodeContext: 0 }
     const { experts: _, ...dense } = { ...mixtral, intermediate: 8 * mixtral.intermediate }
     expect(
-      profiledStepTimes(on('H200', { architecture: dense }), engineProfiles.vllm)(prompt) /
+      predictStepTimes(on('H200', { architecture: dense }), engineProfiles.vllm)(prompt) /
         stepMs(prompt),
     ).toBeGreaterThan(2.2)
   })
 
   test('all of it must fit', () => {
-    expect(() => cacheSize(on('H100', { architecture: mixtral }), 0.9, 2048, 4096)).toThrow(
+    expect(() => computeCacheSize(on('H100', { architecture: mixtral }), 0.9, 2048, 4096)).toThrow(
       /out of memory/,
     )
     expect(
-      cacheSize(on('H100', { architecture: mixtral, tensorParallel: 2 }), 0.9, 2048, 4096).tokens,
+      computeCacheSize(on('H100', { architecture: mixtral, tensorParallel: 2 }), 0.9, 2048, 4096)
+        .tokens,
     ).toBeGreaterThan(100_000)
   })
 })

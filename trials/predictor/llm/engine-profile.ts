@@ -1,22 +1,22 @@
 /**
- * How servers of language models differ from the composed operations of the step model, by server:
- * what its host takes while the GPU waits, how its kernels compare, and in which order it
- * schedules. Fitted to whole servers that others measured (trials/devices/tables: llm-servers.csv
- * of LLM-Pilot, llm-bench.csv of gpustack, llm-throughput.csv of NVIDIA); `npm run bench:devices --
- * --llm` says how far they are off where they were not.
+ * Profiles of language-model servers relative to the step model: host time while the GPU waits,
+ * kernel efficiency, and scheduling order. Fitted to published measurements of whole servers
+ * (trials/devices/tables: llm-servers.csv of LLM-Pilot, llm-bench.csv of gpustack,
+ * llm-throughput.csv of NVIDIA); `npm run bench:devices -- --llm` reports the errors on held-out
+ * rows.
  */
 import type { Decoder } from '../../devices/architecture.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
-import { calibration } from '../../devices/coefficients.ts'
-import { poweredTflops } from '../../devices/device-physics.ts'
+import { calibratedCoefficients } from '../../devices/coefficients.ts'
+import { limitTflopsByPower } from '../../devices/device-physics.ts'
 import type { SchedulerLimits } from './scheduler.ts'
 import {
+  computeStepParts,
   hasNvlink,
   type LlmDevice,
   type StepWork,
   splitError,
   stepCoefficients,
-  stepParts,
 } from './step-model.ts'
 
 export const llmEngineNames = ['vllm', 'sglang', 'tgi', 'tensorrt-llm'] as const
@@ -27,8 +27,8 @@ export interface EngineProfile {
   /** ms that its host takes. */
   readonly hostMs: {
     /**
-     * Of each request, one after the other, before the scheduler sees it; the GPU does not wait for
-     * it. All others hold the GPU up.
+     * Serial host time for each request before the scheduler, during which the GPU works on. All
+     * other times delay the GPU.
      */
     readonly front: number
     /** To every step. */
@@ -41,12 +41,12 @@ export interface EngineProfile {
     readonly prefill: number
     /** For each prompt in it. */
     readonly prompt: number
-    /** For each sequence that it holds up, and that its prompts then join. */
+    /** For each sequence that prompts delay and then join. */
     readonly join: number
   }
   /**
-   * How much longer than composed operations: reading weights, reading the cache. Arithmetic: than
-   * at the peak, or at what the board's power sustains.
+   * Slowdown relative to the step model: reading weights, reading the cache, and arithmetic
+   * relative to the peak, or to the rate that the board's power sustains.
    */
   readonly level: {
     readonly weights: number
@@ -55,18 +55,18 @@ export interface EngineProfile {
     /** The same in 8 bits. */
     readonly flops8: number
     /**
-     * How often the hidden state of a token goes to or from memory in each layer, beside what the
-     * arithmetic's level has of it.
+     * Memory transfers of a token's hidden state in each layer, in addition to those in the
+     * arithmetic level.
      */
     readonly activations: number
-    /** What GPUs that share a model exchange, over either link. */
+    /** Communication of GPUs that share a model, over either link. */
     readonly nvlink: number
     readonly pcie: number
   }
 }
 
 /**
- * What the servers of the tables came to: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of
+ * Fits for the servers of the tables: vLLM 0.11.0, SGLang 0.5, TGIS (IBM's branch of TGI) of
  * October 2023, TensorRT-LLM 0.14 to 1.2.
  */
 export const engineProfiles: Readonly<Record<LlmEngineName, EngineProfile>> = {
@@ -161,18 +161,15 @@ interface EngineErrors {
   readonly gpus: readonly string[]
   /** Several that share a model were among them. */
   readonly split: boolean
-  /**
-   * Standard deviations of ln(simulated / measured): of a model, and of a GPU, that was left out of
-   * the fit.
-   */
+  /** Standard deviations of ln(simulated / measured) for a held-out model, and a held-out GPU. */
   readonly otherModel: number
   readonly otherGpu: number
 }
 
 /**
- * Each as the worst of tokens a second, time to the first token and time between tokens needs it
- * for two thirds of its rows, widened for how few GPUs and models were seen (`npm run bench:devices
- * -- --llm`).
+ * Each covers two thirds of the rows of the worst metric (tokens per second, time to first token,
+ * time between tokens), widened for the small number of GPUs and models (`npm run bench:devices --
+ * --llm`).
  */
 export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
   vllm: { gpus: ['A100-80GB', 'H100'], split: false, otherModel: 0.3, otherGpu: 0.36 },
@@ -188,8 +185,8 @@ export const engineErrors: Readonly<Record<LlmEngineName, EngineErrors>> = {
 /** Of today's TGI, which no table measured whole: as wide as TGIS is off by operations alone. */
 const successorError = 1.1
 
-/** ± of a step's time, and so of what follows from it: two cases of three. */
-export function engineError(
+/** Relative error (standard deviation) of step times. */
+export function getEngineError(
   engine: LlmEngineName,
   { gpu, tensorParallel }: { readonly gpu: Gpu; readonly tensorParallel: number },
 ): number {
@@ -205,33 +202,32 @@ export function engineError(
 }
 
 /**
- * Servers compute without pause, and boards slow down for it: time of arithmetic against that at
- * the peak. Single operations, which the composed tables are made of, run before they do. The law
- * was met on GPUs up to Hopper; later ones are taken to hold their peak.
+ * Slowdown of arithmetic under continuous load, when the power limit lowers the clock. The tables
+ * of single operations do not include it. Fitted on GPUs up to Hopper; later ones are assumed to
+ * sustain their peak.
  */
-function sustained(
+function slowForSustainedLoad(
   { gpu }: LlmDevice,
   peak: number | undefined,
   precision: 'fp16' | 'fp8',
 ): number {
   return peak === undefined || gpu.generation === 'Blackwell'
     ? 1
-    : Math.max(1, peak / poweredTflops(gpu, precision, calibration.physics))
+    : Math.max(1, peak / limitTflopsByPower(gpu, precision, calibratedCoefficients.physics))
 }
 
 /**
- * What drafting adds to a server's step, ms: as many passes of the draft model as it may draft
- * tokens, and one over the prompts, whose keys and values it needs too. On the same GPUs, in 16
- * bits; what the server's host adds to a pass is taken to be in its step already: an assumption,
- * not calibrated.
+ * Time that drafting adds to a step, ms: a pass of the draft model for each draft token, and one
+ * over the prompts to fill its cache. It runs on the same GPUs in 16 bits. Host time is assumed to
+ * be in the step already (not calibrated).
  */
-export function draftTimes(
+export function predictDraftTimes(
   device: LlmDevice,
   draft: Decoder,
   tokens: number,
   { order, level }: EngineProfile,
 ): (work: StepWork) => number {
-  const passMs = profiledStepTimes(
+  const passMs = predictStepTimes(
     { ...device, architecture: draft, quantization: 'none' },
     { order, level, hostMs: noHost },
   )
@@ -254,14 +250,17 @@ const noHost: EngineProfile['hostMs'] = {
  * Time of a server's step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or
  * a quantisation that the GPU does not have
  */
-export function profiledStepTimes(
+export function predictStepTimes(
   device: LlmDevice,
   { hostMs, level }: EngineProfile,
 ): (work: StepWork) => number {
-  const parts = stepParts(device)
+  const parts = computeStepParts(device)
   const c = stepCoefficients
   const { fp16, fp8, int8 } = device.gpu.peakTflops
-  const [wide, narrow] = [sustained(device, fp16, 'fp16'), sustained(device, fp8 ?? int8, 'fp8')]
+  const [wide, narrow] = [
+    slowForSustainedLoad(device, fp16, 'fp16'),
+    slowForSustainedLoad(device, fp8 ?? int8, 'fp8'),
+  ]
   const split = device.tensorParallel > 1 ? hostMs.split : 0
   const exchange = hasNvlink(device.gpu) ? level.nvlink : level.pcie
   return (work) => {

@@ -1,6 +1,6 @@
 /**
- * Drives the scheduler in real time: every step, and every request's time on the host before, takes
- * as long as the server's profile says. Emulated, and says so.
+ * Runs the scheduler in real time: steps, and host time of requests, take as long as in the
+ * server's profile. Marked as emulated.
  */
 import { EmulatedDevice } from '../engines/emulated.ts'
 import { ContinuousBatcher, type SchedulerLimits, type Sequence } from './scheduler.ts'

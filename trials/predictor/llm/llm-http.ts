@@ -15,10 +15,10 @@ interface LlmServerOptions {
 }
 
 /**
- * As the other predictors: of windows with few requests no connection idles for so long. Node's own
- * is 5 s.
+ * As in the other predictors: longer than any idle time in windows with few requests. Node's
+ * default is 5 s.
  */
-const keptIdleMs = 72_000
+const keepAliveMs = 72_000
 
 interface LlmServer {
   readonly server: Server
@@ -34,7 +34,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
   let draining = false
   let answers = 0
   const server = createServer(
-    { ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keptIdleMs },
+    { ...requestDeadline(options.requestTimeoutS), keepAliveTimeout: keepAliveMs },
     (request, response) => {
       handle(request, response).catch((error: unknown) => {
         const status = error instanceof RequestError ? error.status : 500
@@ -79,7 +79,7 @@ export function createLlmServer<Prompt extends { readonly length: number }>(
       case 'POST /v1/completions':
         return complete(
           route.includes('chat'),
-          await bodyOf(request, options.maxBodyBytes),
+          await readBody(request, options.maxBodyBytes),
           response,
         )
       default:
@@ -136,7 +136,7 @@ interface Given extends CompletionRequest {
   readonly promptTokens: number
 }
 
-/** What every chunk of an answer says. */
+/** Common fields of all chunks of an answer. */
 interface Head {
   readonly id: string
   readonly chat: boolean
@@ -241,7 +241,7 @@ function sendJson(response: ServerResponse, status: number, value: object): void
   response.end(JSON.stringify(value))
 }
 
-async function bodyOf(request: IncomingMessage, maxBytes: number): Promise<string> {
+async function readBody(request: IncomingMessage, maxBytes: number): Promise<string> {
   const chunks: Buffer[] = []
   let bytes = 0
   for await (const chunk of request as AsyncIterable<Buffer>) {

@@ -2,25 +2,25 @@
 import { wordsAndSigns } from '../../../profiler/protocols/tokenizer.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
-import type { OwnDevices } from '../../devices/own.ts'
+import type { CustomDevices } from '../../devices/custom-devices.ts'
 import type { RunningPredictor } from '../running-predictor.ts'
 import type { Settings } from '../settings.ts'
 import type { Completion, CompletionEngine } from './completion-engine.ts'
 import { LlmEngine } from './llm-engine.ts'
-import { prefixHashes } from './prompt.ts'
+import { computePrefixHashes } from './prompt.ts'
 import type { Sequence } from './scheduler.ts'
 import { serveCompletions } from './serve-completions.ts'
-import { llmServer, speculationOf } from './serving-limits.ts'
+import { planLlmServer, planSpeculation } from './serving-limits.ts'
 
 /**
  * Starts the simulated language model behind the OpenAI protocol. Its device is a model of a GPU;
- * what it says is no language. Rejects with OutOfMemoryError where weights and cache do not fit, or
- * with the listen error; nothing is left then.
+ * its text is meaningless. Rejects with OutOfMemoryError if weights and cache do not fit, or with
+ * the listen error, after cleaning up.
  */
 export async function startLlmPredictor(
   settings: Settings,
   architecture: Decoder,
-  own: OwnDevices,
+  own: CustomDevices,
 ): Promise<RunningPredictor> {
   const { llm } = settings
   if (settings.gpu === undefined)
@@ -37,9 +37,9 @@ export async function startLlmPredictor(
     maxBatchedTokens,
     maxModelLength: asked,
   } = llm
-  const speculation = speculationOf(speculative, architecture, own.architectures)
+  const speculation = planSpeculation(speculative, architecture, own.architectures)
   const memoryShare = (llm.gpuMemoryUtilization * settings.gpuMemoryPercent) / 100
-  const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = llmServer(architecture, {
+  const { limits, maxModelLength, memoryMiB, stepMs, frontMs } = planLlmServer(architecture, {
     engine: emulated,
     gpu,
     precision,
@@ -124,7 +124,7 @@ const vocabulary = [
   'emulated',
 ]
 
-/** A token is a word here, and nothing but the asked length ends an answer. */
+/** A token is a word here, and answers always have the requested length. */
 class EmulatedCompletions implements CompletionEngine<readonly string[]> {
   readonly provenance = 'emulated'
 
@@ -144,7 +144,7 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
     const sequence: Sequence = {
       promptTokens: words.length,
       outputTokens: maxTokens,
-      prefix: this.prefixCaching ? prefixHashes(words) : [],
+      prefix: this.prefixCaching ? computePrefixHashes(words) : [],
       token: (index, last) => {
         // One piece of all that a step made.
         const since = Array.from(

@@ -1,6 +1,4 @@
-/**
- * Requests for completions, and prompts as the simulator sees them: which beginnings they share.
- */
+/** Completion requests, and prompts as input of the simulator, with their shared prefixes. */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { RequestError } from '../protocol/tensors.ts'
 import { blockTokens } from './scheduler.ts'
@@ -17,7 +15,7 @@ const defaultMaxTokens = 128
 
 /** Reads a chat or completions request. Throws RequestError 400. */
 export function readCompletion(body: Record<string, unknown>, chat: boolean): CompletionRequest {
-  const text = chat ? chatText(body.messages) : body.prompt
+  const text = chat ? formatChat(body.messages) : body.prompt
   if (typeof text !== 'string' || text.trim() === '')
     throw new RequestError(
       400,
@@ -47,7 +45,7 @@ export function checkLength(promptTokens: number, maxTokens: number, maxModelLen
     )
 }
 
-function chatText(messages: unknown): string | undefined {
+function formatChat(messages: unknown): string | undefined {
   if (!Array.isArray(messages) || messages.length === 0) return undefined
   const contents = messages.map((message: unknown) =>
     isRecord(message) ? message.content : undefined,
@@ -56,7 +54,7 @@ function chatText(messages: unknown): string | undefined {
 }
 
 /** A hash for each whole block of words, over all words up to its end (FNV-1a). */
-export function prefixHashes(words: readonly string[]): number[] {
+export function computePrefixHashes(words: readonly string[]): number[] {
   const hashes: number[] = []
   let hash = 0x811c9dc5
   for (const [i, word] of words.entries()) {

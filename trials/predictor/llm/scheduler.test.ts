@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { prefixHashes } from './prompt.ts'
+import { computePrefixHashes } from './prompt.ts'
 import { ContinuousBatcher, type Sequence, type Step } from './scheduler.ts'
-import { acceptanceOf, meanTokens } from './speculation.ts'
+import { getAcceptance, meanTokens } from './speculation.ts'
 
 const limits = { maxSequences: 4, maxBatchedTokens: 64, cacheTokens: 1024, queueLimit: 100 }
 
@@ -142,8 +142,8 @@ test('a beginning that was computed before is not computed again', () => {
   const batcher = new ContinuousBatcher(limits)
   const words = Array.from({ length: 40 }, (_, i) => `w${i}`)
   const [first, second] = [
-    prefixHashes(words),
-    prefixHashes([...words.slice(0, 35), 'x', 'y', 'z', 'a', 'b']),
+    computePrefixHashes(words),
+    computePrefixHashes([...words.slice(0, 35), 'x', 'y', 'z', 'a', 'b']),
   ]
   expect(first.slice(0, 2)).toEqual(second.slice(0, 2))
   batcher.add(sequence(40, 1, first).made)
@@ -269,7 +269,7 @@ describe('with drafts', () => {
     let steps = 0
     while (step(batcher)) steps += 1
     expect(4000 / steps).toBeCloseTo(meanTokens({ tokens: 3, acceptance: 0.6 }), 1)
-    expect(acceptanceOf(batcher.acceptedTokens / batcher.draftings, 3)).toBeCloseTo(0.6, 1)
+    expect(getAcceptance(batcher.acceptedTokens / batcher.draftings, 3)).toBeCloseTo(0.6, 1)
   })
 
   test('whatever comes, every answer comes to its end, in order, and the limits hold', () => {

@@ -1,34 +1,33 @@
 /**
  * Continuous batching (Yu et al., OSDI 2022) over a paged cache (Kwon et al., SOSP 2023) with
  * chunked prefill (Agrawal et al., OSDI 2024), in the order of vLLM's scheduler: running sequences
- * first, then waiting ones; a sequence that finds no room makes the newest one yield its blocks and
- * start over. Other servers compute prompts before they decode, or let in only what will find room.
- * No clock: whoever drives it knows how long a step takes.
+ * first, then waiting ones; a sequence without room preempts the newest one, which starts over.
+ * Other servers run prompts before decoding, or admit only sequences with guaranteed room. It has
+ * no clock: its caller knows how long a step takes.
  */
 import { createRng } from '../../../search/rng.ts'
 import type { Speculation } from './speculation.ts'
 import type { StepWork } from './step-model.ts'
 
 export interface SchedulerLimits {
-  /** Sequences under way at once. */
+  /** Maximum of concurrent sequences. */
   readonly maxSequences: number
   /** Tokens of one step. */
   readonly maxBatchedTokens: number
-  /** Tokens that the cache holds. */
+  /** Capacity of the cache in tokens. */
   readonly cacheTokens: number
   /** Sequences that may wait. */
   readonly queueLimit: number
   /**
-   * Prompts are computed in steps of their own, as soon as those that wait are such a share of
-   * those that decode, or so many steps of decoding after the last; absent: in pieces beside
-   * decoding.
+   * Prompts run in separate steps, once waiting ones exceed this share of the decoding ones, or
+   * after this many decoding steps. Absent: chunked prefill together with decoding.
    */
   readonly promptsApart?: { readonly waitingShare: number; readonly decodingSteps: number }
-  /** A sequence is let in once its whole answer has room, so that none has to start over. */
+  /** Admits a sequence only if its whole answer has room, so that none is preempted. */
   readonly reserves?: boolean
   /**
-   * Sequences that decode have tokens drafted, as many as their answers still lack at most, and
-   * keep a random number of them.
+   * Decoding sequences have tokens drafted, at most the rest of the answer, and accept a random
+   * number of them.
    */
   readonly speculation?: Pick<Speculation, 'tokens' | 'acceptance'>
 }
@@ -36,13 +35,13 @@ export interface SchedulerLimits {
 /** Tokens of one cache block. */
 export const blockTokens = 16
 
-/** What a sequence is, and who hears of it. */
+/** A sequence, with its callbacks. */
 export interface Sequence {
   readonly promptTokens: number
   readonly outputTokens: number
   /**
-   * Of the prompt, computed by another server, whose keys and values are there when it is let in;
-   * below `promptTokens`.
+   * Prompt tokens computed by another server, whose keys and values are transferred; below
+   * `promptTokens`.
    */
   readonly computedTokens?: number
   /**
@@ -50,11 +49,11 @@ export interface Sequence {
    * prefixes.
    */
   readonly prefix?: readonly number[]
-  /** A token is there, and with it all before it that were not told of; `last`: it was the last. */
+  /** Called when a token exists, with all unreported ones before it; `last`: it was the last. */
   token(index: number, last: boolean): void
 }
 
-interface Running {
+interface RunningSequence {
   readonly sequence: Sequence
   /** Tokens in the cache. */
   cached: number
@@ -65,9 +64,9 @@ interface Running {
   active: boolean
 }
 
-/** What one sequence does in a step. */
+/** Work of one sequence in a step. */
 interface Part {
-  readonly running: Running
+  readonly running: RunningSequence
   readonly tokens: number
   /** Those of them that were only drafted. */
   readonly drafts: number
@@ -84,29 +83,26 @@ export interface Step {
    * sequence each time.
    */
   repeats(): number
-  /**
-   * To be called when its time is over, or that of so many of its kind: tokens between are then not
-   * told of.
-   */
+  /** Call at the end of the step, or of `times` equal steps; tokens in between are not reported. */
   finish(times?: number): void
 }
 
 export class ContinuousBatcher {
   readonly #limits: SchedulerLimits
   readonly #totalBlocks: number
-  #waiting: Running[] = []
-  readonly #running: Running[] = []
+  #waiting: RunningSequence[] = []
+  readonly #running: RunningSequence[] = []
   #freeBlocks: number
   #decodesSincePrompts = 0
   /** Blocks that the running sequences will have at their ends. */
   #promised = 0
-  /** Prefixes whose keys and values were computed lately, oldest first. */
+  /** Cached prefixes, least recently used first. */
   readonly #known = new Set<number>()
-  /** From one seed: chance does not rank configurations. */
+  /** A fixed seed: randomness must not rank configurations. */
   readonly #rng = createRng('speculative decoding')
   preemptions = 0
   prefixHitTokens = 0
-  /** Draft tokens that were kept, and how often an answer had some drafted. */
+  /** Accepted draft tokens, and the number of drafts. */
   acceptedTokens = 0
   draftings = 0
 
@@ -134,7 +130,7 @@ export class ContinuousBatcher {
     return true
   }
 
-  /** Forgets a sequence whose client has gone. */
+  /** Removes a sequence whose client disconnected. */
   remove(sequence: Sequence): void {
     this.#waiting = this.#waiting.filter((each) => each.sequence !== sequence)
     const found = this.#running.find((each) => each.sequence === sequence)
@@ -142,11 +138,11 @@ export class ContinuousBatcher {
     this.#end(found)
   }
 
-  /** The next step; undefined when there is nothing to do. */
+  /** The next step; undefined without work. */
   schedule(): Step | undefined {
     const apart = this.#limits.promptsApart
     if (apart === undefined) return this.#step('both')
-    const decodes = this.#running.filter(decoding).length
+    const decodes = this.#running.filter(isDecoding).length
     const decodesFirst =
       this.#decodesSincePrompts < apart.decodingSteps &&
       this.#waiting.length < apart.waitingShare * decodes
@@ -164,18 +160,18 @@ export class ContinuousBatcher {
     let [prefillTokens, decodes, decodeContext, drafts, prompts, promptContext] = [0, 0, 0, 0, 0, 0]
     const parts: Part[] = []
     const preemptionsBefore = this.preemptions
-    const take = (running: Running): boolean => {
-      const missing = known(running) - running.cached
+    const take = (running: RunningSequence): boolean => {
+      const missing = countKnownTokens(running) - running.cached
       // Of a token that was made here: the first one, of a prompt that came computed, has none.
       const drafted =
-        speculation !== undefined && running.produced > 0 && decoding(running)
-          ? Math.min(speculation.tokens, lacking(running) - 1)
+        speculation !== undefined && running.produced > 0 && isDecoding(running)
+          ? Math.min(speculation.tokens, countRemainingTokens(running) - 1)
           : 0
       const tokens = Math.min(missing + drafted, budget)
       if (tokens === 0 || !this.#grow(running, running.cached + tokens)) return false
       budget -= tokens
       const own = Math.max(0, tokens - missing)
-      if (decoding(running)) {
+      if (isDecoding(running)) {
         decodes += 1
         decodeContext += running.cached + 1
         drafts += own
@@ -189,18 +185,17 @@ export class ContinuousBatcher {
     }
     for (const running of [...this.#running]) {
       if (budget === 0) break
-      if (of !== 'both' && decoding(running) !== (of === 'decodes')) continue
+      if (of !== 'both' && isDecoding(running) !== (of === 'decodes')) continue
       while (running.active && !take(running)) {
         const newest = this.#running.at(-1)!
-        // Already part of this step: what it holds is needed now.
+        // Already part of this step: it cannot be preempted.
         if (budget === 0 || parts.some((part) => part.running === newest)) break
-        // The rest of its prompt waits until another ends; what is computed of it would be found
-        // again.
-        if (newest === running && !decoding(running) && parts.length > 0) break
+        // The rest of its prompt waits until another sequence ends; its computed part stays cached.
+        if (newest === running && !isDecoding(running) && parts.length > 0) break
         this.#preempt(newest)
       }
     }
-    // What was just pushed out would only come back to push others out.
+    // Do not admit after a preemption: the preempted sequence would preempt others.
     const admits = of !== 'decodes' && this.preemptions === preemptionsBefore
     while (
       admits &&
@@ -211,20 +206,20 @@ export class ContinuousBatcher {
       const next = this.#waiting[0]!
       if (!this.#hasRoom(next)) break
       const hit = this.#hit(next.sequence)
-      // What was moved here is lost with its blocks.
+      // Transferred keys and values are lost with the blocks.
       next.cached = next.produced > 0 ? hit : Math.max(hit, next.sequence.computedTokens ?? 0)
       if (!take(next)) {
         next.cached = 0
         break
       }
       next.active = true
-      this.#promised += finalBlocks(next)
+      this.#promised += countFinalBlocks(next)
       this.#running.push(next)
       this.#waiting.shift()
       this.prefixHitTokens += hit
     }
     if (parts.length === 0) return undefined
-    const heldUp = of === 'prompts' ? this.#running.filter(decoding).length : 0
+    const heldUp = of === 'prompts' ? this.#running.filter(isDecoding).length : 0
     const work = {
       prefillTokens,
       decodes,
@@ -254,7 +249,7 @@ export class ContinuousBatcher {
       parts.some(({ running }) => running.produced === 0)
     )
       return 1
-    const times = Math.min(...parts.map(({ running }) => lacking(running)))
+    const times = Math.min(...parts.map(({ running }) => countRemainingTokens(running)))
     const blocks = parts.reduce(
       (sum, { running }) =>
         sum + Math.ceil((running.cached + times) / blockTokens) - running.blocks,
@@ -267,11 +262,11 @@ export class ContinuousBatcher {
     for (const { running, tokens, drafts } of parts) {
       // Removed while the step ran.
       if (!running.active) continue
-      const kept = this.#kept(drafts)
+      const kept = this.#countAccepted(drafts)
       running.cached += tokens - drafts + kept + times - 1
       running.produced += kept + times - 1
       this.#grow(running, running.cached)
-      if (running.cached < known(running)) continue
+      if (running.cached < countKnownTokens(running)) continue
       if (running.produced === 0) this.#remember(running.sequence)
       running.produced += 1
       const last = running.produced >= running.sequence.outputTokens
@@ -280,8 +275,8 @@ export class ContinuousBatcher {
     }
   }
 
-  /** How many of so many draft tokens are accepted: those before the first that is not. */
-  #kept(drafts: number): number {
+  /** Number of accepted draft tokens: those before the first rejected one. */
+  #countAccepted(drafts: number): number {
     if (drafts === 0) return 0
     let kept = 0
     while (kept < drafts && this.#rng.next() < this.#limits.speculation!.acceptance) kept++
@@ -290,7 +285,7 @@ export class ContinuousBatcher {
     return kept
   }
 
-  #grow(running: Running, tokens: number): boolean {
+  #grow(running: RunningSequence, tokens: number): boolean {
     const more = Math.ceil(tokens / blockTokens) - running.blocks
     if (more > this.#freeBlocks) return false
     this.#freeBlocks -= more
@@ -298,21 +293,21 @@ export class ContinuousBatcher {
     return true
   }
 
-  #hasRoom(next: Running): boolean {
-    return !this.#limits.reserves || this.#promised + finalBlocks(next) <= this.#totalBlocks
+  #hasRoom(next: RunningSequence): boolean {
+    return !this.#limits.reserves || this.#promised + countFinalBlocks(next) <= this.#totalBlocks
   }
 
   /** Its place and its blocks are free again. */
-  #end(running: Running): void {
+  #end(running: RunningSequence): void {
     this.#freeBlocks += running.blocks
-    this.#promised -= finalBlocks(running)
+    this.#promised -= countFinalBlocks(running)
     running.blocks = 0
     running.active = false
     this.#running.splice(this.#running.lastIndexOf(running), 1)
   }
 
-  /** Its output so far is kept, and computed again as if it were prompt. */
-  #preempt(running: Running): void {
+  /** Its output is preserved, and recomputed like a prompt. */
+  #preempt(running: RunningSequence): void {
     this.#end(running)
     running.cached = 0
     this.#waiting.unshift(running)
@@ -338,16 +333,18 @@ export class ContinuousBatcher {
   }
 }
 
-/** Tokens of a sequence that exist: all but the one to come must be in the cache. */
-const known = ({ sequence, produced }: Running): number => sequence.promptTokens + produced
+/** Existing tokens of a sequence, which must be in the cache. */
+const countKnownTokens = ({ sequence, produced }: RunningSequence): number =>
+  sequence.promptTokens + produced
 
-/** Tokens that its answer still has to get. */
-const lacking = ({ sequence, produced }: Running): number => sequence.outputTokens - produced
+/** Remaining tokens of the answer. */
+const countRemainingTokens = ({ sequence, produced }: RunningSequence): number =>
+  sequence.outputTokens - produced
 
-/** Its next step makes a token from the last one alone. */
-const decoding = (running: Running): boolean =>
+/** Whether its next step generates a token from the last one only. */
+const isDecoding = (running: RunningSequence): boolean =>
   (running.produced > 0 || running.sequence.computedTokens !== undefined) &&
-  known(running) - running.cached === 1
+  countKnownTokens(running) - running.cached === 1
 
-const finalBlocks = ({ sequence }: Running): number =>
+const countFinalBlocks = ({ sequence }: RunningSequence): number =>
   Math.ceil((sequence.promptTokens + sequence.outputTokens) / blockTokens)

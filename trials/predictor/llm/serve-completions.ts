@@ -1,6 +1,4 @@
-/**
- * A language model's server from its start to its end: it listens, tells its metrics, and drains.
- */
+/** Serves a language model: listens, exposes metrics, and drains. */
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { Counter, Gauge, Registry } from 'prom-client'
@@ -18,7 +16,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
   settings: Settings,
   figures: readonly EngineFigure[],
 ): Promise<RunningPredictor> {
-  const metrics = metricsOf(settings.model, figures)
+  const metrics = formatMetrics(settings.model, figures)
   const { server, drain } = createLlmServer(engine, {
     model: settings.model,
     maxBodyBytes: Math.round(settings.maxBodyMiB * 2 ** 20),
@@ -67,7 +65,7 @@ export async function serveCompletions<Prompt extends { readonly length: number 
   }
 }
 
-function metricsOf(model: string, given: readonly EngineFigure[]) {
+function formatMetrics(model: string, given: readonly EngineFigure[]) {
   const registry = new Registry()
   const registers = [registry]
   const requests = new Counter({

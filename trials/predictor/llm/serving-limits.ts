@@ -1,43 +1,42 @@
 /**
- * A language model's server as it is set up: device, cache, and what its scheduler may do. Emulated
- * and simulated servers are made of it alike.
+ * Plans a language-model server: device, cache size, and scheduler limits. Used by emulated and
+ * simulated servers.
  */
 import type { Architecture, Decoder } from '../../devices/architecture.ts'
 import {
-  draftTimes,
   engineProfiles,
   type LlmEngineName,
-  profiledStepTimes,
+  predictDraftTimes,
+  predictStepTimes,
 } from './engine-profile.ts'
 import type { SchedulerLimits } from './scheduler.ts'
-import { draftOf, type Speculation } from './speculation.ts'
+import { resolveDraft, type Speculation } from './speculation.ts'
 import { assumedAcceptance, defaultMethod, type SpeculativeMethod } from './speculative-methods.ts'
-import { cacheSize } from './step-costs.ts'
+import { computeCacheSize } from './step-costs.ts'
 import type { LlmDevice, StepWork } from './step-model.ts'
 
-/** What may be tuned, by the names that vLLM gives it. */
-interface LlmServing extends Omit<LlmDevice, 'architecture'> {
-  /** Whose schedule and host it has. */
+/** Tunable settings, by vLLM's names. */
+interface LlmServingOptions extends Omit<LlmDevice, 'architecture'> {
+  /** The server whose scheduling and host costs apply. */
   readonly engine: LlmEngineName
-  /** Sequences under way at once (max-num-seqs). */
+  /** Maximum of concurrent sequences (max-num-seqs). */
   readonly maxSequences: number
   /** Tokens of one step (max-num-batched-tokens). */
   readonly maxBatchedTokens: number
   /** Longest sequence, prompt and answer (max-model-len). */
   readonly maxModelLength: number
   /**
-   * Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the share of the GPU that is
-   * held).
+   * Share of each GPU's memory, 0-1 (gpu-memory-utilization, times the reserved share of the GPU).
    */
   readonly memoryShare: number
   readonly queueLimit: number
-  /** Beginnings that were seen are not computed again (enable-prefix-caching). */
+  /** Prefix caching (enable-prefix-caching). */
   readonly prefixCaching: boolean
   /** Drafts; absent: none. */
   readonly speculation?: Speculation
 }
 
-/** Where nothing is said: vLLM's own, but for the length. */
+/** Defaults: those of vLLM, except the length. */
 export const llmDefaults = {
   maxNumSeqs: 256,
   maxNumBatchedTokens: 2048,
@@ -60,16 +59,16 @@ export interface LlmServer {
   /** GPU memory of each GPU that is used, MiB. */
   readonly memoryMiB: number
   readonly stepMs: (work: StepWork) => number
-  /** Of each request on the host before the scheduler sees it, ms. */
+  /** Host time of each request before the scheduler, ms. */
   readonly frontMs: number
   readonly prefixCaching: boolean
 }
 
 /**
- * @throws OutOfMemoryError where weights and one sequence do not fit
- * @throws DeviceModelError for what the GPU does not have
+ * @throws OutOfMemoryError if weights and one sequence do not fit
+ * @throws DeviceModelError for features that the GPU lacks
  */
-export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer {
+export function planLlmServer(architecture: Decoder, serving: LlmServingOptions): LlmServer {
   const {
     engine,
     maxSequences,
@@ -83,7 +82,7 @@ export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer
   const device: LlmDevice = { architecture, ...rest }
   const profile = engineProfiles[engine]
   const maxModelLength = Math.min(serving.maxModelLength, architecture.maxSequenceLength)
-  const { tokens, memoryMiB } = cacheSize(
+  const { tokens, memoryMiB } = computeCacheSize(
     device,
     memoryShare,
     maxBatchedTokens,
@@ -98,9 +97,9 @@ export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer
     ...profile.order,
     ...(speculation && { speculation }),
   }
-  const ownMs = profiledStepTimes(device, profile)
+  const ownMs = predictStepTimes(device, profile)
   const draftMs =
-    speculation?.draft && draftTimes(device, speculation.draft, speculation.tokens, profile)
+    speculation?.draft && predictDraftTimes(device, speculation.draft, speculation.tokens, profile)
   const stepMs = draftMs === undefined ? ownMs : (work: StepWork) => ownMs(work) + draftMs(work)
   return {
     engine,
@@ -114,8 +113,8 @@ export function llmServer(architecture: Decoder, serving: LlmServing): LlmServer
   }
 }
 
-/** How drafts are made, as it is told. */
-interface Drafting {
+/** Settings of drafting. */
+interface DraftingOptions {
   /** 0: none. */
   readonly tokens: number
   readonly method: SpeculativeMethod
@@ -129,12 +128,12 @@ interface Drafting {
  * Undefined without drafts.
  * @throws DeviceModelError for a draft model that is not named, or not known
  */
-export function speculationOf(
-  { tokens, method, model, acceptance = assumedAcceptance[method] }: Drafting,
+export function planSpeculation(
+  { tokens, method, model, acceptance = assumedAcceptance[method] }: DraftingOptions,
   architecture: Decoder,
   own: readonly Architecture[] = [],
 ): Speculation | undefined {
   if (tokens === 0) return undefined
-  const draft = draftOf(method, architecture, model, own)
+  const draft = resolveDraft(method, architecture, model, own)
   return { tokens, acceptance, ...(draft && { draft }) }
 }

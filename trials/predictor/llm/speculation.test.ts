@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { architectureOf, type Decoder, parameterCount } from '../../devices/architecture.ts'
+import { countParameters, type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
-import { draftTimes, engineProfiles, profiledStepTimes } from './engine-profile.ts'
-import { acceptanceOf, draftOf, meanTokens, tokensVariance } from './speculation.ts'
-import { cacheSize } from './step-costs.ts'
+import { engineProfiles, predictDraftTimes, predictStepTimes } from './engine-profile.ts'
+import { computeTokensVariance, getAcceptance, meanTokens, resolveDraft } from './speculation.ts'
+import { computeCacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 
-const llama = architectureOf('llama-3.1-8b') as Decoder
+const llama = findArchitecture('llama-3.1-8b') as Decoder
 const drafting = fc.record({
   tokens: fc.integer({ min: 1, max: 16 }),
   acceptance: fc.double({ min: 0, max: 0.99, noNaN: true }),
@@ -40,7 +40,7 @@ describe('tokens of a step', () => {
         const mean = chances.reduce((sum, p, kept) => sum + p * (kept + 1), 0)
         const variance = chances.reduce((sum, p, kept) => sum + p * (kept + 1 - mean) ** 2, 0)
         expect(chances.reduce((sum, p) => sum + p, 0)).toBeCloseTo(1, 9)
-        expect(tokensVariance({ tokens, acceptance })).toBeCloseTo(variance, 6)
+        expect(computeTokensVariance({ tokens, acceptance })).toBeCloseTo(variance, 6)
       }),
     )
   })
@@ -48,7 +48,7 @@ describe('tokens of a step', () => {
   test('what a server counts leads back to the probability', () => {
     fc.assert(
       fc.property(drafting, ({ tokens, acceptance }) => {
-        expect(acceptanceOf(meanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(
+        expect(getAcceptance(meanTokens({ tokens, acceptance }) - 1, tokens)).toBeCloseTo(
           acceptance,
           3,
         )
@@ -59,27 +59,27 @@ describe('tokens of a step', () => {
 
 describe('what drafts', () => {
   test('nothing, one layer of the model, or a model by its name, however it was trained further', () => {
-    expect(draftOf('ngram', llama, undefined)).toBeUndefined()
-    const layer = draftOf('eagle3', llama, 'org/anything')!
+    expect(resolveDraft('ngram', llama, undefined)).toBeUndefined()
+    const layer = resolveDraft('eagle3', llama, 'org/anything')!
     expect(layer).toMatchObject({ layers: 1, hidden: 4096, vocabulary: 32_000 })
-    expect(parameterCount(layer) / parameterCount(llama)).toBeLessThan(0.1)
+    expect(countParameters(layer) / countParameters(llama)).toBeLessThan(0.1)
     for (const name of [
       'llama-3.2-1b',
       'meta-llama/Llama-3.2-1B-Instruct',
       '/weights/Llama-3.2-1B',
     ])
-      expect(draftOf('draft', llama, name)?.name).toBe('llama-3.2-1b')
-    expect(() => draftOf('draft', llama, undefined)).toThrow(/without a draft model/)
-    expect(() => draftOf('draft', llama, 'org/unheard-of')).toThrow(
+      expect(resolveDraft('draft', llama, name)?.name).toBe('llama-3.2-1b')
+    expect(() => resolveDraft('draft', llama, undefined)).toThrow(/without a draft model/)
+    expect(() => resolveDraft('draft', llama, 'org/unheard-of')).toThrow(
       /unknown model architecture 'unheard-of'/,
     )
-    expect(() => draftOf('draft', llama, 'bert')).toThrow(/not a language model/)
+    expect(() => resolveDraft('draft', llama, 'bert')).toThrow(/not a language model/)
   })
 
   test('of a mixture of experts the layer is as wide as what a token goes through', () => {
-    const mixture = architectureOf('mixtral-8x7b') as Decoder
-    expect(draftOf('eagle3', mixture, undefined)).toMatchObject({ intermediate: 2 * 14336 })
-    expect(draftOf('eagle3', mixture, undefined)!.experts).toBeUndefined()
+    const mixture = findArchitecture('mixtral-8x7b') as Decoder
+    expect(resolveDraft('eagle3', mixture, undefined)).toMatchObject({ intermediate: 2 * 14336 })
+    expect(resolveDraft('eagle3', mixture, undefined)!.experts).toBeUndefined()
   })
 })
 
@@ -90,7 +90,7 @@ describe('what it costs', () => {
     precision: 'fp16',
     tensorParallel: 1,
   }
-  const stepMs = profiledStepTimes(device, engineProfiles.vllm)
+  const stepMs = predictStepTimes(device, engineProfiles.vllm)
   const decode = (decodes: number, drafts = 0) => ({
     prefillTokens: 0,
     decodes,
@@ -109,19 +109,19 @@ describe('what it costs', () => {
   })
 
   test('a draft model takes a pass for each token, and one over the prompts; a small one is cheap', () => {
-    const small = draftOf('draft', llama, 'llama-3.2-1b')!
-    const draftMs = draftTimes(device, small, 4, engineProfiles.vllm)
+    const small = resolveDraft('draft', llama, 'llama-3.2-1b')!
+    const draftMs = predictDraftTimes(device, small, 4, engineProfiles.vllm)
     expect(draftMs(decode(8))).toBe(0)
     expect(draftMs(decode(8, 32))).toBeCloseTo(
-      2 * draftTimes(device, small, 2, engineProfiles.vllm)(decode(8, 16)),
+      2 * predictDraftTimes(device, small, 2, engineProfiles.vllm)(decode(8, 16)),
       6,
     )
     expect(
       draftMs({ prefillTokens: 2000, prompts: 1, decodes: 0, decodeContext: 0 }),
     ).toBeGreaterThan(1)
-    const layerMs = draftTimes(
+    const layerMs = predictDraftTimes(
       device,
-      draftOf('eagle3', llama, undefined)!,
+      resolveDraft('eagle3', llama, undefined)!,
       4,
       engineProfiles.vllm,
     )(decode(8, 32))
@@ -130,12 +130,14 @@ describe('what it costs', () => {
   })
 
   test('its weights and its own keys and values leave fewer tokens for the cache', () => {
-    const tokensWith = (draft?: Decoder) => cacheSize(device, 0.9, 2048, 4096, draft).tokens
-    expect(tokensWith(draftOf('eagle3', llama, undefined))).toBeLessThan(tokensWith())
-    expect(tokensWith(draftOf('draft', llama, 'llama-3.2-1b'))).toBeLessThan(0.85 * tokensWith())
-    const on = { ...device, gpu: findGpu('L4') }
-    expect(() => cacheSize(on, 0.9, 2048, 4096, draftOf('draft', llama, 'llama-3.2-3b'))).toThrow(
-      /llama-3.2-3b as draft model/,
+    const tokensWith = (draft?: Decoder) => computeCacheSize(device, 0.9, 2048, 4096, draft).tokens
+    expect(tokensWith(resolveDraft('eagle3', llama, undefined))).toBeLessThan(tokensWith())
+    expect(tokensWith(resolveDraft('draft', llama, 'llama-3.2-1b'))).toBeLessThan(
+      0.85 * tokensWith(),
     )
+    const on = { ...device, gpu: findGpu('L4') }
+    expect(() =>
+      computeCacheSize(on, 0.9, 2048, 4096, resolveDraft('draft', llama, 'llama-3.2-3b')),
+    ).toThrow(/llama-3.2-3b as draft model/)
   })
 })

@@ -1,10 +1,9 @@
 /**
  * Speculative decoding: a draft proposes γ tokens of each answer, one step of the model verifies
- * them all, and the first that it would not have said ends what is kept (Leviathan, Kalman, Matias,
- * ICML 2023; Chen et al., 2023). Each draft token is taken to be accepted by itself, with one
- * probability α.
+ * them, and the first rejected one ends the accepted ones (Leviathan, Kalman, Matias, ICML 2023;
+ * Chen et al., 2023). Each draft token is assumed to be accepted independently with probability α.
  */
-import { type Architecture, architectureOf, type Decoder } from '../../devices/architecture.ts'
+import { type Architecture, type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import type { SpeculativeMethod } from './speculative-methods.ts'
 
@@ -20,8 +19,11 @@ export interface Speculation {
   readonly draft?: Decoder
 }
 
-/** P(a step keeps more than j tokens) = α^j, up to γ + 1 of them. */
-const keepsMore = ({ tokens, acceptance }: Pick<Speculation, 'tokens' | 'acceptance'>): number[] =>
+/** P(a step yields more than j tokens) = α^j, up to γ + 1 tokens. */
+const computeKeepProbability = ({
+  tokens,
+  acceptance,
+}: Pick<Speculation, 'tokens' | 'acceptance'>): number[] =>
   Array.from({ length: tokens + 1 }, (_, j) => acceptance ** j)
 
 /**
@@ -29,20 +31,24 @@ const keepsMore = ({ tokens, acceptance }: Pick<Speculation, 'tokens' | 'accepta
  * 1, written as the sum that it is.
  */
 export const meanTokens = (speculation: Pick<Speculation, 'tokens' | 'acceptance'>): number =>
-  keepsMore(speculation).reduce((sum, p) => sum + p, 0)
+  computeKeepProbability(speculation).reduce((sum, p) => sum + p, 0)
 
 /** Their variance: E[k²] = Σ (2j + 1) P(k > j). */
-export function tokensVariance(speculation: Pick<Speculation, 'tokens' | 'acceptance'>): number {
-  const squared = keepsMore(speculation).reduce((sum, p, j) => sum + (2 * j + 1) * p, 0)
+export function computeTokensVariance(
+  speculation: Pick<Speculation, 'tokens' | 'acceptance'>,
+): number {
+  const squared = computeKeepProbability(speculation).reduce(
+    (sum, p, j) => sum + (2 * j + 1) * p,
+    0,
+  )
   return squared - meanTokens(speculation) ** 2
 }
 
 /**
- * α of which a server's count of accepted tokens follows: `meanTokens` the other way round, by
- * bisection.
- * @param accepted draft tokens that a step kept of each answer, on average, 0 to `tokens`
+ * The α that explains a server's accepted tokens: inverts `meanTokens` by bisection.
+ * @param accepted mean accepted draft tokens of a step, 0 to `tokens`
  */
-export function acceptanceOf(accepted: number, tokens: number): number {
+export function getAcceptance(accepted: number, tokens: number): number {
   let [low, high] = [0, 1]
   while (high - low > 1e-4) {
     const acceptance = (low + high) / 2
@@ -56,12 +62,12 @@ export function acceptanceOf(accepted: number, tokens: number): number {
 const eagleVocabulary = 32_000
 
 /**
- * What drafts for a model: of `eagle3` one of the model's own layers with a vocabulary of its own
- * (Li et al., EAGLE-3, 2025), of `draft` the model that is named, by its architecture's name or its
- * name on the Hub; nothing of `ngram`.
- * @throws DeviceModelError where a draft model is not named, or not known
+ * The draft model: for `eagle3` one of the model's layers with its own vocabulary (Li et al.,
+ * EAGLE-3, 2025); for `draft` the named model, by its architecture or its name on the Hub; none for
+ * `ngram`.
+ * @throws DeviceModelError for a missing or unknown draft model
  */
-export function draftOf(
+export function resolveDraft(
   method: SpeculativeMethod,
   of: Decoder,
   named: string | undefined,
@@ -81,7 +87,7 @@ export function draftOf(
       'speculativeMethod draft without a draft model',
       'pin it: speculativeModel: llama-3.2-1b',
     )
-  const draft = architectureOf(architectureNamed(named), own)
+  const draft = findArchitecture(parseArchitectureName(named), own)
   if (draft.kind !== 'decoder')
     throw new DeviceModelError(
       `speculativeModel ${named} is not a language model`,
@@ -90,11 +96,8 @@ export function draftOf(
   return draft
 }
 
-/**
- * 'meta-llama/Llama-3.2-1B-Instruct' → 'llama-3.2-1b': how it was trained further changes no
- * dimension.
- */
-const architectureNamed = (place: string): string =>
+/** 'meta-llama/Llama-3.2-1B-Instruct' → 'llama-3.2-1b': fine-tuning does not change dimensions. */
+const parseArchitectureName = (place: string): string =>
   place
     .split('/')
     .at(-1)!

@@ -1,16 +1,16 @@
 /**
- * What drafts for speculative decoding. `ngram`: what followed the same words before, in the prompt
- * or the answer; `draft`: a smaller model of the same tokens; `eagle3`: a layer that was trained
- * for the model (EAGLE-3). Light: help names them.
+ * Methods of speculative decoding. `ngram`: repeats what followed the same tokens before; `draft`:
+ * a smaller model with the same tokeniser; `eagle3`: a layer trained for the model (EAGLE-3).
+ * Loaded by --help, so without imports.
  */
 export const speculativeMethods = ['ngram', 'draft', 'eagle3'] as const
 export type SpeculativeMethod = (typeof speculativeMethods)[number]
-/** Where nothing else is said: it needs no model. */
+/** Default: it needs no draft model. */
 export const defaultMethod: SpeculativeMethod = 'ngram'
 
 /**
- * Probability that a draft token is accepted, where the user says nothing. ASSUMPTIONS: no table is
- * behind them, and they depend on what is asked and answered.
+ * Default probability that a draft token is accepted. ASSUMPTIONS without data: they depend on
+ * prompts and answers.
  */
 export const assumedAcceptance: Readonly<Record<SpeculativeMethod, number>> = {
   ngram: 0.3,

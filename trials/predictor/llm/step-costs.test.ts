@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest'
-import { architectureOf, type Decoder } from '../../devices/architecture.ts'
+import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { OutOfMemoryError } from '../engine.ts'
-import { cacheSize } from './step-costs.ts'
+import { computeCacheSize } from './step-costs.ts'
 import type { LlmDevice } from './step-model.ts'
 import { composedStepTimes } from './testing/composed-steps.ts'
 
 const on = (gpu: string, model = 'llama-3.1-8b', tensorParallel = 1): LlmDevice => ({
-  architecture: architectureOf(model) as Decoder,
+  architecture: findArchitecture(model) as Decoder,
   gpu: findGpu(gpu),
   precision: 'fp16',
   tensorParallel,
@@ -47,18 +47,20 @@ test('two GPUs are faster than one, and less than twice as fast', () => {
 })
 
 test('the cache gets what weights leave, and running out of it is out of memory', () => {
-  const small = cacheSize(on('L4'), 0.9, 2048, 4096).tokens
-  const large = cacheSize(on('A100-80GB'), 0.9, 2048, 4096).tokens
+  const small = computeCacheSize(on('L4'), 0.9, 2048, 4096).tokens
+  const large = computeCacheSize(on('A100-80GB'), 0.9, 2048, 4096).tokens
   expect(small).toBeGreaterThan(20_000)
   expect(small).toBeLessThan(60_000)
   expect(large).toBeGreaterThan(350_000)
-  expect(cacheSize(on('L4', 'llama-3.1-8b', 2), 0.9, 2048, 4096).tokens).toBeGreaterThan(3 * small)
-  const quantised = cacheSize({ ...on('L4'), quantization: 'awq' }, 0.9, 2048, 4096).tokens
+  expect(computeCacheSize(on('L4', 'llama-3.1-8b', 2), 0.9, 2048, 4096).tokens).toBeGreaterThan(
+    3 * small,
+  )
+  const quantised = computeCacheSize({ ...on('L4'), quantization: 'awq' }, 0.9, 2048, 4096).tokens
   // 13 GB of layers become 3.7: 75,000 more tokens of 128 KiB.
   expect(quantised - small).toBeGreaterThan(70_000)
   expect(quantised - small).toBeLessThan(90_000)
-  expect(() => cacheSize(on('T4'), 0.9, 2048, 4096)).toThrow(OutOfMemoryError)
-  expect(() => cacheSize(on('L4', 'qwen2.5-14b'), 0.9, 2048, 4096)).toThrow(
+  expect(() => computeCacheSize(on('T4'), 0.9, 2048, 4096)).toThrow(OutOfMemoryError)
+  expect(() => computeCacheSize(on('L4', 'qwen2.5-14b'), 0.9, 2048, 4096)).toThrow(
     /emulated.*max-model-len/,
   )
 })

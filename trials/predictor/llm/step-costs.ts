@@ -1,32 +1,36 @@
-/** How many tokens the cache of a language model holds. */
+/** Computes the capacity of a language model's cache. */
 import {
+  countKvBytesPerToken,
+  countKvElementsPerToken,
+  countParameters,
   type Decoder,
-  kvBytesPerToken,
-  kvElementsPerToken,
-  parameterCount,
 } from '../../devices/architecture.ts'
-import { usableMemoryMiB } from '../../devices/catalogue.ts'
-import { bytesPerElement } from '../../devices/convnets.ts'
-import { gpuMemoryMiB } from '../../devices/device-model.ts'
+import { computeUsableMemoryMiB } from '../../devices/catalogue.ts'
+import { getBytesPerElement } from '../../devices/convnets.ts'
+import { predictGpuMemory } from '../../devices/device-model.ts'
 import { OutOfMemoryError } from '../engine.ts'
-import { arithmeticOf, cacheBytes, type LlmDevice, layerWeights } from './step-model.ts'
+import {
+  countCacheBytes,
+  countLayerWeights,
+  type LlmDevice,
+  resolveArithmetic,
+} from './step-model.ts'
 
 interface CacheSize {
-  /** Tokens whose keys and values fit. */
+  /** Capacity in tokens. */
   readonly tokens: number
   /** GPU memory of each GPU that is used, MiB. */
   readonly memoryMiB: number
 }
 
 /**
- * What is left for keys and values once weights, context and the activations of the largest step
- * are in place, as vLLM profiles it.
+ * Memory for keys and values after weights, context and the activations of the largest step, as
+ * vLLM profiles it.
  * @param utilization share of each GPU's memory that may be used, 0-1
- * @param draft model that drafts beside it: its weights, in 16 bits, and its own keys and values of
- * every token
- * @throws OutOfMemoryError when no sequence of `maxModelLength` tokens fits
+ * @param draft draft model: its weights in 16 bits, and its keys and values of every token
+ * @throws OutOfMemoryError if no sequence of `maxModelLength` tokens fits
  */
-export function cacheSize(
+export function computeCacheSize(
   device: LlmDevice,
   utilization: number,
   maxBatchedTokens: number,
@@ -34,12 +38,13 @@ export function cacheSize(
   draft?: Decoder,
 ): CacheSize {
   const { architecture, gpu, precision, tensorParallel } = device
-  const memoryMiB = usableMemoryMiB(gpu) * utilization
+  const memoryMiB = computeUsableMemoryMiB(gpu) * utilization
   const kvElements =
-    kvElementsPerToken(architecture) + (draft === undefined ? 0 : kvElementsPerToken(draft))
-  const perToken = (kvElements * cacheBytes(device)) / 2 ** 20
+    countKvElementsPerToken(architecture) +
+    (draft === undefined ? 0 : countKvElementsPerToken(draft))
+  const perToken = (kvElements * countCacheBytes(device)) / 2 ** 20
   const length = Math.min(maxBatchedTokens, architecture.maxSequenceLength)
-  const { mib } = gpuMemoryMiB({
+  const { mib } = predictGpuMemory({
     architecture,
     gpu,
     precision,
@@ -48,9 +53,11 @@ export function cacheSize(
     phase: 'prefill',
   })
   const whole =
-    mib - (kvBytesPerToken(architecture, precision) / 2 ** 20) * length - savedMiB(device)
-  const context = gpuContextMiB(device)
-  const draftMiB = draft === undefined ? 0 : (2 * parameterCount(draft)) / 2 ** 20
+    mib -
+    (countKvBytesPerToken(architecture, precision) / 2 ** 20) * length -
+    computeSavedMiB(device)
+  const context = getGpuContextMiB(device)
+  const draftMiB = draft === undefined ? 0 : (2 * countParameters(draft)) / 2 ** 20
   const needed = context + (whole - context + draftMiB) / tensorParallel
   const tokens = Math.floor((memoryMiB - needed) / (perToken / tensorParallel))
   if (tokens < maxModelLength)
@@ -62,22 +69,23 @@ export function cacheSize(
 }
 
 /**
- * What quantisation saves of the weights in the arithmetic's precision; embeddings stay in 16 bits.
+ * Memory that quantised weights save relative to the arithmetic precision; embeddings stay in 16
+ * bits.
  */
-function savedMiB(device: LlmDevice): number {
+function computeSavedMiB(device: LlmDevice): number {
   const { architecture, precision } = device
-  const { weightBytes } = arithmeticOf(device)
-  const layers = layerWeights(architecture)
-  const others = parameterCount(architecture) - layers
+  const { weightBytes } = resolveArithmetic(device)
+  const layers = countLayerWeights(architecture)
+  const others = countParameters(architecture) - layers
   return (
-    (layers * (bytesPerElement(precision) - weightBytes) +
-      others * (bytesPerElement(precision) - Math.max(2, weightBytes))) /
+    (layers * (getBytesPerElement(precision) - weightBytes) +
+      others * (getBytesPerElement(precision) - Math.max(2, weightBytes))) /
     2 ** 20
   )
 }
 
-/** What each process holds whatever the model: what a model of no size needs. */
-function gpuContextMiB({ gpu, precision }: LlmDevice): number {
+/** Memory of a process independent of the model: that of a model of size 0. */
+function getGpuContextMiB({ gpu, precision }: LlmDevice): number {
   const empty: Decoder = {
     kind: 'decoder',
     name: 'empty',
@@ -90,7 +98,7 @@ function gpuContextMiB({ gpu, precision }: LlmDevice): number {
     vocabulary: 1,
     maxSequenceLength: 2,
   }
-  return gpuMemoryMiB({
+  return predictGpuMemory({
     architecture: empty,
     gpu,
     precision,

@@ -1,15 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { Matrix, solve } from 'ml-matrix'
 import { describe, expect, test } from 'vitest'
-import { architectureOf, type Decoder } from '../../devices/architecture.ts'
+import { type Decoder, findArchitecture } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 import {
+  computeStepParts,
   type LlmDevice,
   type StepParts,
   splitError,
   stepCoefficients,
-  stepParts,
 } from './step-model.ts'
 import { composedStepTimes } from './testing/composed-steps.ts'
 
@@ -31,7 +31,7 @@ const table = ['llama-3-1-8b', 'qwen2-5-14b'].flatMap((model) => {
     const of = Object.fromEntries(head!.map((name, i) => [name, row[i]!]))
     if (of.infeasible === '1') return []
     const device: LlmDevice = {
-      architecture: architectureOf(model) as Decoder,
+      architecture: findArchitecture(model) as Decoder,
       gpu: findGpu(of.gpuModel!),
       precision: 'fp16',
       quantization: of.precision === 'fp8' ? 'fp8' : 'none',
@@ -63,7 +63,7 @@ type Row = (typeof table)[number]
 const alone = table.filter(({ device }) => device.tensorParallel === 1)
 
 const names = Object.keys(stepCoefficients) as (keyof typeof stepCoefficients & keyof StepParts)[]
-const partsOf = ({ device, work }: Row) => names.map((name) => stepParts(device)(work)[name])
+const partsOf = ({ device, work }: Row) => names.map((name) => computeStepParts(device)(work)[name])
 /** Least squares of (predicted - measured) / measured. */
 const fitted = (rows: readonly Row[]): number[] =>
   solve(
@@ -114,7 +114,7 @@ describe('against the composed tables', () => {
 })
 
 describe('quantisation', () => {
-  const llama = architectureOf('llama-3.1-8b') as Decoder
+  const llama = findArchitecture('llama-3.1-8b') as Decoder
   const on = (gpu: string, quantization: LlmDevice['quantization']) =>
     composedStepTimes({
       architecture: llama,

@@ -1,21 +1,21 @@
 /**
- * What one step of a language model asks of its GPUs: one forward pass over the tokens of prompts
- * and one token of each decoding sequence.
+ * Cost of one step of a language model on its GPUs: one forward pass over the tokens of prompts and
+ * one token of each decoding sequence.
  *
  * Calibrated on per-operation latencies that ai-dynamo/aiconfigurator (Apache-2.0) measured,
  * composed into whole steps for llama-3.1-8b and qwen2.5-14b on A100, H100, H200, B200 and L40S,
- * alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not say their
- * lengths: 256 output tokens follow from their rates, 1,024 input tokens are taken for granted.
- * What whole servers add is their profile's.
+ * alone and in groups of 2 to 8 (search/bench/tables/llm-composed). The tables do not name lengths:
+ * 256 output tokens follow from their rates, 1,024 input tokens are assumed. The overhead of whole
+ * servers is in their profile.
  */
 import {
-  attentionWeights,
+  countAttentionWeights,
+  countFeedForwardWeights,
+  countKvElementsPerToken,
   type Decoder,
-  feedForwardWeights,
-  kvElementsPerToken,
 } from '../../devices/architecture.ts'
 import type { Gpu, Precision } from '../../devices/catalogue.ts'
-import { bytesPerElement } from '../../devices/convnets.ts'
+import { getBytesPerElement } from '../../devices/convnets.ts'
 import { DeviceModelError } from '../../devices/device-model-error.ts'
 
 /**
@@ -40,15 +40,15 @@ export interface LlmDevice {
 }
 
 /**
- * What one step does: new tokens of prompts, and one token of each running sequence, with those
- * that were drafted to follow it.
+ * Work of one step: new prompt tokens, and one token of each running sequence, with its draft
+ * tokens.
  */
 export interface StepWork {
   readonly prefillTokens: number
   readonly decodes: number
   /** Tokens in the cache of the decoding sequences, all together. */
   readonly decodeContext: number
-  /** Sequences whose prompts it works at; 1 with prompts in it unless said. */
+  /** Number of sequences with prompt tokens. Default 1 if there are any. */
   readonly prompts?: number
   /** Tokens of those prompts that are in the cache already, all together. */
   readonly promptContext?: number
@@ -58,7 +58,7 @@ export interface StepWork {
   readonly drafts?: number
 }
 
-/** What a step asks of each GPU of the group, each in ms at the datasheet's rates. */
+/** Parts of a step on each GPU of the group, in ms at datasheet rates. */
 export interface StepParts {
   readonly layers: number
   readonly weights: number
@@ -89,8 +89,8 @@ export const stepCoefficients = {
 } as const
 
 /**
- * Of one all-reduce: ms, and the GB/s it moves. NVLink fitted; over PCIe the tables contradict
- * themselves, which the error says.
+ * Of one all-reduce: ms, and the GB/s it moves. NVLink is fitted; for PCIe the tables are
+ * inconsistent, hence its larger error.
  */
 export const links = {
   nvlink: { ms: 0.0076, gbPerS: 200 },
@@ -101,7 +101,7 @@ export const links = {
 export const hasNvlink = (gpu: Gpu): boolean =>
   /^(V100$|V100-32GB|P100-SXM2|A100-\d|H100$|H200|B\d)/.test(gpu.name)
 
-/** Standard deviation of ln(time) of a group of GPUs, by its link, beside that of one. */
+/** Additional standard deviation of ln(time) for a group of GPUs, by its link. */
 export const splitError = (gpu: Gpu): number => (hasNvlink(gpu) ? 0.3 : 0.6)
 
 /** How the numbers of a device are stored and multiplied. */
@@ -128,10 +128,10 @@ export const fourBitBytes = 0.5 + 4 / 128
 const fourBitWidening = 1.1
 
 /**
- * What a device computes with.
- * @throws DeviceModelError for arithmetic or a quantisation that the GPU does not have
+ * Arithmetic precision and rate of a device.
+ * @throws DeviceModelError for a precision or quantisation that the GPU lacks
  */
-export function arithmeticOf({
+export function resolveArithmetic({
   gpu,
   precision,
   quantization = 'none',
@@ -144,7 +144,8 @@ export function arithmeticOf({
       'use quantization none, or a Turing or later GPU',
     )
   if (quantization === 'awq' || quantization === 'gptq') {
-    if (gpu.peakTflops.int8 === undefined || before('Turing', gpu)) throw lacks(quantization)
+    if (gpu.peakTflops.int8 === undefined || countTokensBefore('Turing', gpu))
+      throw lacks(quantization)
     return { weightBytes: fourBitBytes, tflops, eightBit: false, widening: fourBitWidening }
   }
   const eight =
@@ -167,7 +168,7 @@ export function arithmeticOf({
       `${gpu.name} has no ${eight}`,
       'use precision fp16, or quantization fp8, which applies to weights only',
     )
-  if (before('Ampere', gpu)) throw lacks('fp8 weights')
+  if (countTokensBefore('Ampere', gpu)) throw lacks('fp8 weights')
   return { weightBytes: 1, tflops, eightBit: false, widening: 1 }
 }
 
@@ -182,43 +183,40 @@ const generations = [
   'Hopper',
   'Blackwell',
 ]
-const before = (generation: string, gpu: Gpu): boolean => {
+const countTokensBefore = (generation: string, gpu: Gpu): boolean => {
   const own = generations.indexOf(gpu.generation)
   return own >= 0 && own < generations.indexOf(generation)
 }
 
 /**
- * Weights of the layers' products: what quantisation narrows; embeddings and the last product stay
- * as they are.
+ * Weights of the layers' products, which quantisation narrows; embeddings and the last product are
+ * unchanged.
  */
-export const layerWeights = (a: Decoder): number =>
-  a.layers * attentionWeights(a) + feedForwardWeights(a)
+export const countLayerWeights = (a: Decoder): number =>
+  a.layers * countAttentionWeights(a) + countFeedForwardWeights(a)
 
 /** Of them those that a token is multiplied with. */
-const activeWeights = (a: Decoder): number =>
-  a.layers * attentionWeights(a) + feedForwardWeights(a, a.experts?.active)
+const countActiveWeights = (a: Decoder): number =>
+  a.layers * countAttentionWeights(a) + countFeedForwardWeights(a, a.experts?.active)
 
-/**
- * Of them those that so many tokens read: experts are chosen evenly, and one that several choose is
- * read once.
- */
+/** Layer weights read for a number of tokens: experts are chosen uniformly, and read once each. */
 function readWeights(a: Decoder, tokens: number): number {
-  if (a.experts === undefined) return layerWeights(a)
+  if (a.experts === undefined) return countLayerWeights(a)
   const { count, active } = a.experts
   return (
-    a.layers * attentionWeights(a) +
-    feedForwardWeights(a, count * (1 - (1 - active / count) ** tokens))
+    a.layers * countAttentionWeights(a) +
+    countFeedForwardWeights(a, count * (1 - (1 - active / count) ** tokens))
   )
 }
 
 /** Bytes of one number of the cache. @throws DeviceModelError where the GPU cannot read it */
-export function cacheBytes({
+export function countCacheBytes({
   gpu,
   precision,
   kvCacheDtype = 'auto',
 }: Pick<LlmDevice, 'gpu' | 'precision' | 'kvCacheDtype'>): number {
-  if (kvCacheDtype === 'auto') return Math.max(2, bytesPerElement(precision))
-  if (before('Ampere', gpu))
+  if (kvCacheDtype === 'auto') return Math.max(2, getBytesPerElement(precision))
+  if (countTokensBefore('Ampere', gpu))
     throw new DeviceModelError(
       `${gpu.name} (${gpu.generation}) has no kernels for a cache in ${kvCacheDtype}`,
       'use kvCacheDtype auto, or an Ampere or later GPU',
@@ -227,14 +225,14 @@ export function cacheBytes({
 }
 
 /** The parts of steps on a device. */
-export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
+export function computeStepParts(device: LlmDevice): (work: StepWork) => StepParts {
   const { architecture: a, gpu, tensorParallel } = device
-  const { weightBytes, tflops, eightBit, widening } = arithmeticOf(device)
+  const { weightBytes, tflops, eightBit, widening } = resolveArithmetic(device)
   const tflops16 = gpu.peakTflops.fp16 ?? gpu.peakTflops.fp32!
   const bytesPerMs = gpu.bandwidthGBs * 1e6 * tensorParallel
   const head = a.vocabulary * a.hidden
-  const weights = activeWeights(a)
-  const kvBytes = kvElementsPerToken(a) * cacheBytes(device)
+  const weights = countActiveWeights(a)
+  const kvBytes = countKvElementsPerToken(a) * countCacheBytes(device)
   const link = hasNvlink(gpu) ? links.nvlink : links.pcie
   return ({
     prefillTokens,
@@ -247,9 +245,9 @@ export function stepParts(device: LlmDevice): (work: StepWork) => StepParts {
     const tokens = prefillTokens + decodes + drafts
     const readMs = (readWeights(a, tokens) * weightBytes + 2 * head) / bytesPerMs
     const products = (2 * weights * tokens * widening) / (tflops * 1e9 * tensorParallel)
-    // Of a prompt the last token alone is unembedded, of an answer each that may be said. Its
-    // context is read once for all of them. Causal attention: half of all pairs within a piece, and
-    // all with what went before it.
+    // Only the last token of a prompt is unembedded, but every candidate token of an answer. The
+    // context is read once for all. Causal attention: half of all pairs within a piece, and all
+    // with what went before it.
     const pairs =
       prefillTokens === 0 ? 0 : (prefillTokens * (prefillTokens / 2 + promptContext)) / prompts
     const others =

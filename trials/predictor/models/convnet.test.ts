@@ -1,10 +1,10 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { architectureOf } from '../../devices/architecture.ts'
+import { findArchitecture } from '../../devices/architecture.ts'
 import type { Convnet, Stage } from '../../devices/convnets.ts'
 import { startWasm, type WasmBackend } from '../engines/tfjs/wasm.ts'
 import { buildConvnet } from './convnet.ts'
-import { seededNoise } from './weights.ts'
+import { createSeededNoise } from './weights.ts'
 
 let backend: WasmBackend
 beforeAll(async () => {
@@ -47,13 +47,13 @@ function convolve(
   grouped = false,
 ): Map3 {
   const depth = grouped ? 1 : m.channels
-  const filter = seededNoise(
+  const filter = createSeededNoise(
     seed,
     `${name}/filter`,
     kernel * kernel * m.channels * (grouped ? 1 : out),
     gain / Math.sqrt(kernel * kernel * depth),
   )
-  const bias = seededNoise(seed, `${name}/bias`, out, 0.02)
+  const bias = createSeededNoise(seed, `${name}/bias`, out, 0.02)
   return mapOf(Math.floor((m.side + 2 * pad - kernel) / stride) + 1, out, (y, x, o) => {
     let sum = bias[o]!
     for (let ky = 0; ky < kernel; ky++)
@@ -173,11 +173,11 @@ test.each([
 ])(
   '%s has the published parameters, and gives sound logits',
   (name, published, normalisedChannels) => {
-    const network = architectureOf(name) as Convnet
+    const network = findArchitecture(name) as Convnet
     const model = buildConvnet(network, 1)
     expect(model.parameters).toBe(published - normalisedChannels)
     const before = tf.memory().numTensors
-    const feed = tf.tensor4d(seededNoise(1, 'image', 224 * 224 * 3, 1), [1, 224, 224, 3])
+    const feed = tf.tensor4d(createSeededNoise(1, 'image', 224 * 224 * 3, 1), [1, 224, 224, 3])
     const { logits } = model.run({ image: feed }) as { logits: tf.Tensor }
     const values = [...logits.dataSync()]
     tf.dispose([logits, feed])

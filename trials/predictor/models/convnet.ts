@@ -45,7 +45,7 @@ class Builder {
   channels = 3
   /** MobileNets clip at 6. */
   readonly #activation: 'relu' | 'relu6'
-  /** Residual branches are scaled so that a sum of all keeps the size of one. */
+  /** Scales residual branches so that their sum keeps its magnitude. */
   readonly #branchGain: number
 
   constructor(weights: SeededWeights, network: Convnet) {
@@ -76,7 +76,7 @@ class Builder {
         })
       case 'bottleneck':
         return chain(
-          repeated(stage.repeat, (i) =>
+          applyRepeatedly(stage.repeat, (i) =>
             this.#bottleneck(
               `${name}/block${i}`,
               stage.mid,
@@ -88,13 +88,13 @@ class Builder {
         )
       case 'separable':
         return chain(
-          repeated(stage.repeat ?? 1, (i) =>
+          applyRepeatedly(stage.repeat ?? 1, (i) =>
             this.#separable(`${name}/block${i}`, stage.out, i === 0 ? stage.stride : 1),
           ),
         )
       case 'inverted':
         return chain(
-          repeated(stage.repeat, (i) =>
+          applyRepeatedly(stage.repeat, (i) =>
             this.#inverted(
               `${name}/block${i}`,
               stage.expand,
@@ -232,5 +232,5 @@ const chain =
   (steps: readonly Step[]): Step =>
   (x) =>
     steps.reduce((value, step) => step(value), x)
-const repeated = (times: number, make: (i: number) => Step): Step[] =>
+const applyRepeatedly = (times: number, make: (i: number) => Step): Step[] =>
   Array.from({ length: times }, (_, i) => make(i))

@@ -1,9 +1,9 @@
 import * as tf from '@tensorflow/tfjs-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { architectureOf, type Encoder } from '../../devices/architecture.ts'
+import { type Encoder, findArchitecture } from '../../devices/architecture.ts'
 import { startWasm, type WasmBackend } from '../engines/tfjs/wasm.ts'
 import { buildEncoder, type EncoderVariant } from './encoder.ts'
-import { seededNoise } from './weights.ts'
+import { createSeededNoise } from './weights.ts'
 
 let backend: WasmBackend
 beforeAll(async () => {
@@ -37,7 +37,7 @@ function plainLogits(
   mask: number[],
 ): number[] {
   const matrix = (name: string, rows: number, columns: number): Row[] => {
-    const flat = seededNoise(seed, name, rows * columns, 0.02)
+    const flat = createSeededNoise(seed, name, rows * columns, 0.02)
     return Array.from({ length: rows }, (_, r) => [...flat.slice(r * columns, (r + 1) * columns)])
   }
   const dense = (x: Row, name: string, to: number): Row => {
@@ -188,7 +188,7 @@ test.each([
   ['albert', 11_683_584],
   ['distilbert', 66_362_880],
 ])('%s has the published number of parameters', (name, published) => {
-  const spec = architectureOf(name) as Encoder
+  const spec = findArchitecture(name) as Encoder
   const model = buildEncoder(spec, 32, 1, backend.pack)
   // Beyond the encoder: a two-class head, and DistilBERT's layer before it.
   const head = 2 * spec.hidden + 2 + (name === 'distilbert' ? spec.hidden * (spec.hidden + 1) : 0)

@@ -8,7 +8,7 @@ import type { Encoder } from '../../devices/architecture.ts'
 import type { Model } from './model.ts'
 import { type Dense, type Pack, SeededWeights } from './weights.ts'
 
-/** What an encoder has beyond its dimensions. */
+/** Properties of an encoder other than its dimensions. */
 export interface EncoderVariant {
   /**
    * 'gelu': x Φ(x) by the error function; 'gelu_new': its approximation by tanh (Hendrycks & Gimpel
@@ -17,7 +17,7 @@ export interface EncoderVariant {
   readonly activation: 'gelu' | 'gelu_new'
   /** Rows of the token type table; 0: none. */
   readonly tokenTypes: number
-  /** What turns the first token into features for the head. */
+  /** Activation of the pooler over the first token. */
   readonly pooler: 'tanh' | 'relu'
 }
 
@@ -34,7 +34,7 @@ const variants: Readonly<Record<string, EncoderVariant>> = {
 export const vocabularyOfTexts = 30522
 export const classes = 2
 
-export const variantOf = ({ name }: Encoder): EncoderVariant => variants[name] ?? bert
+export const getVariant = ({ name }: Encoder): EncoderVariant => variants[name] ?? bert
 
 interface Norm {
   readonly gain: tf.Tensor1D
@@ -61,7 +61,7 @@ export function buildEncoder(
   sequenceLength: number,
   seed: number,
   pack?: Pack,
-  variant: EncoderVariant = variantOf(spec),
+  variant: EncoderVariant = getVariant(spec),
 ): Model {
   if (
     !Number.isInteger(sequenceLength) ||
@@ -82,7 +82,7 @@ export function buildEncoder(
   const { hidden, heads, layers } = spec
   const width = spec.embedding ?? hidden
   const words = weights.tensor<tf.Tensor2D>('embeddings/word', [spec.vocabulary, width], noise)
-  const places = placeEmbeddings(weights, spec, variant, width, sequenceLength)
+  const places = embedPositions(weights, spec, variant, width, sequenceLength)
   const embeddingNorm = norm('embeddings/norm', width)
   const projection = width === hidden ? undefined : dense('embeddings/projection', width, hidden)
   const layer = (name: string): Layer => ({
@@ -150,7 +150,7 @@ export function buildEncoder(
  * Position embeddings of the places in use plus the first token type's: S×width. All of a text's
  * tokens have type 0.
  */
-function placeEmbeddings(
+function embedPositions(
   weights: SeededWeights,
   spec: Encoder,
   variant: EncoderVariant,

@@ -7,7 +7,7 @@ import { ModelError } from './model-registry.ts'
  * The file to open: the path itself, or in a folder its model.onnx (model.gguf), or its only file
  * of that kind. @throws ModelError
  */
-export async function modelFile(path: string, ending: 'onnx' | 'gguf'): Promise<string> {
+export async function findModelFile(path: string, ending: 'onnx' | 'gguf'): Promise<string> {
   const found = await stat(path).catch(() => undefined)
   if (!found)
     throw new ModelError(

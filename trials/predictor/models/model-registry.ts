@@ -1,13 +1,13 @@
 /** The models the predictor can build without files, by the names the rest of the project uses. */
-import { type Architecture, architectureOf } from '../../devices/architecture.ts'
-import { namesNear } from '../../near-names.ts'
+import { type Architecture, findArchitecture } from '../../devices/architecture.ts'
+import { suggestNames } from '../../near-names.ts'
 import { buildConvnet } from './convnet.ts'
 import { buildEncoder } from './encoder.ts'
 import type { Model } from './model.ts'
 import { modelNames } from './model-names.ts'
 import type { Pack } from './weights.ts'
 
-/** A model that is neither built in nor loadable from where it was said to be. */
+/** A model that is neither built in nor loadable from its path. */
 export class ModelError extends Error {
   constructor(message: string, hint: string) {
     super(`${message}; ${hint}`)
@@ -20,7 +20,7 @@ export class ModelError extends Error {
  * @throws ModelError naming close names.
  */
 export function resolveModel(name: string): Exclude<Architecture, { kind: 'decoder' | 'graph' }> {
-  const found = knownArchitecture(name)
+  const found = findKnownArchitecture(name)
   if (
     found === undefined ||
     found.kind === 'decoder' ||
@@ -29,14 +29,14 @@ export function resolveModel(name: string): Exclude<Architecture, { kind: 'decod
   )
     throw new ModelError(
       `no built-in model '${name}' (pass your own model by its path)`,
-      namesNear(name, ['bert', ...modelNames]),
+      suggestNames(name, ['bert', ...modelNames]),
     )
   return found
 }
 
-function knownArchitecture(name: string): Architecture | undefined {
+function findKnownArchitecture(name: string): Architecture | undefined {
   try {
-    return architectureOf(name)
+    return findArchitecture(name)
   } catch {
     return undefined // its error speaks of architectures to emulate, which are more than can be built here
   }

@@ -1,4 +1,4 @@
-/** What a model is to the engine that runs it: named tensors in, named tensors out. */
+/** The model interface of the tfjs engine: named tensors in, named tensors out. */
 import type { NamedTensorMap } from '@tensorflow/tfjs-core'
 import type { EngineInfo } from '../engine.ts'
 
@@ -9,8 +9,8 @@ export interface Model extends Pick<EngineInfo, 'task' | 'inputs' | 'outputs'> {
   /** True when the weights are seeded numbers rather than trained ones. */
   readonly seeded: boolean
   /**
-   * Runs one batch; the caller owns what comes back. Intermediate tensors are the caller's to tidy
-   * when it returns at once.
+   * Runs one batch; the caller owns the outputs. For synchronous runs, the caller also frees
+   * intermediate tensors.
    */
   run(inputs: NamedTensorMap): NamedTensorMap | Promise<NamedTensorMap>
   dispose(): void

@@ -1,11 +1,10 @@
-/** What a model expects: texts, images or tensors. */
+/** Detects the inputs of a model: texts, images or tensors. */
 import type { Task, TensorSpec } from '../engine.ts'
 
 /**
- * Texts and images are prepared for models that declare the inputs they become; others get tensors
- * as they come.
+ * Models with the inputs of texts or images get prepared ones; others get tensors from the request.
  */
-export function taskOf(inputs: readonly TensorSpec[]): Task {
+export function detectTask(inputs: readonly TensorSpec[]): Task {
   const [first] = inputs
   const names = inputs.map(({ name }) => name)
   const forTexts =
@@ -23,11 +22,8 @@ export function taskOf(inputs: readonly TensorSpec[]): Task {
   return 'tensor'
 }
 
-/**
- * Inputs of a text model whose own shapes leave the length open, at the length that texts are
- * padded to.
- */
-export const atLength = (inputs: readonly TensorSpec[], sequenceLength: number): TensorSpec[] =>
+/** Fixes dynamic lengths of a text model's inputs to the padded length. */
+export const fixLength = (inputs: readonly TensorSpec[], sequenceLength: number): TensorSpec[] =>
   inputs.map((spec) => ({
     ...spec,
     shape: spec.shape.map((d, axis) => (axis === 1 && d < 0 ? sequenceLength : d)),

@@ -16,12 +16,11 @@ import {
 type Initial = 'ones' | 'zeros' | { readonly deviation: number }
 
 /**
- * Uniform noise with mean 0 and the given standard deviation, a stream of its own for each name.
- * Uniform rather than normal: a hundred million of them in half a second, and what a product of
- * matrices costs does not depend on it. Generator: mulberry32 (T. Ettinger), seeded by FNV-1a of
- * seed and name.
+ * Uniform noise with mean 0 and the given standard deviation, with a separate stream for each name.
+ * Uniform rather than normal noise is fast (100 million in 0.5 s), and the time of matrix products
+ * does not depend on it. Generator: mulberry32 (T. Ettinger), seeded by FNV-1a of seed and name.
  */
-export function seededNoise(
+export function createSeededNoise(
   seed: number,
   name: string,
   size: number,
@@ -53,12 +52,12 @@ export interface Dense {
 }
 
 /**
- * Told of a dense layer whose kernel serves nothing but products of that layer,
- * so that a backend which keeps a rearranged copy for its kernels may let the original go.
+ * Called with a dense layer whose weights are used only for its products, so that a backend with a
+ * packed copy may free them.
  */
 export type Pack = (dense: Dense) => void
 
-/** Hands out a model's weights and keeps count of them. */
+/** Creates a model's weights and counts them. */
 export class SeededWeights {
   readonly #seed: number
   readonly #pack: Pack | undefined
@@ -88,12 +87,12 @@ export class SeededWeights {
         ? ones(shape)
         : initial === 'zeros'
           ? zeros(shape)
-          : tensor(seededNoise(this.#seed, name, size, initial.deviation), shape, 'float32')
+          : tensor(createSeededNoise(this.#seed, name, size, initial.deviation), shape, 'float32')
     this.#tensors.push(made)
     return made as T
   }
 
-  /** Lets one tensor go before the rest; it stays counted. */
+  /** Frees one tensor early; it stays counted. */
   release(released: Tensor): void {
     this.#tensors.splice(this.#tensors.indexOf(released), 1)
     released.dispose()

@@ -21,7 +21,7 @@ const cropShare = 0.875
 const mean = [0.485, 0.456, 0.406] as const
 const deviation = [0.229, 0.224, 0.225] as const
 /** 25 megapixels decode in about a second; more is taken for an attack. */
-const mostPixels = 25_000_000
+const maxPixels = 25_000_000
 
 /** Bytes that cannot be made an image of. */
 export class ImageError extends Error {
@@ -42,7 +42,7 @@ export const decodeImage: DecodeImage = async (bytes, height, width) => {
       `not a JPEG or PNG image: ${bytes.length} bytes that begin with ${Buffer.from(bytes.subarray(0, 8)).toString('hex') || 'nothing'}`,
     )
   const [tall, wide] = [Math.round(height / cropShare), Math.round(width / cropShare)]
-  const pixels = await sharp(bytes, { limitInputPixels: mostPixels })
+  const pixels = await sharp(bytes, { limitInputPixels: maxPixels })
     .resize(wide, tall, { fit: 'cover', kernel: 'linear' })
     .extract({ left: (wide - width) >> 1, top: (tall - height) >> 1, width, height })
     .flatten()

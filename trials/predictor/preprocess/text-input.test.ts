@@ -3,12 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterAll, describe, expect, test } from 'vitest'
-import { basicTokens, createTokenizer, encode } from './text-input.ts'
+import { createTokenizer, encode, splitBasicTokens } from './text-input.ts'
 import {
+  createSyntheticPieces,
+  createVocabulary,
   readVocabulary,
-  syntheticPieces,
   syntheticVocabularySize,
-  vocabularyOf,
 } from './vocabulary.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'vocabulary-'))
@@ -32,7 +32,7 @@ const pieces = [
   '##able',
   'low',
 ]
-const vocabulary = vocabularyOf(pieces)
+const vocabulary = createVocabulary(pieces)
 const piecesOf = (text: string, length = 32) => {
   const { inputIds, attentionMask } = encode(text, length, vocabulary)
   return [...inputIds].filter((_, i) => attentionMask[i] === 1).map((id) => pieces[id])
@@ -74,7 +74,7 @@ describe('basic tokens', () => {
     ['caf\u0065\u0301 na\u00efve', ['cafe', 'naive']],
     ['かな', ['かな']],
   ])('%j', (text, expected) => {
-    expect([...basicTokens(text)]).toEqual(expected)
+    expect([...splitBasicTokens(text)]).toEqual(expected)
   })
 
   test('the way for plain texts gives what the general one gives', () => {
@@ -88,14 +88,14 @@ describe('basic tokens', () => {
     })
     fc.assert(
       fc.property(plainText, (text) => {
-        expect([...basicTokens(text)]).toEqual([...basicTokens(`${text} \u0301`)])
+        expect([...splitBasicTokens(text)]).toEqual([...splitBasicTokens(`${text} \u0301`)])
       }),
     )
   })
 })
 
 describe('the synthetic vocabulary', () => {
-  const synthetic = syntheticPieces()
+  const synthetic = createSyntheticPieces()
   const tokenizer = createTokenizer()
 
   test("has BERT's size and special ids, no piece twice, and is always the same", () => {
@@ -104,7 +104,7 @@ describe('the synthetic vocabulary', () => {
     expect(
       ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'].map((piece) => synthetic.indexOf(piece)),
     ).toEqual([0, 100, 101, 102, 103])
-    expect(syntheticPieces()).toEqual(synthetic)
+    expect(createSyntheticPieces()).toEqual(synthetic)
   })
 
   test('any text becomes [CLS] … [SEP] and zeros, masked as such', () => {

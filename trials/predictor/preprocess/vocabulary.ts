@@ -14,7 +14,7 @@ export interface Vocabulary {
 }
 
 /** @param pieces in the order of their ids. Throws when [UNK], [CLS] or [SEP] is missing. */
-export function vocabularyOf(pieces: readonly string[]): Vocabulary {
+export function createVocabulary(pieces: readonly string[]): Vocabulary {
   const first = new Map<string, number>()
   const next = new Map<string, number>()
   let longestPiece = 0
@@ -56,7 +56,7 @@ export function readVocabulary(path: string): Vocabulary {
   const pieces = text.split(/\r?\n/)
   if (pieces.at(-1) === '') pieces.pop()
   try {
-    return vocabularyOf(pieces)
+    return createVocabulary(pieces)
   } catch (error) {
     throw new Error(`'${path}': ${(error as Error).message}`)
   }
@@ -71,18 +71,18 @@ const commonWords =
   )
 
 /**
- * Letters by their share in English texts, per cent, of those that have one (Norvig 2012, 'English
- * Letter Frequency Counts').
+ * Frequencies of letters in English texts, per cent (Norvig 2012, 'English Letter Frequency
+ * Counts').
  */
 const letterShares =
   'eeeeeeeeeeeetttttttttaaaaaaaaooooooooiiiiiiiinnnnnnnsssssssrrrrrrhhhhhllllddddcccuuummmffppggwwyybbvk'
 
 /**
  * A synthetic vocabulary of BERT's size and layout (special pieces, characters, then words and
- * parts of words) for models with seeded weights, which know no language. Its pieces are common
- * words and runs of letters drawn by their frequency in English, always the same ones.
+ * parts of words) for models with seeded weights. Its pieces are common words, and letters sampled
+ * by their frequency in English with a fixed seed.
  */
-export function syntheticPieces(): string[] {
+export function createSyntheticPieces(): string[] {
   const unused = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, i) => `[unused${from + i}]`)
   const printable = Array.from({ length: 94 }, (_, i) => String.fromCharCode(33 + i)).filter(

@@ -47,5 +47,5 @@ function readByteElements(name: string, count: number, bytes: Uint8Array): Uint8
 }
 
 /** A tensor's raw bytes; all machines that Node runs on are little-endian. */
-export const binaryOf = (tensor: Tensor): Uint8Array =>
+export const encodeBinary = (tensor: Tensor): Uint8Array =>
   new Uint8Array(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength)

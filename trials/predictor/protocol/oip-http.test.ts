@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeOip, encodeOip, oipMetadata } from './oip-http.ts'
+import { createOipMetadata, decodeOip, encodeOip } from './oip-http.ts'
 import type { ReplyFormat, ServedModelInfo } from './tensors.ts'
 
 const model: ServedModelInfo = {
@@ -236,8 +236,8 @@ describe('replies', () => {
 })
 
 test('metadata names the simplest input of each task', () => {
-  expect(oipMetadata(model, ['3'], 'p', {}).inputs).toEqual(model.inputs)
-  expect(oipMetadata({ ...model, task: 'image' }, ['3'], 'p', {}).inputs).toEqual([
+  expect(createOipMetadata(model, ['3'], 'p', {}).inputs).toEqual(model.inputs)
+  expect(createOipMetadata({ ...model, task: 'image' }, ['3'], 'p', {}).inputs).toEqual([
     { name: 'image', datatype: 'BYTES', shape: [-1] },
   ])
 })

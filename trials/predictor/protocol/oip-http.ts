@@ -7,17 +7,17 @@
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { countElements } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../engine.ts'
-import { binaryOf, readBinaryTensor } from './binary.ts'
+import { encodeBinary, readBinaryTensor } from './binary.ts'
 import {
   datatypes,
+  formatShape,
   integerDatatypes,
-  mostDimensions,
+  maxDimensions,
   parseJson,
   type Reply,
   type ReplyFormat,
   RequestError,
   type ServedModelInfo,
-  shown,
   type WireDatatype,
   type WireRequest,
   type WireTensor,
@@ -56,9 +56,9 @@ export function decodeOip(
     throw new RequestError(400, "'inputs' must be a list of at least one tensor")
   let at = headerLength ?? 0
   const inputs = request.inputs.map((input: unknown) => {
-    const tensor = checkedTensor(input)
-    const size = binarySize(tensor)
-    if (size === undefined) return jsonTensor(tensor)
+    const tensor = checkTensor(input)
+    const size = readBinarySize(tensor)
+    if (size === undefined) return decodeJsonTensor(tensor)
     if (headerLength === undefined)
       throw new RequestError(
         400,
@@ -87,18 +87,18 @@ interface TensorHead {
   readonly data: unknown
 }
 
-function checkedTensor(input: unknown): TensorHead {
+function checkTensor(input: unknown): TensorHead {
   if (!isRecord(input) || typeof input.name !== 'string')
     throw new RequestError(400, "every input needs a 'name'")
   const { name, shape, datatype } = input
   if (
     !Array.isArray(shape) ||
-    shape.length > mostDimensions ||
+    shape.length > maxDimensions ||
     !shape.every((n) => Number.isSafeInteger(n) && n >= 0)
   )
     throw new RequestError(
       400,
-      `input '${name}': 'shape' must be a list of at most ${mostDimensions} whole numbers from 0`,
+      `input '${name}': 'shape' must be a list of at most ${maxDimensions} whole numbers from 0`,
     )
   if (typeof datatype !== 'string' || !datatypes.has(datatype))
     throw new RequestError(
@@ -114,7 +114,7 @@ function checkedTensor(input: unknown): TensorHead {
   }
 }
 
-function binarySize({ name, parameters, data }: TensorHead): number | undefined {
+function readBinarySize({ name, parameters, data }: TensorHead): number | undefined {
   const size = parameters.binary_data_size
   if (size === undefined) return undefined
   if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0)
@@ -127,7 +127,7 @@ function binarySize({ name, parameters, data }: TensorHead): number | undefined 
   return size
 }
 
-function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
+function decodeJsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
   if (!Array.isArray(data)) throw new RequestError(400, `input '${name}' needs a list 'data'`)
   const flat: unknown[] = data.some(Array.isArray) ? data.flat(shape.length) : data
   const count = countElements(shape)
@@ -150,7 +150,7 @@ function jsonTensor({ name, shape, datatype, data }: TensorHead): WireTensor {
     (value) => typeof value !== 'number' || (whole && !Number.isInteger(value)),
   )
   if (bad !== undefined)
-    throw new RequestError(400, `input '${name}': ${shown(bad)} is not ${datatype}`)
+    throw new RequestError(400, `input '${name}': ${formatShape(bad)} is not ${datatype}`)
   return { name, shape, datatype, values: values as number[] }
 }
 
@@ -170,7 +170,7 @@ function replyFormat(request: Record<string, unknown>, model: ServedModelInfo): 
     if (!isRecord(output) || !model.outputs.some((known) => known.name === name))
       throw new RequestError(
         400,
-        `unknown output ${shown(name)}; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+        `unknown output ${formatShape(name)}; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
       )
     const wish = isRecord(output.parameters) ? output.parameters.binary_data : undefined
     return { name: name as string, binary: typeof wish === 'boolean' ? wish : binaryDefault }
@@ -184,8 +184,8 @@ export function encodeOip(format: OipFormat, outputs: Tensors, model: ServedMode
   const written = format.outputs.map(({ name, binary }) => {
     const tensor = outputs[name]!
     const head = `{"name":${JSON.stringify(name)},"datatype":"${tensor.datatype}","shape":[${tensor.shape}]`
-    if (!binary) return `${head},"data":[${jsonNumbers(tensor.data, name)}]}`
-    tail.push(binaryOf(tensor))
+    if (!binary) return `${head},"data":[${readJsonNumbers(tensor.data, name)}]}`
+    tail.push(encodeBinary(tensor))
     return `${head},"parameters":{"binary_data_size":${tensor.data.byteLength}}}`
   })
   const id = format.id === undefined ? '' : `"id":${JSON.stringify(format.id)},`
@@ -200,7 +200,7 @@ export function encodeOip(format: OipFormat, outputs: Tensors, model: ServedMode
 }
 
 /** Comma-separated numbers; FP32 values with the digits that float32 has. */
-export function jsonNumbers(data: Float32Array | Int32Array, name: string): string {
+export function readJsonNumbers(data: Float32Array | Int32Array, name: string): string {
   const parts = new Array<string>(data.length)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]!
@@ -214,8 +214,8 @@ export function jsonNumbers(data: Float32Array | Int32Array, name: string): stri
   return parts.join(',')
 }
 
-/** GET /v2/models/M: what a request may carry, in its simplest form. */
-export function oipMetadata(
+/** GET /v2/models/M: the model's metadata, with its request in the simplest form. */
+export function createOipMetadata(
   model: ServedModelInfo,
   versions: readonly string[],
   platform: string,

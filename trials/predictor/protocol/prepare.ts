@@ -3,7 +3,7 @@ import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
 import type { DecodeImage, Tokenizer } from '../preprocess.ts'
 import { RequestError, type ServedModelInfo, type WireTensor } from './tensors.ts'
 
-/** What preparing needs of the outside, by task. */
+/** Codecs for preparing inputs, by task. */
 export interface Codecs {
   readonly tokenizer?: Tokenizer
   readonly decodeImage?: DecodeImage
@@ -124,7 +124,7 @@ const prepareImage: Preparer = async (inputs, items, model, { decodeImage }) => 
       `model '${model.name}' takes one input 'image', got ${inputs.map((i) => `'${i.name}'`).join(', ')}`,
     )
   if (input.datatype !== 'BYTES')
-    return { [spec.name]: checkedTensor({ ...input, name: spec.name }, spec) }
+    return { [spec.name]: checkTensor({ ...input, name: spec.name }, spec) }
   if (!decodeImage) throw new Error('no image decoder was loaded for an image model')
   checkOneEach(input, items)
   const [, height = 0, width = 0] = spec.shape
@@ -152,7 +152,7 @@ const prepareTensors: Preparer = async (inputs, _items, model) => {
         400,
         `input '${spec.name}' is missing; model '${model.name}' takes ${model.inputs.map((i) => i.name).join(', ')}`,
       )
-    tensors[spec.name] = checkedTensor(input, spec)
+    tensors[spec.name] = checkTensor(input, spec)
   }
   const strange = inputs.find(({ name }) => tensors[name] === undefined)
   if (strange)
@@ -177,7 +177,7 @@ function checkOneEach(input: WireTensor, items: number): void {
     )
 }
 
-function checkedTensor(input: WireTensor, spec: TensorSpec): Tensor {
+function checkTensor(input: WireTensor, spec: TensorSpec): Tensor {
   const fits =
     input.shape.length === spec.shape.length &&
     spec.shape.every((size, i) => size === -1 || size === input.shape[i])

@@ -1,4 +1,4 @@
-/** What the built-in predictor speaks, by what it serves. The first of each is its default. */
+/** Protocols of the built-in predictor by kind of model. The first is the default. */
 import type { ProtocolName } from '../../../profiler/protocols/protocol-table.ts'
 
 export const spoken = {

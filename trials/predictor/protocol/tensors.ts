@@ -1,4 +1,4 @@
-/** What the request protocols have in common: decoded requests, reply formats, errors. */
+/** Common types of the request protocols: decoded requests, reply formats, errors. */
 import { BoundError, jsonFrom } from '../../../profiler/bounded-reader.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { EngineInfo, Tensors } from '../engine.ts'
@@ -27,7 +27,7 @@ export interface ServedModelInfo extends Pick<EngineInfo, 'task' | 'inputs' | 'o
 }
 
 /** Tensors of requests have at most as many. */
-export const mostDimensions = 8
+export const maxDimensions = 8
 
 /** Element types of the Open Inference Protocol that requests may carry. */
 export type WireDatatype =
@@ -105,7 +105,7 @@ export interface Reply {
 }
 
 /** A value for an error message, cut short. */
-export function shown(value: unknown): string {
+export function formatShape(value: unknown): string {
   if (Array.isArray(value)) return 'a list'
   const text = isRecord(value) ? 'an object' : JSON.stringify(value)
   return text === undefined ? 'nothing' : text.length > 60 ? `${text.slice(0, 60)}...` : text

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { ServedModelInfo } from './tensors.ts'
 import {
+  createTfServingMetadata,
+  createTfServingStatus,
   decodeTfServing,
   encodeTfServing,
-  tfServingMetadata,
-  tfServingStatus,
 } from './tfserving-http.ts'
 
 const text: ServedModelInfo = {
@@ -196,12 +196,12 @@ describe('replies', () => {
 })
 
 test('status and metadata have the shape of TensorFlow Serving', () => {
-  expect(tfServingStatus(['2'])).toEqual({
+  expect(createTfServingStatus(['2'])).toEqual({
     model_version_status: [
       { version: '2', state: 'AVAILABLE', status: { error_code: 'OK', error_message: '' } },
     ],
   })
-  const { model_spec, metadata } = tfServingMetadata(text)
+  const { model_spec, metadata } = createTfServingMetadata(text)
   expect(model_spec).toEqual({ name: 'bert', signature_name: '', version: '1' })
   expect(metadata.signature_def.signature_def.serving_default).toEqual({
     inputs: {

@@ -1,15 +1,15 @@
 /** TensorFlow Serving's REST API: https://www.tensorflow.org/tfx/serving/api_rest */
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { Tensor, TensorSpec, Tensors } from '../engine.ts'
-import { jsonNumbers } from './oip-http.ts'
+import { readJsonNumbers } from './oip-http.ts'
 import {
-  mostDimensions,
+  formatShape,
+  maxDimensions,
   parseJson,
   type Reply,
   type ReplyFormat,
   RequestError,
   type ServedModelInfo,
-  shown,
   type WireRequest,
   type WireTensor,
 } from './tensors.ts'
@@ -30,14 +30,17 @@ export function decodeTfServing(body: string | Uint8Array, model: ServedModelInf
   if ((instances === undefined) === (inputs === undefined))
     throw new RequestError(400, 'Request must have either "instances" (rows) or "inputs" (columns)')
   if (instances === undefined)
-    return { inputs: columns(inputs, model), format: { protocol: 'tfserving', style: 'columnar' } }
-  return { inputs: rows(instances, model), format: { protocol: 'tfserving', style: 'row' } }
+    return {
+      inputs: readColumns(inputs, model),
+      format: { protocol: 'tfserving', style: 'columnar' },
+    }
+  return { inputs: readRows(instances, model), format: { protocol: 'tfserving', style: 'row' } }
 }
 
-function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
+function readRows(instances: unknown, model: ServedModelInfo): WireTensor[] {
   if (!Array.isArray(instances) || instances.length === 0)
     throw new RequestError(400, '"instances" must be a list of at least one value')
-  if (!instances.some(isNamed)) return [wireTensor(soleInput(model, instances), instances)]
+  if (!instances.some(isNamed)) return [decodeTensor(getSoleInput(model, instances), instances)]
   if (!isNamed(instances[0]))
     throw new RequestError(400, 'instance 0 does not name its inputs, but other instances do')
   const names = Object.keys(instances[0])
@@ -51,18 +54,20 @@ function rows(instances: unknown, model: ServedModelInfo): WireTensor[] {
         )
       return value
     })
-    return wireTensor(name, values)
+    return decodeTensor(name, values)
   })
 }
 
-function columns(inputs: unknown, model: ServedModelInfo): WireTensor[] {
+function readColumns(inputs: unknown, model: ServedModelInfo): WireTensor[] {
   if (isNamed(inputs))
-    return Object.entries(inputs).map(([name, values]) => wireTensor(name, listOf(name, values)))
-  const values = listOf('inputs', inputs)
-  return [wireTensor(soleInput(model, values), values)]
+    return Object.entries(inputs).map(([name, values]) =>
+      decodeTensor(name, readList(name, values)),
+    )
+  const values = readList('inputs', inputs)
+  return [decodeTensor(getSoleInput(model, values), values)]
 }
 
-const listOf = (name: string, values: unknown): unknown[] => {
+const readList = (name: string, values: unknown): unknown[] => {
   if (!Array.isArray(values) || values.length === 0)
     throw new RequestError(400, `"${name}" must be a list of at least one value`)
   return values
@@ -74,7 +79,7 @@ const isNamed = (value: unknown): value is Record<string, unknown> =>
   isRecord(value) && !isBase64(value)
 
 /** The input that unnamed values are meant for. */
-function soleInput(model: ServedModelInfo, values: readonly unknown[]): string {
+function getSoleInput(model: ServedModelInfo, values: readonly unknown[]): string {
   if (model.task === 'text')
     return typeof values[0] === 'string' || isBase64(values[0]) ? 'text' : 'input_ids'
   if (model.inputs.length > 1)
@@ -88,11 +93,11 @@ function soleInput(model: ServedModelInfo, values: readonly unknown[]): string {
 /**
  * A tensor from nested lists; text and {"b64": ...} make BYTES, whole numbers INT64, others FP32.
  */
-function wireTensor(name: string, values: readonly unknown[]): WireTensor {
+function decodeTensor(name: string, values: readonly unknown[]): WireTensor {
   const shape: number[] = []
   for (let level: unknown = values; Array.isArray(level); level = level[0]) shape.push(level.length)
-  if (shape.length > mostDimensions)
-    throw new RequestError(400, `"${name}" has more than ${mostDimensions} dimensions`)
+  if (shape.length > maxDimensions)
+    throw new RequestError(400, `"${name}" has more than ${maxDimensions} dimensions`)
   const flat: unknown[] = []
   const visit = (value: unknown, depth: number) => {
     if (!Array.isArray(value)) {
@@ -108,7 +113,8 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
   if (typeof flat[0] === 'number' || typeof flat[0] === 'boolean') {
     const numbers = flat.map((value) => (typeof value === 'boolean' ? Number(value) : value))
     const bad = numbers.find((value) => typeof value !== 'number')
-    if (bad !== undefined) throw new RequestError(400, `"${name}" mixes numbers with ${shown(bad)}`)
+    if (bad !== undefined)
+      throw new RequestError(400, `"${name}" mixes numbers with ${formatShape(bad)}`)
     return {
       name,
       shape,
@@ -121,7 +127,7 @@ function wireTensor(name: string, values: readonly unknown[]): WireTensor {
     if (isBase64(value)) return Buffer.from(value.b64, 'base64')
     throw new RequestError(
       400,
-      `"${name}" contains ${shown(value)}, which is neither a number, nor text, nor {"b64": ...}`,
+      `"${name}" contains ${formatShape(value)}, which is neither a number, nor text, nor {"b64": ...}`,
     )
   })
   return { name, shape, datatype: 'BYTES', values: bytes }
@@ -142,36 +148,36 @@ export function encodeTfServing(
     model.provenance === 'emulated' ? ',"parameters":{"provenance":"emulated"}' : ''
   const json = (): string => {
     if (format.style === 'columnar')
-      return `{"outputs":${sole ? nested(sole, names[0]!) : `{${names.map((name) => `${JSON.stringify(name)}:${nested(outputs[name]!, name)}`)}}`}${provenance}}`
-    const rowsOf = names.map((name) => rowJson(outputs[name]!, name))
-    const items = rowsOf[0]!.length
+      return `{"outputs":${sole ? nestValues(sole, names[0]!) : `{${names.map((name) => `${JSON.stringify(name)}:${nestValues(outputs[name]!, name)}`)}}`}${provenance}}`
+    const encodedRows = names.map((name) => encodeRow(outputs[name]!, name))
+    const items = encodedRows[0]!.length
     const predictions = Array.from({ length: items }, (_, item) =>
       sole
-        ? rowsOf[0]![item]!
-        : `{${names.map((name, i) => `${JSON.stringify(name)}:${rowsOf[i]![item]}`)}}`,
+        ? encodedRows[0]![item]!
+        : `{${names.map((name, i) => `${JSON.stringify(name)}:${encodedRows[i]![item]}`)}}`,
     )
     return `{"predictions":[${predictions}]${provenance}}`
   }
   return { contentType: 'application/json', body: json() }
 }
 
-const rowJson = (tensor: Tensor, name: string): string[] => {
+const encodeRow = (tensor: Tensor, name: string): string[] => {
   const [items = 0, ...shape] = tensor.shape
   const width = tensor.data.length / items
   return Array.from({ length: items }, (_, item) =>
-    nested(
+    nestValues(
       { ...tensor, shape, data: tensor.data.subarray(item * width, (item + 1) * width) },
       name,
     ),
   )
 }
 
-function nested(tensor: Tensor, name: string): string {
+function nestValues(tensor: Tensor, name: string): string {
   if (tensor.shape.length <= 1) {
-    const numbers = jsonNumbers(tensor.data, name)
+    const numbers = readJsonNumbers(tensor.data, name)
     return tensor.shape.length === 0 ? numbers : `[${numbers}]`
   }
-  return `[${rowJson(tensor, name)}]`
+  return `[${encodeRow(tensor, name)}]`
 }
 
 const tfTypes = {
@@ -182,7 +188,7 @@ const tfTypes = {
 } as const
 
 /** GET /v1/models/M/metadata */
-export function tfServingMetadata(model: ServedModelInfo) {
+export function createTfServingMetadata(model: ServedModelInfo) {
   const info = ({
     name,
     shape,
@@ -219,7 +225,7 @@ export function tfServingMetadata(model: ServedModelInfo) {
 }
 
 /** GET /v1/models/M[/versions/V] */
-export const tfServingStatus = (versions: readonly string[]) => ({
+export const createTfServingStatus = (versions: readonly string[]) => ({
   model_version_status: versions.map((version) => ({
     version,
     state: 'AVAILABLE',

@@ -6,10 +6,13 @@
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { latency, rate } from '../../../reports/format.ts'
 import type { Configuration, Parameter } from '../../../search/types.ts'
-import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../../trials/devices/architecture.ts'
 import { findGpu } from '../../../trials/devices/catalogue.ts'
-import type { AnchoredOn } from '../../../trials/devices/device-model.ts'
-import { anchoredBy, type ServerCalibration } from '../../../trials/devices/server-calibration.ts'
+import type { CalibratedServer } from '../../../trials/devices/device-model.ts'
+import {
+  fitCalibration,
+  type ServerCalibration,
+} from '../../../trials/devices/server-calibration.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { describeConfiguration } from '../../../trials/resources.ts'
 import { dropCalibrations, keepCalibration, readCalibrations } from '../../../trials/store/index.ts'
@@ -65,7 +68,7 @@ async function measure(
 ): Promise<number> {
   const batches = batchesOf(flags.batches ?? '')
   const configuration = configurationOf(experiment, flags.gpu, Math.max(...batches))
-  const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
+  const architecture = findArchitecture(experiment.model.architecture, experiment.own.architectures)
   const { name: protocolName, protocol } = protocolOf(experiment)
   if (protocolTable[protocolName].streams || architecture.kind === 'decoder')
     throw new UserError(
@@ -121,10 +124,10 @@ async function measure(
         ...(saturation && { saturation }),
       }
       // Whatever cannot be read back is refused before it is kept.
-      const anchored = anchoredBy(calibration, architecture, experiment.own.gpus)
+      const calibratedServer = fitCalibration(calibration, architecture, experiment.own.gpus)
       await keepCalibration(experiment.dbPath, calibration)
       if (flags.json) process.stdout.write(`${JSON.stringify(calibration, null, 2)}\n`)
-      else process.stdout.write(`${summary(calibration, anchored).join('\n')}\n`)
+      else process.stdout.write(`${summary(calibration, calibratedServer).join('\n')}\n`)
       return exitCodes.ok
     } finally {
       await predictor.stop()
@@ -197,9 +200,9 @@ const slug = (text: string) =>
 
 function summary(
   { name, points, memory, saturation }: ServerCalibration,
-  { at, perRequest }: AnchoredOn,
+  { parameters, perRequest }: CalibratedServer,
 ): string[] {
-  const [host, perItem, floor, level] = at as readonly [number, number, number, number]
+  const [host, perItem, floor, level] = parameters as readonly [number, number, number, number]
   return [
     `Saved as ${name}: ${points.map(sized).join(', ')}${memory.length > 1 ? ', with GPU memory' : ''}.`,
     `Host ${latency(Math.exp(host))} plus ${latency(Math.exp(perItem))} per item, floor ${latency(Math.exp(floor))}, GPU ${Math.exp(level).toFixed(2)} times the device model's time.`,
@@ -210,7 +213,7 @@ function summary(
 
 const saturationLine = (
   { connections, rps }: NonNullable<ServerCalibration['saturation']>,
-  perRequest: AnchoredOn['perRequest'],
+  perRequest: CalibratedServer['perRequest'],
 ) =>
   `${connections} concurrent requests: ${rate(rps)}${perRequest === undefined ? '' : `, less than its batches allow, because the host needs about ${latency(perRequest.ms)} per request`}.`
 

@@ -3,14 +3,14 @@
  * cluster, and the end of both.
  */
 import { dirname, join, resolve } from 'node:path'
-import { connect } from '../../../trials/launchers/kubernetes/connect.ts'
-import { labelNames } from '../../../trials/launchers/kubernetes/manifests.ts'
+import { connect } from '../../../trials/launchers/kubernetes/api/connect.ts'
 import {
-  type Found,
+  type FoundObject,
   findObjects,
   type Kind,
   removeObjects,
-} from '../../../trials/launchers/kubernetes/sweep.ts'
+} from '../../../trials/launchers/kubernetes/cleanup/sweep.ts'
+import { labelNames } from '../../../trials/launchers/kubernetes/manifests/manifests.ts'
 import {
   type AbandonedPredictor,
   endAbandoned,
@@ -116,7 +116,7 @@ function localLines(
 
 interface OnCluster {
   readonly namespace: string
-  readonly objects: readonly Found[]
+  readonly objects: readonly FoundObject[]
 }
 
 /** Undefined, and said on stderr, where no cluster can be reached and none was named. */

@@ -1,6 +1,6 @@
 /** `tune config`: every effective value and where it came from. */
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
-import { withoutSecrets } from '../../../trials/secrets.ts'
+import { redactSecrets } from '../../../trials/secrets.ts'
 import { describeExperiment } from '../../config/describe-experiment.ts'
 import type { FlagValues } from '../../config/flags/flags.ts'
 import { loadExperiment } from '../../config/load-experiment.ts'
@@ -36,5 +36,5 @@ export async function showConfig(
   process.stdout.write(`${text}\n`)
   if (flags.json) return
   const example = await requestExample(experiment)
-  if (example !== undefined) process.stdout.write(`\n${withoutSecrets(example)}\n`)
+  if (example !== undefined) process.stdout.write(`\n${redactSecrets(example)}\n`)
 }

@@ -1,11 +1,11 @@
 /** `tune doctor`: what this machine can do, and what is missing for more. */
 import { gpuCatalogue } from '../../../trials/devices/catalogue.ts'
-import type { ClusterFacts } from '../../../trials/launchers/kubernetes/cluster-facts.ts'
+import type { ClusterFacts } from '../../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
 import {
-  catalogueName,
-  gpuWarnings,
+  findCatalogueName,
+  findShareBound,
   isWhole,
-  shareBound,
+  listGpuWarnings,
 } from '../../../trials/machine/gpu-offer.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { shareHint } from '../../config/gpus-here.ts'
@@ -93,9 +93,10 @@ function gpuFindings(machine: MachineFacts): Finding[] {
     const slices = gpu.migEnabled
       ? `, MIG: ${gpu.migDevices.map((d) => d.profile).join(' ') || 'no slices'}`
       : ''
-    const warnings = gpuWarnings(gpu, mps)
+    const warnings = listGpuWarnings(gpu, mps)
     const unknown =
-      catalogueName(gpu.name) === gpu.name && !gpuCatalogue.some(({ name }) => name === gpu.name)
+      findCatalogueName(gpu.name) === gpu.name &&
+      !gpuCatalogue.some(({ name }) => name === gpu.name)
     return [
       {
         ok: warnings.length === 0,
@@ -114,7 +115,7 @@ function gpuFindings(machine: MachineFacts): Finding[] {
         : []),
     ]
   })
-  const bound = shareBound(gpus, mps, false)
+  const bound = findShareBound(gpus, mps, false)
   const sharing: Finding[] = gpus.some(isWhole)
     ? [
         {
@@ -190,8 +191,10 @@ export function clusterFindings(facts: ClusterFacts): Finding[] {
 }
 
 async function clusterDoctor(options: { json?: boolean; namespace?: string }): Promise<number> {
-  const { connect } = await import('../../../trials/launchers/kubernetes/connect.ts')
-  const { inspectCluster } = await import('../../../trials/launchers/kubernetes/cluster-facts.ts')
+  const { connect } = await import('../../../trials/launchers/kubernetes/api/connect.ts')
+  const { inspectCluster } = await import(
+    '../../../trials/launchers/kubernetes/gpus/cluster-facts.ts'
+  )
   const api = await connect(options.namespace)
   try {
     const facts = await inspectCluster(api)

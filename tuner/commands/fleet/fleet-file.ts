@@ -4,11 +4,11 @@ import { z } from 'zod'
 import { type GpuKind, whole } from '../../../reports/fleet/packing.ts'
 import { createSteadyDemand, type Demand, parseDayTable } from '../../../reports/plan/demand.ts'
 import { parseTraceDemand } from '../../../reports/plan/trace-demand.ts'
-import { findGpu, usableMemoryMiB } from '../../../trials/devices/catalogue.ts'
+import { computeUsableMemoryMiB, findGpu } from '../../../trials/devices/catalogue.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import { partitionsOf } from '../../../trials/devices/mig-placements.ts'
+import { enumeratePartitions } from '../../../trials/devices/mig-placements.ts'
 import type { PriceBook } from '../../../trials/prices/book.ts'
-import { secretSpans } from '../../../trials/secrets.ts'
+import { findSecrets } from '../../../trials/secrets.ts'
 import { parseYaml } from '../../../trials/yaml.ts'
 import { writtenSlo } from '../../config/parse-slo.ts'
 import { share } from '../../config/schema/schema-parts.ts'
@@ -41,7 +41,7 @@ const withoutSecret = z
   .string()
   .min(1)
   .refine(
-    (text) => secretSpans(text).length === 0,
+    (text) => findSecrets(text).length === 0,
     'contains a secret, and others can read manifests: pass it to the cluster as a Secret',
   )
 
@@ -208,8 +208,8 @@ function toGpuKind(
       name: found.name,
       pricePerHour,
       ...(count !== undefined && { count }),
-      partitions: [[whole], ...(mig ? partitionsOf(found) : [])],
-      ...(mps && { mps: { memoryMiB: usableMemoryMiB(found) } }),
+      partitions: [[whole], ...(mig ? enumeratePartitions(found) : [])],
+      ...(mps && { mps: { memoryMiB: computeUsableMemoryMiB(found) } }),
     }
   } catch (error) {
     if (!(error instanceof DeviceModelError)) throw error

@@ -2,7 +2,7 @@
 import { FleetError, type Segment, whole } from '../../../reports/fleet/packing.ts'
 import { readSegments } from '../../../reports/fleet/segment-table.ts'
 import { candidatesOf } from '../../../reports/recommendation/candidates.ts'
-import { resourcesOf } from '../../../trials/resources.ts'
+import { parseResources } from '../../../trials/resources.ts'
 import { givenText } from '../../given-file.ts'
 import { type Reopened, reopen } from '../reopened.ts'
 import type { FleetModelEntry } from './fleet-file.ts'
@@ -37,7 +37,7 @@ export async function openSource(
 function listSegments({ experiment, recommendation }: Reopened): Segment[] {
   return candidatesOf(recommendation).flatMap((candidate): Segment[] => {
     const { configuration, feasible, capacityRps: rateRps, label, trial } = candidate
-    const resources = resourcesOf(configuration, {}, experiment.own.gpus)
+    const resources = parseResources(configuration, {}, experiment.own.gpus)
     const { gpu, gpus, gpuShare, migProfile, pools } = resources
     const isShare = gpuShare < 1 && migProfile === undefined
     // The servers of pools may stand on several nodes.

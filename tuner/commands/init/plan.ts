@@ -15,7 +15,7 @@ import {
   type TunedCommand,
 } from '../../../trials/servers/own-command.ts'
 import { OwnSettings } from '../../../trials/servers/own-settings.ts'
-import { tfservingModels } from '../../../trials/servers/tfserving.ts'
+import { createTfservingModels } from '../../../trials/servers/tfserving.ts'
 import { ShellError } from '../../../trials/shell-words.ts'
 import { parseSlo } from '../../config/parse-slo.ts'
 import { isModelName } from '../../config/schema/experiment-schema.ts'
@@ -133,7 +133,7 @@ export const servedAs = (name: string): unknown => (isModelName(name) ? name : {
  */
 function servedModel({ server, command, models, model }: TunedCommand, cwd: string): unknown {
   const { kind, models: argument } = server!.preset!
-  const inFile = kind === 'tfserving' ? tfservingModels(new OwnSettings(command, cwd)) : []
+  const inFile = kind === 'tfserving' ? createTfservingModels(new OwnSettings(command, cwd)) : []
   if (inFile.length > 1)
     throw new UserError(
       `${server!.title} serves several models: ${inFile.map(({ name }) => name).join(', ')}`,

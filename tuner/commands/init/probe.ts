@@ -15,8 +15,8 @@ import {
 import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { withoutSecrets } from '../../../trials/secrets.ts'
-import { memoryStore } from '../../../trials/store/index.ts'
+import { redactSecrets } from '../../../trials/secrets.ts'
+import { createMemoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { protocolOf } from '../../backends/predictor-protocol.ts'
 import { withSecretValues } from '../../config/secret-values.ts'
@@ -60,9 +60,9 @@ export async function probe(
       return found.target
     },
   }
-  const parts = await assemble(given, 'init', memoryStore(), machine)
+  const parts = await assemble(given, 'init', createMemoryStore(), machine)
   try {
-    process.stderr.write(`Starting ${withoutSecrets(predictor.command.join(' '))}\n`)
+    process.stderr.write(`Starting ${redactSecrets(predictor.command.join(' '))}\n`)
     const runDirectory = join(experiment.dbPath, '..', 'init')
     const { parameters } = experiment.space
     const launcher = createLocalLauncher({

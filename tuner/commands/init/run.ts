@@ -4,14 +4,14 @@ import { basename, delimiter, dirname, join, relative, resolve } from 'node:path
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { namesGrpc, namesSocket } from '../../../profiler/server-address.ts'
-import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import { serverOn } from '../../../trials/launchers/local/processes.ts'
+import { findServer } from '../../../trials/launchers/local/processes.ts'
 import type { TypedCommand } from '../../../trials/launchers/typed-command.ts'
 import { inspectMachine, type MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { isProgram as isProgramFile, programIn } from '../../../trials/machine/programs.ts'
+import { findProgram, isProgram as isProgramFile } from '../../../trials/machine/programs.ts'
 import { makeFolder } from '../../../trials/private-files.ts'
-import { withoutSecrets } from '../../../trials/secrets.ts'
+import { redactSecrets } from '../../../trials/secrets.ts'
 import { findServerByHeader, recogniseServer } from '../../../trials/servers/own-command.ts'
 import { quoteWord } from '../../../trials/shell-words.ts'
 import { type FlagValues, flagsToLayer } from '../../config/flags/flags.ts'
@@ -106,7 +106,7 @@ async function targetFrom(
 const isProgram = (name: string): boolean =>
   name.includes('/')
     ? isProgramFile(resolve(process.cwd(), name))
-    : programIn((process.env.PATH ?? '').split(delimiter), name) !== undefined
+    : findProgram((process.env.PATH ?? '').split(delimiter), name) !== undefined
 
 /**
  * Whether it is the first word of a command, and no URL, model or whole command. A word that is
@@ -123,7 +123,7 @@ export function startsCommand(word: string): boolean {
 
 function isArchitecture(name: string): boolean {
   try {
-    return architectureOf(name) !== undefined
+    return findArchitecture(name) !== undefined
   } catch (error) {
     if (error instanceof DeviceModelError) return false
     throw error
@@ -213,7 +213,7 @@ class Initialised {
     const local = namesSocket(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
     const here =
       local && hostname !== ''
-        ? serverOn(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
+        ? findServer(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
         : undefined
     this.#comments.pin = local
       ? 'the resources it runs on, which set its price'
@@ -278,7 +278,7 @@ class Initialised {
     note(
       `It speaks ${protocolTable[protocol].title} and answers in ${answerMs < 10 ? answerMs.toFixed(1) : Math.round(answerMs)} ms:`,
     )
-    say(withoutSecrets(`  ${request}\n  → ${answer}`))
+    say(redactSecrets(`  ${request}\n  → ${answer}`))
     const server =
       this.target.kind === 'url' && this.#foot.length === 0
         ? findServerByHeader(found.server)

@@ -5,7 +5,7 @@ import { sloText } from '../../../profiler/model/slo.ts'
 import { significant } from '../../../reports/format.ts'
 import { steadyNowMs } from '../../../trials/clock.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { memoryStore } from '../../../trials/store/index.ts'
+import { createMemoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
 import type { Experiment } from '../../config/types.ts'
 import { exitCodes } from '../../exit-codes.ts'
@@ -24,7 +24,7 @@ export async function smoke(
   signal: AbortSignal,
 ): Promise<number> {
   const { slo, load, budget } = experiment
-  const parts = await assemble(experiment, 'init', memoryStore(), machine)
+  const parts = await assemble(experiment, 'init', createMemoryStore(), machine)
   let readySeconds = 0
   let point: LoadPoint | undefined
   const enough = new AbortController()

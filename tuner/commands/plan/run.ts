@@ -26,10 +26,10 @@ import { toHtml } from '../../../reports/report/document/html.ts'
 import { toMarkdown, toText } from '../../../reports/report/document/markdown.ts'
 import { writeAtomically } from '../../../reports/report/write-atomically.ts'
 import { renderSpec } from '../../../reports/specs/index.ts'
-import { bundlesIn, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
-import { type GivenPrice, offersOf } from '../../../trials/prices/offers.ts'
-import { cheapestPlace } from '../../../trials/prices/whole-instances.ts'
-import { type Resources, resourcesOf } from '../../../trials/resources.ts'
+import { listBundles, type PriceBook, pricePerHour } from '../../../trials/prices/book.ts'
+import { type GivenPrice, listOffers } from '../../../trials/prices/offers.ts'
+import { findCheapestInstance } from '../../../trials/prices/whole-instances.ts'
+import { parseResources, type Resources } from '../../../trials/resources.ts'
 import {
   parseCount,
   parseDurationMs,
@@ -292,7 +292,7 @@ function unitsOf(
     )
   }
   return chosen.map(({ candidate, trial, measurement, curve }): PlanUnit => {
-    const resources = resourcesOf(candidate.configuration, {}, experiment.own.gpus)
+    const resources = parseResources(candidate.configuration, {}, experiment.own.gpus)
     const assumed = assumeStartup(resources, candidate.tokens !== undefined)
     // A simulated launch takes no time, and an emulated one is not that of what it stands for.
     const launched =
@@ -312,7 +312,7 @@ function unitsOf(
       startupSeconds: given.startup ?? launched ?? assumed.startupSeconds,
       nodeSeconds: given.node ?? trial.usage?.nodeWaitSeconds ?? assumed.nodeSeconds,
       replicasPerNode:
-        cheapestPlace(resources, books[0]!.instances ?? [])?.replicasEach ??
+        findCheapestInstance(resources, books[0]!.instances ?? [])?.replicasEach ??
         countReplicasPerNode(resources),
       measuredLaunchSeconds: launched,
       resources,
@@ -320,9 +320,9 @@ function unitsOf(
         name: book.name,
         currency: book.currency,
         perHour: pricePerHour(resources, book),
-        bundles: bundlesIn(resources, book),
+        bundles: listBundles(resources, book),
       })),
-      offers: offersOf(resources, books[0]!, committed),
+      offers: listOffers(resources, books[0]!, committed),
       ...(shared ? wholePrice({ ...resources, gpuShare: 1 }, books[0]!) : {}),
     }
   })
@@ -330,7 +330,7 @@ function unitsOf(
 
 const wholePrice = (whole: Resources, book: PriceBook) => ({
   wholeGpuPerHour: pricePerHour(whole, book),
-  wholeGpuBundles: bundlesIn(whole, book),
+  wholeGpuBundles: listBundles(whole, book),
 })
 
 function aboutOf({ record, recommendation }: Reopened, { units }: PlanInput): string[] {

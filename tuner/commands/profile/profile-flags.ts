@@ -21,7 +21,7 @@ import {
   listFields,
 } from '../../../profiler/protocols/form-fields.ts'
 import { requestFault } from '../../../profiler/protocols/request-forms.ts'
-import { isSecretHeader, rememberSecret, rememberSecretsIn } from '../../../trials/secrets.ts'
+import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { noCertificate, pairHint, readAuthority, readClientPair } from '../../config/authority.ts'
 import { headerOf, noHeader } from '../../config/header-text.ts'
@@ -290,13 +290,13 @@ function readTls({ ca, cert, key, insecureSkipVerify }: ProfileFlags): TlsOption
 /** Its references filled in; what is secret in it is remembered. */
 function readUrl(text: string): string {
   const url = withVariables(text)
-  rememberSecretsIn(url)
+  registerSecretsIn(url)
   return url
 }
 
 /** What is secret in it is remembered. */
 function readPath(path: string | undefined): string | undefined {
-  if (path !== undefined) rememberSecretsIn(path, true)
+  if (path !== undefined) registerSecretsIn(path, true)
   return path
 }
 
@@ -307,7 +307,7 @@ function readHeaders(lines: readonly string[]): Record<string, string> {
     if (!header) throw new Error(noHeader(line))
     const name = header.name.toLowerCase()
     headers[name] = withVariables(header.value)
-    if (isSecretHeader(name)) rememberSecret(headers[name])
+    if (isSecretHeader(name)) registerSecret(headers[name])
   }
   return headers
 }

@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { chosenServers } from '../../../reports/figures.ts'
 import { specTargets } from '../../../reports/specs/index.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
-import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
+import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
 import { storeOption } from '../store-option.ts'
 import type { SpecFlags } from './run.ts'
 

@@ -9,8 +9,8 @@ import { loadTarget, renderSpec, specTargets } from '../../../reports/specs/inde
 import { patchManifests } from '../../../reports/specs/patch/patch-manifests.ts'
 import type { Serving } from '../../../reports/specs/serving.ts'
 import { autoscalers, kserveVariants } from '../../../reports/specs/target.ts'
-import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { secretSpans, withoutSecrets } from '../../../trials/secrets.ts'
+import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import { findSecrets, redactSecrets } from '../../../trials/secrets.ts'
 import { parseCount, parseRateRps, parseShare } from '../../config/units.ts'
 import { withOwnPod } from '../../delivery/own-pod.ts'
 import { servingFrom } from '../../delivery/serving-from.ts'
@@ -53,14 +53,10 @@ function refuseSecretIn({ modelUri, image, prometheus, tunerImage }: SpecFlags):
     '--prometheus': prometheus,
     '--tuner-image': tunerImage,
   })) {
-    if (value === undefined || secretSpans(value).length === 0) continue
+    if (value === undefined || findSecrets(value).length === 0) continue
     const hint =
       'others can read specs: remove the secret, and pass it to the cluster as a Secret or a service account'
-    throw new UserError(
-      `${flag} contains a secret: ${withoutSecrets(value)}`,
-      hint,
-      exitCodes.usage,
-    )
+    throw new UserError(`${flag} contains a secret: ${redactSecrets(value)}`, hint, exitCodes.usage)
   }
 }
 
@@ -195,4 +191,4 @@ async function patch(
   return exitCodes.ok
 }
 
-const wordsFor = (value: unknown): string => withoutSecrets(JSON.stringify(value))
+const wordsFor = (value: unknown): string => redactSecrets(JSON.stringify(value))

@@ -1,6 +1,6 @@
 /** `tune store`: check and backup of a trial store. */
 import { resolve } from 'node:path'
-import { backupStore, checkStore, type Damage } from '../../../trials/store/index.ts'
+import { backUpStore, checkStore, type Damage } from '../../../trials/store/index.ts'
 import { exitCodes } from '../../exit-codes.ts'
 import { existingStore } from '../open-existing.ts'
 
@@ -23,7 +23,7 @@ export async function check({ db, json }: StoreFlags): Promise<number> {
 /** Returns the exit code: 1 when something could not be copied. */
 export async function backup(to: string, { db, json }: StoreFlags): Promise<number> {
   existingStore(db)
-  const copy = await backupStore(db, to)
+  const copy = await backUpStore(db, to)
   say(json, { file: resolve(to), complete: copy.damage.length === 0, ...copy }, [
     ...lines(copy.damage),
     `${to}: ${copy.experiments} experiments and ${copy.trials} trials, verified by reading the copy${copy.damage.length === 0 ? '' : `; it does not contain the damaged items above`}`,

@@ -7,7 +7,7 @@ import { existsSync } from 'node:fs'
 import { money } from '../../../reports/format.ts'
 import type { Configuration } from '../../../search/types.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
-import { memoryStore } from '../../../trials/store/index.ts'
+import { createMemoryStore } from '../../../trials/store/index.ts'
 import { assemble } from '../../backends/assemble.ts'
 import { describeExperiment } from '../../config/describe-experiment.ts'
 import type { Experiment } from '../../config/types.ts'
@@ -25,7 +25,7 @@ export async function dryRun(
   machine: MachineFacts,
   flags: { json?: boolean },
 ): Promise<number> {
-  const parts = await assemble(experiment, 'dry-run', memoryStore(), machine)
+  const parts = await assemble(experiment, 'dry-run', createMemoryStore(), machine)
   try {
     const suggestions = firstSuggestions(parts, Math.min(shown, experiment.budget.maxTrials))
     const time = expectedTime(experiment, parts.spaceSize, await earlierTrials(experiment))

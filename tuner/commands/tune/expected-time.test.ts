@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../../trials/devices/architecture.ts'
 import { createSimulatedLauncher } from '../../../trials/launchers/simulated/simulated-launcher.ts'
 import { inspectMachine } from '../../../trials/machine/machine-facts.ts'
 import type { FinishedTrial } from '../../../trials/types.ts'
@@ -144,7 +144,7 @@ describe('whole runs in virtual time', () => {
     const experiment = load({ ...flags, backend: 'simulated', seed: String(seed) })
     const clock = new VirtualClock()
     const launcher = createSimulatedLauncher({
-      architecture: architectureOf(experiment.model.architecture),
+      architecture: findArchitecture(experiment.model.architecture),
       seed,
     })
     const parts = await assemble(experiment, `seed-${seed}`, fakeStore(), await inspectMachine())

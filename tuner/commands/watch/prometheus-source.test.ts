@@ -9,7 +9,7 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { PredictorMetrics } from '../../../trials/predictor/metrics.ts'
+import { PredictorMetrics } from '../../../trials/predictor/server/metrics.ts'
 import {
   type PrometheusItself,
   prometheusInstalled,

@@ -2,7 +2,7 @@
 import { BoundError, jsonFrom, readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 import { grouped } from '../../../trials/grouped.ts'
-import { withoutSecrets } from '../../../trials/secrets.ts'
+import { redactSecrets } from '../../../trials/secrets.ts'
 import { exitCodes, UserError } from '../../exit-codes.ts'
 import { type FigureName, filledQuery, type Queries } from './default-queries.ts'
 import type { Source } from './production-source.ts'
@@ -167,7 +167,7 @@ async function answerOf(
   token: string | undefined,
   signal: AbortSignal,
 ): Promise<string> {
-  const where = withoutSecrets(address.href)
+  const where = redactSecrets(address.href)
   const timeout = AbortSignal.timeout(timeoutMs)
   try {
     const answer = await fetch(address, {

@@ -13,9 +13,13 @@ import {
   objectiveKinds,
 } from '../../../search/objective.ts'
 import { samplerNames } from '../../../search/samplers/sampler-names.ts'
-import { draSharings } from '../../../trials/launchers/kubernetes/dra.ts'
-import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpu-selection.ts'
-import { providerBook, providerNames, unknownRatesHint } from '../../../trials/prices/providers.ts'
+import { draSharingModes } from '../../../trials/launchers/kubernetes/gpus/dra.ts'
+import { gpuSchemes } from '../../../trials/launchers/kubernetes/gpus/gpu-selection.ts'
+import {
+  explainUnknownRates,
+  findProviderBook,
+  providerNames,
+} from '../../../trials/prices/providers.ts'
 import { parseShorthand, type Values } from '../flags/shorthand.ts'
 import { backends, defaults, deviceChoices, loadOrigins } from '../names.ts'
 import { formatItems, parseItems } from '../settings/payload-settings.ts'
@@ -253,7 +257,7 @@ const toggle = z.union(
 )
 
 const isProvider = (prices: string): boolean =>
-  providerBook(prices) !== undefined || unknownRatesHint(prices) !== undefined
+  findProviderBook(prices) !== undefined || explainUnknownRates(prices) !== undefined
 
 export const experimentFileSchema = z.strictObject({
   name: optional(text('a name'), 'name of the experiment; default: the model'),
@@ -370,7 +374,7 @@ export const experimentFileSchema = z.strictObject({
             'DeviceClass to request; default: gpu.nvidia.com, or mig.nvidia.com for slices',
           ),
           sharing: optional(
-            z.enum(draSharings),
+            z.enum(draSharingModes),
             'how pods request a share of a GPU; default: capacity if the driver supports it, else mps',
           ),
         }),

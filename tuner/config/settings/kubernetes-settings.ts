@@ -1,6 +1,9 @@
 /** The cluster part of an experiment: the pod template and which of its containers is tuned. */
 import type { SearchSpace } from '../../../search/types.ts'
-import { builtinContainer, loadContainer } from '../../../trials/launchers/kubernetes/manifests.ts'
+import {
+  builtinContainer,
+  loadContainer,
+} from '../../../trials/launchers/kubernetes/manifests/manifests.ts'
 import type { Context } from '../context.ts'
 import { serverUrlOf } from '../server-urls.ts'
 import type { KubernetesSpec } from '../types.ts'

@@ -7,13 +7,13 @@ import type { SearchSpace } from '../../../search/types.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import { llmDefaults } from '../../../trials/predictor/llm/serving-limits.ts'
-import { draftOf } from '../../../trials/predictor/llm/speculation.ts'
+import { resolveDraft } from '../../../trials/predictor/llm/speculation.ts'
 import {
   assumedAcceptance,
   defaultMethod,
   type SpeculativeMethod,
 } from '../../../trials/predictor/llm/speculative-methods.ts'
-import { draftsFault } from '../../../trials/servers/language-servers.ts'
+import { findDraftFault } from '../../../trials/servers/language-servers.ts'
 import { isLanguageServer, type LanguageServer } from '../../../trials/servers/server-kinds.ts'
 import type { Context } from '../context.ts'
 import { languageModelOf } from '../predictor-template.ts'
@@ -81,7 +81,7 @@ export function checkSpeculation(
   for (const method of methods) {
     // Modelled, the layer of EAGLE-3 follows from the model itself.
     const model = models === undefined ? undefined : String(models[0])
-    const fault = draftsFault(
+    const fault = findDraftFault(
       server,
       method,
       method === 'eagle3' && target !== undefined ? (model ?? '') : model,
@@ -94,7 +94,9 @@ export function checkSpeculation(
       )
     else if (target !== undefined && method === 'draft')
       for (const name of models ?? []) {
-        const unknown = problemOf(() => draftOf(method, target, String(name), own.architectures))
+        const unknown = problemOf(() =>
+          resolveDraft(method, target, String(name), own.architectures),
+        )
         if (unknown)
           report(
             at('speculativeModel'),

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { withVariant } from '../../../trials/launchers/variants.ts'
+import { applyVariant } from '../../../trials/launchers/variants.ts'
 import { defaultPriceBook } from '../../../trials/prices/book.ts'
 import { createProblem } from '../../loop/problem.ts'
 import { experimentFromDocument } from '../load-experiment.ts'
@@ -32,7 +32,7 @@ describe('variants', () => {
     const { predictor } = loadFile(`${three}  int8: {quality: 0.91, path: int8.onnx}\n`, {
       devices: 'cpu',
     })
-    const launched = (variant: string) => withVariant(predictor, { variant, batchSize: 4 })
+    const launched = (variant: string) => applyVariant(predictor, { variant, batchSize: 4 })
     expect(launched('base')).toMatchObject({
       template: { model: 'bert', engine: 'auto' },
       configuration: { batchSize: 4 },
@@ -45,9 +45,11 @@ describe('variants', () => {
       engine: 'onnx',
       env: { MODEL_PATH: path('int8.onnx') },
     })
-    expect(withVariant(predictor, { variant: 'short', sequenceLength: 32 }).configuration).toEqual({
-      sequenceLength: 32,
-    })
+    expect(applyVariant(predictor, { variant: 'short', sequenceLength: 32 }).configuration).toEqual(
+      {
+        sequenceLength: 32,
+      },
+    )
   })
 
   test('of an architecture leave the files of the model aside', () => {
@@ -55,11 +57,11 @@ describe('variants', () => {
     const text =
       'model: {path: big.onnx}\nslo: 50ms\nvariants: {big: {quality: 1}, tiny: {quality: 0.5, model: bert-tiny}}\n'
     const { predictor } = loadFile(text, { devices: 'cpu' })
-    expect(withVariant(predictor, { variant: 'big' }).template).toMatchObject({
+    expect(applyVariant(predictor, { variant: 'big' }).template).toMatchObject({
       engine: 'onnx',
       env: { MODEL_PATH: path('big.onnx') },
     })
-    const tiny = withVariant(predictor, { variant: 'tiny' }).template
+    const tiny = applyVariant(predictor, { variant: 'tiny' }).template
     expect(tiny).toMatchObject({ model: 'bert-tiny', engine: 'auto' })
     expect(tiny).not.toHaveProperty('env.MODEL_PATH')
   })

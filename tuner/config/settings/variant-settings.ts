@@ -2,12 +2,12 @@
  * Model variants of an experiment: which there are, how good each is, and which are good enough.
  */
 import type { Configuration } from '../../../search/types.ts'
-import { architectureOf } from '../../../trials/devices/architecture.ts'
+import { findArchitecture } from '../../../trials/devices/architecture.ts'
+import type { CustomDevices } from '../../../trials/devices/custom-devices.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
-import type { OwnDevices } from '../../../trials/devices/own.ts'
 import type { BuiltinTemplate, VariantSettings } from '../../../trials/launchers/template.ts'
 import { variantParameter } from '../../../trials/launchers/variants.ts'
-import { namesNear } from '../../../trials/near-names.ts'
+import { suggestNames } from '../../../trials/near-names.ts'
 import { modelNames } from '../../../trials/predictor/models/model-names.ts'
 import { type Context, isMissing } from '../context.ts'
 import type { Settings } from '../schema/experiment-schema.ts'
@@ -66,10 +66,10 @@ export function resolveVariants(
 function unknownArchitecture(
   name: string,
   devicesUsed: Experiment['devicesUsed'],
-  own: OwnDevices,
+  own: CustomDevices,
 ): string[] {
   try {
-    const architecture = architectureOf(name, own.architectures)
+    const architecture = findArchitecture(name, own.architectures)
     if (devicesUsed === 'emulated' || (modelNames as readonly string[]).includes(architecture.name))
       return []
     return [`it can be emulated; the built-in predictor runs ${modelNames.join(', ')}`]
@@ -92,7 +92,7 @@ export function withVariantParameter(
   const names = variants.map(({ name }) => name)
   const chosen = entries.space?.[variantParameter]?.values?.map(String) ?? names
   for (const name of chosen.filter((one) => !names.includes(one)))
-    report(['space', variantParameter], `no variant '${name}'`, namesNear(name, names))
+    report(['space', variantParameter], `no variant '${name}'`, suggestNames(name, names))
   const good = variants.filter(
     ({ name, quality }) =>
       chosen.includes(name) && quality >= (entries.minQuality ?? Number.NEGATIVE_INFINITY),

@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { V1Job, V1Pod } from '@kubernetes/client-node'
-import { Api, type Patience } from '../api.ts'
+import { Api, type ApiTimeouts } from '../api/api.ts'
 
 const kinds = [
   'pods',
@@ -106,7 +106,7 @@ export class FakeApiServer {
     this.watchers.clear()
   }
 
-  async api(patience?: Partial<Patience>): Promise<Api> {
+  async api(timeouts?: Partial<ApiTimeouts>): Promise<Api> {
     const { KubeConfig } = await import('@kubernetes/client-node')
     const config = new KubeConfig()
     config.loadFromOptions({
@@ -120,7 +120,7 @@ export class FakeApiServer {
       retryMs: 5_000,
       firstBackoffMs: 10,
       firstContactMs: 2_000,
-      ...patience,
+      ...timeouts,
     })
   }
 

@@ -55,7 +55,7 @@ export default function setup(): void {
     // As the build before these tests has bundled them.
     for (const bundled of [
       'dist/reports/dashboard/page',
-      'dist/trials/launchers/kubernetes/client.js',
+      'dist/trials/launchers/kubernetes/api/client.js',
     ])
       cpSync(join(root, bundled), join(folder, bundled), { recursive: true })
     cpSync(join(root, 'package.json'), join(folder, 'package.json'))

@@ -1,8 +1,8 @@
 /** A namespace of the real cluster for one test file. */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Api, ApiError } from '../api.ts'
-import { connect } from '../connect.ts'
+import { type Api, ApiError } from '../api/api.ts'
+import { connect } from '../api/connect.ts'
 
 export interface TestNamespace {
   readonly api: Api

@@ -5,14 +5,14 @@
 import { measureSimulatedCapacity } from '../../../../profiler/index.ts'
 import type { Slo } from '../../../../profiler/model/slo.ts'
 import type { Configuration } from '../../../../search/types.ts'
-import { architectureOf, type Decoder } from '../../../devices/architecture.ts'
+import { type Decoder, findArchitecture } from '../../../devices/architecture.ts'
 import { type LlmEngineName, llmEngineNames } from '../../../predictor/llm/engine-profile.ts'
-import { llmCapacities, llmLoad } from '../llm-capacity.ts'
-import { type LlmRequest, modelledLlm } from '../llm-configuration.ts'
+import { predictLlmCapacities, summariseLlmLoad } from '../llm-capacity.ts'
+import { type LlmRequest, modelLlm } from '../llm-configuration.ts'
 import { pooledEngines } from '../llm-pools.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
 
-const llama = architectureOf('llama-3.1-8b') as Decoder
+const llama = findArchitecture('llama-3.1-8b') as Decoder
 const servers: readonly Configuration[] = [
   { gpu: 'H100' },
   { gpu: 'A100-80GB', maxNumSeqs: 64 },
@@ -89,7 +89,7 @@ export async function* closedFormLines(): AsyncGenerator<string> {
             metric: limit[0]!.metric,
             limits: limit,
           }
-          const server = modelledLlm(llama, { ...configuration, ...pools }, { engine })
+          const server = modelLlm(llama, { ...configuration, ...pools }, { engine })
           const { capacityRps } = await measureSimulatedCapacity({
             target: { kind: 'virtual', server: new SimulatedLlmServer({ server, requests: load }) },
             slo,
@@ -98,7 +98,8 @@ export async function* closedFormLines(): AsyncGenerator<string> {
             arrivals: { kind: 'poisson' },
           })
           const ln = Math.log(
-            llmCapacities({ server, load: llmLoad(load) }, slo)().capacityRps / capacityRps,
+            predictLlmCapacities({ server, load: summariseLlmLoad(load) }, slo)().capacityRps /
+              capacityRps,
           )
           if (Number.isFinite(ln)) logs.push(ln)
         }

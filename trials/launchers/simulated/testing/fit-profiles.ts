@@ -1,5 +1,5 @@
 /** Fits what a server adds to the step model to whole servers that were measured. */
-import { leastSquares } from '../../../devices/calibration/least-squares.ts'
+import { solveLeastSquares } from '../../../devices/calibration/least-squares.ts'
 import type { EngineProfile } from '../../../predictor/llm/engine-profile.ts'
 import type { FigureName, MeasuredServer } from './measured-servers.ts'
 
@@ -100,7 +100,7 @@ export function fitProfile(
   iterations = 12,
 ): number[] {
   const own = partsOf(fitted.engine)
-  return leastSquares(
+  return solveLeastSquares(
     {
       start: own.map((part) => Math.log(prior[part][0])),
       priorSd: own.map((part) => prior[part][1]),

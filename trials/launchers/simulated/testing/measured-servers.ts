@@ -5,14 +5,14 @@ import type { Load } from '../../../../profiler/model/load.ts'
 import type { VirtualRun } from '../../../../profiler/model/virtual-server.ts'
 import { quantileOfSorted } from '../../../../profiler/statistics/percentile.ts'
 import { parseCsv } from '../../../../search/bench/recorded-tables.ts'
-import { architectureOf, type Decoder, decoder } from '../../../devices/architecture.ts'
+import { type Decoder, decoder, findArchitecture } from '../../../devices/architecture.ts'
 import { findGpu } from '../../../devices/catalogue.ts'
-import { type EngineProfile, profiledStepTimes } from '../../../predictor/llm/engine-profile.ts'
+import { type EngineProfile, predictStepTimes } from '../../../predictor/llm/engine-profile.ts'
 import type { SchedulerLimits } from '../../../predictor/llm/scheduler.ts'
 import type { LlmServer } from '../../../predictor/llm/serving-limits.ts'
-import { cacheSize } from '../../../predictor/llm/step-costs.ts'
+import { computeCacheSize } from '../../../predictor/llm/step-costs.ts'
 import type { LlmDevice, Quantization } from '../../../predictor/llm/step-model.ts'
-import { llmLoad, normalQuantile, saturatedRps } from '../llm-capacity.ts'
+import { computeNormalQuantile, findSaturationRps, summariseLlmLoad } from '../llm-capacity.ts'
 import type { LlmRequest } from '../llm-configuration.ts'
 import { SimulatedLlmServer } from '../llm-server.ts'
 
@@ -53,7 +53,7 @@ const ungated = (
     maxSequenceLength: 8192,
   })
 const pilotModels: Readonly<Record<string, Decoder>> = {
-  'llama-7b': architectureOf('llama-2-7b') as Decoder,
+  'llama-7b': findArchitecture('llama-2-7b') as Decoder,
   'mpt-7b-instruct2': ungated('mpt-7b-instruct2', [32, 4096, 32, 32, 50432]),
   'gpt-neox-20b': ungated('gpt-neox-20b', [44, 6144, 64, 64, 50432]),
   'codegen2-16b': ungated('codegen2-16b', [34, 6144, 24, 24, 51200]),
@@ -73,7 +73,7 @@ function serverOf(
   { device, maxSequences, maxBatchedTokens, memoryShare, longest }: Server,
   profile: EngineProfile,
 ): LlmServer {
-  const { tokens } = cacheSize(device, memoryShare, maxBatchedTokens, longest)
+  const { tokens } = computeCacheSize(device, memoryShare, maxBatchedTokens, longest)
   const limits: SchedulerLimits = {
     maxSequences,
     maxBatchedTokens,
@@ -87,7 +87,7 @@ function serverOf(
     limits,
     maxModelLength: longest,
     memoryMiB: 0,
-    stepMs: profiledStepTimes(device, profile),
+    stepMs: predictStepTimes(device, profile),
     frontMs: profile.hostMs.front,
     prefixCaching: true,
   }
@@ -191,7 +191,7 @@ function lognormalRequests(
   meanOutput: number,
 ): LlmRequest[] {
   const at = ({ median, sigma }: Lognormal, q: number) =>
-    Math.min(1024, median * Math.exp(sigma * normalQuantile(q)))
+    Math.min(1024, median * Math.exp(sigma * computeNormalQuantile(q)))
   const drawn = Array.from({ length: count }, (_, i) => {
     const [u, v] = [((i + 0.5) * 0.618034) % 1, ((i + 0.5) * 0.754878) % 1]
     return [at(of.input, u), at(of.output, v)] as const
@@ -216,7 +216,7 @@ const deviceOf = (
   row: Record<string, string>,
   more: Pick<LlmDevice, 'precision' | 'kvCacheDtype' | 'tensorParallel'>,
 ): LlmDevice => ({
-  architecture: architectureOf(row.model!) as Decoder,
+  architecture: findArchitecture(row.model!) as Decoder,
   gpu: findGpu(row.gpuModel!),
   quantization: row.quantization as Quantization,
   ...more,
@@ -337,7 +337,7 @@ export const throughputServers = (
       tensorParallel: Number(row.gpus),
     })
     const lengths = [Number(row.inputTokens), Number(row.outputTokens)] as const
-    const load = llmLoad([request(...lengths)])
+    const load = summariseLlmLoad([request(...lengths)])
     return {
       engine: row.server!,
       device,
@@ -348,7 +348,7 @@ export const throughputServers = (
           { device, longest: lengths[0] + lengths[1], ...startsWith['tensorrt-llm']!('') },
           profile,
         )
-        return { tokensPerS: lengths[1] * saturatedRps({ server, load }) }
+        return { tokensPerS: lengths[1] * findSaturationRps({ server, load }) }
       },
     }
   })

@@ -4,8 +4,8 @@ import * as runtime from 'onnxruntime-node'
 import { expect, test } from 'vitest'
 import type { Convnet } from '../../../devices/convnets.ts'
 import { buildConvnet } from '../../models/convnet.ts'
-import { seededNoise } from '../../models/weights.ts'
-import { convnetGraph } from './convnet-graph.ts'
+import { createSeededNoise } from '../../models/weights.ts'
+import { createConvnetGraph } from './convnet-graph.ts'
 
 const head = [{ kind: 'global-pool' }, { kind: 'dense', out: 5 }] as const
 const small = (name: string, stages: Convnet['stages']): Convnet => ({
@@ -29,7 +29,7 @@ const networks: readonly Convnet[] = [
   ]),
 ]
 
-const image = seededNoise(1, 'image', 2 * 16 * 16 * 3, 1)
+const image = createSeededNoise(1, 'image', 2 * 16 * 16 * 3, 1)
 
 test.each(networks.map((network) => [network.name, network] as const))(
   '%s computes what the built-in model computes, in fp32 and fp16',
@@ -40,7 +40,7 @@ test.each(networks.map((network) => [network.name, network] as const))(
     })
     const expected = await logits!.data<'float32'>()
     for (const half of [false, true]) {
-      const session = await runtime.InferenceSession.create(convnetGraph(network, 3, half), {
+      const session = await runtime.InferenceSession.create(createConvnetGraph(network, 3, half), {
         executionProviders: ['cpu'],
         logSeverityLevel: 3,
       })

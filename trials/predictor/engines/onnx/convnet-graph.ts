@@ -1,13 +1,13 @@
 /**
- * Image classifiers as ONNX graphs: what `models/convnet.ts` computes, with the same seeded
- * weights. Images come as batch×side×side×3 and are turned to channels first.
+ * Image classifiers as ONNX graphs: the computation of `models/convnet.ts`, with the same seeded
+ * weights. Input images are batch×side×side×3, and are transposed to channels first.
  */
 import type { Convnet, Stage } from '../../../devices/convnets.ts'
-import { seededNoise } from '../../models/weights.ts'
+import { createSeededNoise } from '../../models/weights.ts'
 import { GraphWriter } from './onnx-writer.ts'
 
 /** @param half arithmetic in fp16 */
-export function convnetGraph(network: Convnet, seed: number, half: boolean): Uint8Array {
+export function createConvnetGraph(network: Convnet, seed: number, half: boolean): Uint8Array {
   const writer = new ConvnetWriter(network, seed, half)
   const side = network.imageSize
   const output = writer.logits()
@@ -66,14 +66,14 @@ class ConvnetWriter {
         return this.graph.op('MaxPool', [x], {
           kernel_shape: [stage.kernel, stage.kernel],
           strides: [stage.stride, stage.stride],
-          pads: four(stage.pad ?? 0),
+          pads: repeatFourTimes(stage.pad ?? 0),
         })
       case 'global-pool':
         return this.graph.op('GlobalAveragePool', [x])
       case 'dense':
         return this.#convolution(x, name, stage.out, 1, { active: !last })
       case 'bottleneck':
-        return repeated(x, stage.repeat, (y, i) =>
+        return applyRepeatedly(x, stage.repeat, (y, i) =>
           this.#bottleneck(
             y,
             `${name}/block${i}`,
@@ -84,7 +84,7 @@ class ConvnetWriter {
           ),
         )
       case 'separable':
-        return repeated(x, stage.repeat ?? 1, (y, i) =>
+        return applyRepeatedly(x, stage.repeat ?? 1, (y, i) =>
           this.#convolution(
             this.#depthwise(y, `${name}/block${i}/depthwise`, i === 0 ? stage.stride : 1),
             `${name}/block${i}/pointwise`,
@@ -96,7 +96,7 @@ class ConvnetWriter {
           ),
         )
       case 'inverted':
-        return repeated(x, stage.repeat, (y, i) =>
+        return applyRepeatedly(x, stage.repeat, (y, i) =>
           this.#inverted(
             y,
             `${name}/block${i}`,
@@ -150,7 +150,7 @@ class ConvnetWriter {
     const attributes = {
       kernel_shape: [kernel, kernel],
       strides: [stride, stride],
-      pads: four(pad),
+      pads: repeatFourTimes(pad),
     }
     const made = this.graph.op('Conv', [x, filter, this.#bias(name, out)], attributes)
     return active ? this.#activated(made) : made
@@ -162,7 +162,7 @@ class ConvnetWriter {
     const attributes = {
       kernel_shape: [3, 3],
       strides: [stride, stride],
-      pads: four(1),
+      pads: repeatFourTimes(1),
       group: this.channels,
     }
     return this.#activated(
@@ -181,12 +181,12 @@ class ConvnetWriter {
   }
 
   /**
-   * Kernel×kernel×from×out as it is seeded, to out×from×kernel×kernel; a depthwise one, of out 1,
-   * to from×1×kernel×kernel.
+   * Transposes a seeded filter kernel×kernel×from×out to out×from×kernel×kernel; a depthwise one
+   * (out = 1) to from×1×kernel×kernel.
    */
   #filter(name: string, kernel: number, from: number, out: number, deviation: number): string {
     const area = kernel ** 2
-    const seeded = seededNoise(this.seed, `${name}/filter`, area * from * out, deviation)
+    const seeded = createSeededNoise(this.seed, `${name}/filter`, area * from * out, deviation)
     const values = new Float32Array(seeded.length)
     for (let place = 0; place < area; place++)
       for (let i = 0; i < from; i++)
@@ -200,7 +200,11 @@ class ConvnetWriter {
   }
 
   #bias(name: string, out: number): string {
-    return this.#typed(`${name}/bias`, [out], seededNoise(this.seed, `${name}/bias`, out, 0.02))
+    return this.#typed(
+      `${name}/bias`,
+      [out],
+      createSeededNoise(this.seed, `${name}/bias`, out, 0.02),
+    )
   }
 
   readonly #made = new Map<string, string>()
@@ -214,9 +218,13 @@ class ConvnetWriter {
   }
 }
 
-const four = (pad: number) => [pad, pad, pad, pad]
+const repeatFourTimes = (pad: number) => [pad, pad, pad, pad]
 
-const repeated = (x: string, times: number, step: (x: string, i: number) => string): string => {
+const applyRepeatedly = (
+  x: string,
+  times: number,
+  step: (x: string, i: number) => string,
+): string => {
   let made = x
   for (let i = 0; i < times; i++) made = step(made, i)
   return made

@@ -4,7 +4,7 @@ import * as runtime from 'onnxruntime-node'
 import { describe, expect, test } from 'vitest'
 import type { Encoder } from '../../../devices/architecture.ts'
 import { buildEncoder } from '../../models/encoder.ts'
-import { encoderGraph } from './encoder-graph.ts'
+import { createEncoderGraph } from './encoder-graph.ts'
 
 const small: Encoder = {
   kind: 'encoder',
@@ -32,7 +32,7 @@ const masks = [
 ]
 
 async function byOnnx(spec: Encoder, half: boolean): Promise<number[]> {
-  const session = await runtime.InferenceSession.create(encoderGraph(spec, length, 7, half), {
+  const session = await runtime.InferenceSession.create(createEncoderGraph(spec, length, 7, half), {
     executionProviders: ['cpu'],
     logSeverityLevel: 3,
   })

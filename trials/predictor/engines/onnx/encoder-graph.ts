@@ -1,23 +1,27 @@
 /**
- * The BERT family as an ONNX graph: what `models/encoder.ts` computes, with the same seeded
- * weights, for a runtime that has GPUs. B: batch, S: sequence length, H: hidden width, A: heads, D
- * = H / A.
+ * The BERT family as ONNX graphs: the computation of `models/encoder.ts`, with the same seeded
+ * weights. B: batch, S: sequence length, H: hidden width, A: heads, D = H / A.
  */
 import type { Encoder } from '../../../devices/architecture.ts'
-import { classes, type EncoderVariant, variantOf, vocabularyOfTexts } from '../../models/encoder.ts'
-import { seededNoise } from '../../models/weights.ts'
+import {
+  classes,
+  type EncoderVariant,
+  getVariant,
+  vocabularyOfTexts,
+} from '../../models/encoder.ts'
+import { createSeededNoise } from '../../models/weights.ts'
 import { GraphWriter } from './onnx-writer.ts'
 
 const deviation = 0.02
 
 /** @param half arithmetic in fp16: weights stay fp32 in the file, and the runtime folds their conversion when it loads them */
-export function encoderGraph(
+export function createEncoderGraph(
   spec: Encoder,
   sequenceLength: number,
   seed: number,
   half: boolean,
 ): Uint8Array {
-  const writer = new EncoderWriter(spec, variantOf(spec), sequenceLength, seed, half)
+  const writer = new EncoderWriter(spec, getVariant(spec), sequenceLength, seed, half)
   const output = writer.logits()
   const text = (name: string) => ({
     name,
@@ -84,7 +88,7 @@ class EncoderWriter {
       this.#noise('embeddings/word', [spec.vocabulary, width]),
       known,
     ])
-    const positions = seededNoise(
+    const positions = createSeededNoise(
       this.seed,
       'embeddings/position',
       spec.maxSequenceLength * width,
@@ -93,7 +97,7 @@ class EncoderWriter {
     const types =
       variant.tokenTypes === 0
         ? undefined
-        : seededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
+        : createSeededNoise(this.seed, 'embeddings/type', variant.tokenTypes * width, deviation)
     const places = types ? positions.map((value, i) => value + types[i % width]!) : positions
     const normed = this.#norm(
       'embeddings/norm',
@@ -105,7 +109,7 @@ class EncoderWriter {
       : this.#dense('embeddings/projection', normed, width, spec.hidden)
   }
 
-  /** B×1×1×S: 0 where a token is, -10000 where none is. */
+  /** B×1×1×S: 0 for tokens, -10000 for padding. */
   #mask(): string {
     const { graph } = this
     const here = graph.cast('attention_mask', this.half ? 'half' : 'float')
@@ -176,14 +180,14 @@ class EncoderWriter {
 
   #noise(name: string, shape: readonly number[]): string {
     const size = shape.reduce((a, b) => a * b, 1)
-    return this.#weight(name, shape, () => seededNoise(this.seed, name, size, deviation))
+    return this.#weight(name, shape, () => createSeededNoise(this.seed, name, size, deviation))
   }
 
   #number(value: number): string {
     return this.#weight(`number ${value}`, [], () => Float32Array.of(value))
   }
 
-  /** Made once: layers may share theirs. */
+  /** Created once: layers may share weights. */
   #weight(name: string, shape: readonly number[], values: () => Float32Array): string {
     const known = this.#made.get(name)
     if (known !== undefined) return known

@@ -10,7 +10,7 @@ export type Runtime = typeof import('onnxruntime-node')
 const runtimeName = 'onnxruntime-node'
 const install = `install it with 'npm install ${runtimeName}@1.30.0'`
 
-/** @throws Error saying how to install it */
+/** @throws Error with installation instructions */
 export async function importRuntime(
   load: () => Promise<Runtime> = () => import('onnxruntime-node'),
 ): Promise<Runtime> {
@@ -26,10 +26,10 @@ export async function importRuntime(
 }
 
 /**
- * On CPU with as many threads as the options say, one after the other through the graph; on a GPU
- * through the CUDA provider, which takes nodes that it cannot run back to the CPU.
- * @throws ModelError for a file that does not load, OutOfMemoryError, Error where the CUDA provider
- * is not to be had
+ * Opens a session on the CPU with the configured threads and sequential execution, or on a GPU with
+ * the CUDA provider, which falls back to the CPU for unsupported nodes.
+ * @throws ModelError for a file that does not load, OutOfMemoryError, Error if the CUDA provider is
+ * unavailable
  */
 export async function openSession(
   runtime: Runtime,
@@ -44,8 +44,8 @@ export async function openSession(
       executionMode: 'sequential',
       graphOptimizationLevel: 'all',
       logSeverityLevel: 3,
-      // Instances, the web server and its workers share the cores: threads that wait by spinning
-      // would take them from one another.
+      // Instances, the web server and its workers share the cores: spinning threads would take them
+      // from each other.
       extra: { session: { intra_op: { allow_spinning: '0' } } },
     })
   } catch (error) {

@@ -1,9 +1,9 @@
-/** Between the server's tensors (FP32, INT32) and the element types of ONNX. */
+/** Converts between the server's tensors (FP32, INT32) and the element types of ONNX. */
 import { halfBits, halfValue } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { EngineDatatype, Tensor } from '../../engine.ts'
 import { ModelError } from '../../models/model-registry.ts'
 
-/** Element types that are taken and given, by ONNX Runtime's names. */
+/** Supported element types, by ONNX Runtime's names. */
 const datatypes: Readonly<Record<string, EngineDatatype>> = {
   float32: 'FP32',
   float16: 'FP32',
@@ -13,10 +13,10 @@ const datatypes: Readonly<Record<string, EngineDatatype>> = {
 }
 
 /**
- * How the server sees a tensor of the model. @throws ModelError for element types that it has none
- * for
+ * The server's datatype for an element type.
+ * @throws ModelError for unsupported element types
  */
-export function datatypeOf(type: string, name: string): EngineDatatype {
+export function findDatatype(type: string, name: string): EngineDatatype {
   const datatype = datatypes[type]
   if (datatype === undefined)
     throw new ModelError(
@@ -26,14 +26,14 @@ export function datatypeOf(type: string, name: string): EngineDatatype {
   return datatype
 }
 
-/** Elements as ONNX Runtime takes them: half floats as their bits, truth values as bytes. */
-export function toOnnx(
+/** Converts elements for ONNX Runtime: half floats as bits, booleans as bytes. */
+export function convertToOnnx(
   data: Tensor['data'],
   type: string,
 ): Float32Array | Int32Array | BigInt64Array | Uint16Array | Uint8Array {
   switch (type) {
     case 'int64':
-      return widened(data)
+      return widenToInt64(data)
     case 'float16':
       return Uint16Array.from(data, halfBits)
     case 'bool':
@@ -44,16 +44,16 @@ export function toOnnx(
 }
 
 /** @throws Error for 64-bit whole numbers beyond INT32 */
-export function fromOnnx(
+export function convertFromOnnx(
   data: ArrayLike<number> | BigInt64Array,
   type: string,
   name: string,
 ): Tensor['data'] {
   switch (type) {
     case 'int64':
-      return narrowed(data as BigInt64Array, name)
+      return narrowToInt32(data as BigInt64Array, name)
     case 'float16':
-      // Where the platform has half floats of its own, they come as such; else as their bits.
+      // On platforms with Float16Array, half floats are numbers; else they are bits.
       return data instanceof Uint16Array
         ? Float32Array.from(data, halfValue)
         : Float32Array.from(data as ArrayLike<number>)
@@ -65,10 +65,10 @@ export function fromOnnx(
 }
 
 /**
- * As pairs of low and high words, which costs a twentieth of making a BigInt of each; ONNX Runtime
- * exists for little-endian machines alone.
+ * Writes pairs of low and high words: a twentieth of the time of BigInts. ONNX Runtime supports
+ * little-endian machines only.
  */
-function widened(data: Tensor['data']): BigInt64Array {
+function widenToInt64(data: Tensor['data']): BigInt64Array {
   const words = new Int32Array(2 * data.length)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]!
@@ -78,7 +78,7 @@ function widened(data: Tensor['data']): BigInt64Array {
   return new BigInt64Array(words.buffer)
 }
 
-function narrowed(data: BigInt64Array, name: string): Int32Array {
+function narrowToInt32(data: BigInt64Array, name: string): Int32Array {
   const words = new Int32Array(data.buffer, data.byteOffset, 2 * data.length)
   const values = new Int32Array(data.length)
   for (let i = 0; i < values.length; i++) {

@@ -28,7 +28,7 @@ function writeAttribute(writer: Writer, name: string, value: Attribute): void {
   writer.uint32(varintField(20)).int32(type).ldelim()
 }
 
-/** Collects a graph; every operation returns the name of what it makes. */
+/** Builds a graph; every operation returns the name of its output. */
 export class GraphWriter {
   readonly #graph = Writer.create()
   #made = 0

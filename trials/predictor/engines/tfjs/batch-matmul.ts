@@ -1,9 +1,9 @@
 /**
- * Products of batches of matrices on the WebAssembly backend, at XNNPACK's speed.
+ * Batched matrix products on the WebAssembly backend, at XNNPACK's speed.
  *
  * The backend gives XNNPACK only a single pair of matrices and multiplies batches in a scalar loop:
- * 2 GFLOP/s where XNNPACK does 25. Attention is such products, one for each head of each item. This
- * kernel hands the pairs over one by one, each as a view into the batch.
+ * 2 GFLOP/s where XNNPACK does 25. Attention needs one for each head of each item. This kernel
+ * passes the pairs to XNNPACK one by one, as views into the batch.
  */
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 import {
@@ -27,7 +27,7 @@ type Product = (
   bRank: number,
   ...rest: number[]
 ) => void
-interface Wrapping {
+interface WasmModule {
   cwrap(name: string, returns: null, takes: readonly string[]): Product
 }
 interface Call {
@@ -60,7 +60,7 @@ export function registerBatchMatMul(): void {
         'number',
         'number',
       ]
-      product = (backend as unknown as { wasm: Wrapping }).wasm.cwrap(kernelName, null, types)
+      product = (backend as unknown as { wasm: WasmModule }).wasm.cwrap(kernelName, null, types)
     },
     kernelFunc: ((call: Call) =>
       batchMatMul(call, product) ??
@@ -77,10 +77,10 @@ function batchMatMul(
   product: Product,
 ): TensorInfo | undefined {
   const outer = a.shape.slice(0, -2)
-  const batch = sizeOf(outer)
+  const batch = countElements(outer)
   if (transposeA || batch < 2 || outer.join() !== b.shape.slice(0, -2).join()) return undefined
   if (transposeB) {
-    const straight = transposed(b, backend)
+    const straight = transposeLastAxes(b, backend)
     const out = batchMatMul(
       { inputs: { a, b: straight }, attrs: { transposeA, transposeB: false }, backend },
       product,
@@ -93,8 +93,8 @@ function batchMatMul(
   if (k !== b.shape.at(-2))
     throw new Error(`matMul: inner dimensions differ, ${a.shape} × ${b.shape}`)
   const out = backend.makeOutput([...outer, m, n], 'float32')
-  const aShape = bytesOf([1, m, k])
-  const bShape = bytesOf([1, k, n])
+  const aShape = encodeShape([1, m, k])
+  const bShape = encodeShape([1, k, n])
   const at = (tensor: TensorInfo) => backend.dataIdMap.get(tensor.dataId).memoryOffset
   const [aAt, bAt, outAt] = [at(a), at(b), at(out)]
   const view = (shape: number[], address: number) => {
@@ -115,7 +115,7 @@ function batchMatMul(
   return out
 }
 
-function transposed(x: TensorInfo, backend: BackendWasm): TensorInfo {
+function transposeLastAxes(x: TensorInfo, backend: BackendWasm): TensorInfo {
   const perm = x.shape.map((_, axis) => axis)
   perm.push(...perm.splice(-2).reverse())
   return getKernel(Transpose, 'wasm').kernelFunc({
@@ -125,5 +125,5 @@ function transposed(x: TensorInfo, backend: BackendWasm): TensorInfo {
   }) as TensorInfo
 }
 
-const sizeOf = (shape: number[]) => shape.reduce((size, d) => size * d, 1)
-const bytesOf = (shape: number[]) => new Uint8Array(new Int32Array(shape).buffer)
+const countElements = (shape: number[]) => shape.reduce((size, d) => size * d, 1)
+const encodeShape = (shape: number[]) => new Uint8Array(new Int32Array(shape).buffer)

@@ -1,8 +1,8 @@
 /**
  * Rows of a table by their numbers on the WebAssembly backend, as whole copies.
  *
- * The backend's own kernel works out the place of every single element: 0.12 µs each, 12 ms for one
- * text's embeddings of BERT-base.
+ * The backend's own kernel computes the position of every element: 0.12 µs each, 12 ms for the
+ * embeddings of one text in BERT-base.
  */
 import type { BackendWasm } from '@tensorflow/tfjs-backend-wasm'
 import {
@@ -37,7 +37,7 @@ export function registerGatherRows(): void {
   })
 }
 
-/** Undefined where rows are not what is asked for. */
+/** Undefined if the operation does not gather rows. */
 function gatherRows({
   inputs: { x, indices },
   attrs: { axis, batchDims },

@@ -1,4 +1,4 @@
-/** Reads a model.json and the weight files beside it. */
+/** Reads a model.json and its weight files. */
 import { dirname, join } from 'node:path'
 import { io } from '@tensorflow/tfjs-core'
 import { z } from 'zod'
@@ -30,9 +30,9 @@ const modelJson = z
 /** @throws ModelError naming the file that is missing, no JSON, not a model, or shorter than its weights. */
 export async function readModelFile(path: string): Promise<ModelFile> {
   const json = modelJson.safeParse(
-    parsed(
+    parseJson(
       path,
-      fileAt(path, () => readText(path, 'data')),
+      readFileOrThrow(path, () => readText(path, 'data')),
     ),
   )
   if (!json.success) {
@@ -59,7 +59,7 @@ export async function readModelFile(path: string): Promise<ModelFile> {
   }
 }
 
-function parsed(path: string, text: string): unknown {
+function parseJson(path: string, text: string): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
@@ -73,23 +73,27 @@ function parsed(path: string, text: string): unknown {
 function readWeights(path: string, groups: io.WeightsManifestConfig): ArrayBuffer {
   const files = groups.flatMap((group) => group.paths)
   const paths = files.map((file) => join(dirname(path), file))
-  const whole = Buffer.concat(paths.map((file) => fileAt(file, () => readBytes(file, 'model'))))
-  const wanted = io.getWeightSpecs(groups).reduce((bytes, { shape, dtype, quantization }) => {
-    const element = quantization
-      ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype]
-      : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
-    return bytes + element * shape.reduce((a, b) => a * b, 1)
-  }, 0)
-  if (whole.length < wanted)
+  const whole = Buffer.concat(
+    paths.map((file) => readFileOrThrow(file, () => readBytes(file, 'model'))),
+  )
+  const expectedBytes = io
+    .getWeightSpecs(groups)
+    .reduce((bytes, { shape, dtype, quantization }) => {
+      const element = quantization
+        ? { uint8: 1, uint16: 2, float16: 2 }[quantization.dtype]
+        : ({ bool: 1, string: 0 }[dtype as string] ?? 4)
+      return bytes + element * shape.reduce((a, b) => a * b, 1)
+    }, 0)
+  if (whole.length < expectedBytes)
     throw new ModelError(
-      `the weights of '${path}' have ${whole.length} bytes, but the model needs ${wanted}`,
+      `the weights of '${path}' have ${whole.length} bytes, but the model needs ${expectedBytes}`,
       `one of its weight files is incomplete: ${files.join(', ')}`,
     )
   return whole.buffer.slice(whole.byteOffset, whole.byteOffset + whole.length) as ArrayBuffer
 }
 
 /** @throws ModelError where it cannot be read, or is no file of a model's size */
-function fileAt<T>(path: string, read: () => T): T {
+function readFileOrThrow<T>(path: string, read: () => T): T {
   try {
     return read()
   } catch (error) {

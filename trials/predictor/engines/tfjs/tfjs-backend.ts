@@ -10,19 +10,19 @@ export interface Backend {
   readonly device: string
   /** Loads a TensorFlow SavedModel, where the backend can. */
   readonly loadSavedModel?: (path: string) => Promise<SavedModel>
-  /** Lets go of kernels of which the backend keeps a rearranged copy. */
+  /** Frees weights of which the backend keeps a packed copy. */
   readonly pack?: Pack
   /**
-   * Memory in use, MiB: of the whole process on CPU; on a GPU of its tensors, beside which
-   * TensorFlow keeps a pool.
+   * Memory in use, MiB: of the whole process on CPU; on a GPU of its tensors, without TensorFlow's
+   * pool.
    */
   memoryMiB(): number
-  /** Throws what the last batch's kernels did not. */
+  /** Throws errors that the last batch's kernels only printed. */
   check(): void
   close(): void
 }
 
-/** A SavedModel as tfjs-node gives it (TFSavedModel), as far as it is used. */
+/** The used part of tfjs-node's SavedModel (TFSavedModel). */
 export interface SavedModel {
   readonly inputs: readonly SavedModelTensor[]
   readonly outputs: readonly SavedModelTensor[]
@@ -35,7 +35,7 @@ export interface SavedModelTensor {
   readonly shape?: readonly number[]
 }
 
-/** tfjs-node-gpu, as far as it is used. */
+/** The used part of tfjs-node-gpu. */
 interface NodeGpu {
   readonly node: { loadSavedModel(path: string): Promise<SavedModel> }
 }
@@ -43,9 +43,8 @@ interface NodeGpu {
 const nodeGpu = '@tensorflow/tfjs-node-gpu'
 
 /**
- * A GPU's backend where the options name a GPU, else WebAssembly.
- * Rejects when the GPU's cannot be had: an engine that is asked for a GPU never runs on CPU
- * instead.
+ * Starts the GPU backend if the options name a GPU, else WebAssembly. Rejects if the GPU backend is
+ * unavailable: there is no silent fallback to the CPU.
  */
 export async function startBackend({
   gpu,
@@ -65,13 +64,12 @@ export async function startBackend({
 }
 
 async function startNodeGpu(gpu: string): Promise<Backend> {
-  // TensorFlow takes all of the GPU's memory at once unless told otherwise, and instances may share
-  // one.
+  // By default TensorFlow allocates all GPU memory at once, but instances may share a GPU.
   process.env.TF_FORCE_GPU_ALLOW_GROWTH ??= 'true'
   const library = await importNodeGpu(gpu)
   if (!(await tf.setBackend('tensorflow')))
     throw new Error(`${nodeGpu} is installed but its backend did not start`)
-  // Without CUDA the library computes on CPU and says nothing.
+  // Without CUDA the library silently computes on the CPU.
   if (!(tf.backend() as { isUsingGpuDevice?: boolean }).isUsingGpuDevice)
     throw new Error(
       `${nodeGpu} finds no GPU to use for '${gpu}'; it needs the CUDA and cuDNN of TensorFlow 2.9 (CUDA 11.2, cuDNN 8.1)`,

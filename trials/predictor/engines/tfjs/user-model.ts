@@ -1,6 +1,6 @@
 /**
- * A user's own model from the file system: TensorFlow.js graph and layers models anywhere,
- * SavedModels where TensorFlow itself is installed.
+ * Loads users' models: TensorFlow.js graph and layers models, and SavedModels if TensorFlow is
+ * installed.
  */
 import { stat } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
@@ -8,15 +8,14 @@ import { type NamedTensorMap, type Tensor, zerosLike } from '@tensorflow/tfjs-co
 import type { EngineDatatype, TensorSpec } from '../../engine.ts'
 import type { Model } from '../../models/model.ts'
 import { ModelError } from '../../models/model-registry.ts'
-import { atLength, taskOf } from '../../models/task.ts'
+import { detectTask, fixLength } from '../../models/task.ts'
 import { type ModelFile, readModelFile } from './model-files.ts'
 import type { Backend, SavedModelTensor } from './tfjs-backend.ts'
 
 /**
  * Loads a model.json, the folder that holds one, or a SavedModel's folder.
- * @param sequenceLength tokens that are fed to a text model whose own shape leaves it open
- * @throws ModelError saying which file is missing or wrong, or what the model needs that is not
- * there.
+ * @param sequenceLength tokens for a text model with a dynamic length
+ * @throws ModelError for a missing or invalid file, or an unmet requirement of the model
  */
 export async function loadUserModel(
   path: string,
@@ -33,7 +32,7 @@ export async function loadUserModel(
     found.isDirectory() && (await stat(join(path, file)).catch(() => undefined)) !== undefined
   const name = basename(found.isDirectory() ? path : dirname(path))
   if (await has('saved_model.pb'))
-    return withTokenTypes(await loadSavedModel(name, path, backend, sequenceLength))
+    return addTokenTypes(await loadSavedModel(name, path, backend, sequenceLength))
   const file = found.isDirectory() ? join(path, 'model.json') : path
   if (found.isDirectory() ? !(await has('model.json')) : !file.endsWith('.json'))
     throw new ModelError(
@@ -42,11 +41,11 @@ export async function loadUserModel(
     )
   const read = await readModelFile(file)
   const load = read.format === 'graph-model' ? loadGraph : loadLayers
-  return withTokenTypes(await load(name, read, sequenceLength))
+  return addTokenTypes(await load(name, read, sequenceLength))
 }
 
-/** Feeds a text model that asks for token types with zeros, the type of a single text. */
-function withTokenTypes(model: Model): Model {
+/** Feeds token types to a text model: zeros, the type of a single text. */
+function addTokenTypes(model: Model): Model {
   const inputs = model.inputs.filter(({ name }) => name !== 'token_type_ids')
   if (model.task !== 'text' || inputs.length === model.inputs.length) return model
   return {
@@ -70,17 +69,17 @@ async function loadGraph(
 ): Promise<Model> {
   const { loadGraphModel } = await import('@tensorflow/tfjs-converter')
   const graph = await loadGraphModel(handler).catch((error: unknown) => {
-    throw unloadable(path, error)
+    throw createLoadError(path, error)
   })
   const signature = (graph.modelSignature ?? {}) as { inputs?: Signature; outputs?: Signature }
-  const inputs = graph.inputs.map((tensor) => described(tensor, path, signature.inputs))
-  const outputs = graph.outputs.map((tensor) => described(tensor, path, signature.outputs))
+  const inputs = graph.inputs.map((tensor) => describeTensor(tensor, path, signature.inputs))
+  const outputs = graph.outputs.map((tensor) => describeTensor(tensor, path, signature.outputs))
   const targets = outputs.map(({ tensorName }) => tensorName)
   const feeds = (given: NamedTensorMap) =>
     Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!]))
   let dynamic = false
   return {
-    ...commonTo(name, inputs, outputs, sequenceLength),
+    ...describeModel(name, inputs, outputs, sequenceLength),
     parameters: Object.values(graph.weights).reduce(
       (sum, tensors) => sum + tensors.reduce((s, t) => s + t.size, 0),
       0,
@@ -88,14 +87,14 @@ async function loadGraph(
     async run(given) {
       if (!dynamic)
         try {
-          return named(outputs, graph.execute(feeds(given), targets))
+          return nameOutputs(outputs, graph.execute(feeds(given), targets))
         } catch (error) {
-          // Control flow and operations whose shapes depend on values run only asynchronously; the
-          // library says so when it meets one.
+          // Control flow and operations with value-dependent shapes run only asynchronously; the
+          // library's error asks for executeAsync.
           if (!(error instanceof Error && error.message.includes('executeAsync'))) throw error
           dynamic = true
         }
-      return named(outputs, await graph.executeAsync(feeds(given), targets))
+      return nameOutputs(outputs, await graph.executeAsync(feeds(given), targets))
     },
     dispose: () => graph.dispose(),
   }
@@ -108,21 +107,21 @@ async function loadLayers(
 ): Promise<Model> {
   const { loadLayersModel } = await import('@tensorflow/tfjs-layers')
   const layers = await loadLayersModel(handler).catch((error: unknown) => {
-    throw unloadable(path, error)
+    throw createLoadError(path, error)
   })
   const tensors = (
     symbolic: readonly { name: string; dtype: string; shape: readonly (number | null)[] }[],
   ) =>
     symbolic.map(({ name: full, dtype, shape }) =>
-      described({ name: full, dtype, shape: shape.map((d) => d ?? -1) }, path),
+      describeTensor({ name: full, dtype, shape: shape.map((d) => d ?? -1) }, path),
     )
   const inputs = tensors(layers.inputs)
   const outputs = tensors(layers.outputs)
   return {
-    ...commonTo(name, inputs, outputs, sequenceLength),
+    ...describeModel(name, inputs, outputs, sequenceLength),
     parameters: layers.countParams(),
     run: (given) =>
-      named(outputs, layers.predictOnBatch(inputs.map(({ spec }) => given[spec.name]!))),
+      nameOutputs(outputs, layers.predictOnBatch(inputs.map(({ spec }) => given[spec.name]!))),
     dispose: () => void layers.dispose(),
   }
 }
@@ -139,26 +138,26 @@ async function loadSavedModel(
       'set a GPU where that is installed, or convert the model: tensorflowjs_converter --input_format=tf_saved_model',
     )
   const saved = await backend.loadSavedModel(path).catch((error: unknown) => {
-    throw unloadable(path, error)
+    throw createLoadError(path, error)
   })
-  const inputs = saved.inputs.map((tensor) => described(tensor, path))
-  const outputs = saved.outputs.map((tensor) => described(tensor, path))
+  const inputs = saved.inputs.map((tensor) => describeTensor(tensor, path))
+  const outputs = saved.outputs.map((tensor) => describeTensor(tensor, path))
   return {
-    ...commonTo(name, inputs, outputs, sequenceLength),
+    ...describeModel(name, inputs, outputs, sequenceLength),
     parameters: 0,
     run(given) {
       const predicted = saved.predict(
         Object.fromEntries(inputs.map(({ tensorName, spec }) => [tensorName, given[spec.name]!])),
       )
       return 'dataId' in predicted
-        ? named(outputs, predicted as Tensor)
+        ? nameOutputs(outputs, predicted as Tensor)
         : (predicted as NamedTensorMap)
     },
     dispose: () => saved.dispose(),
   }
 }
 
-const unloadable = (path: string, error: unknown) =>
+const createLoadError = (path: string, error: unknown) =>
   error instanceof ModelError
     ? error
     : new ModelError(
@@ -166,25 +165,25 @@ const unloadable = (path: string, error: unknown) =>
         'convert it again, and check that TensorFlow.js supports all its operations',
       )
 
-/** A tensor under the name that clients use, beside the one that the model uses. */
-interface Described {
+/** A tensor with the name that clients use, and the model's own. */
+interface TensorDescription {
   readonly tensorName: string
   readonly spec: TensorSpec
 }
 type Signature = Readonly<Record<string, { readonly name?: string }>>
 
-function described(
+function describeTensor(
   { name, dtype, shape }: SavedModelTensor,
   path: string,
   signature: Signature = {},
-): Described {
+): TensorDescription {
   const plain = name.replace(/:0$/, '')
   const signed = Object.entries(signature).find(
     ([, tensor]) => tensor.name?.replace(/:0$/, '') === plain,
   )
   const spec = {
     name: signed?.[0] ?? plain,
-    datatype: datatypeOf(dtype, name, path),
+    datatype: findDatatype(dtype, name, path),
     shape: [-1, ...(shape ?? []).slice(1)],
   }
   return { tensorName: name, spec }
@@ -194,7 +193,7 @@ function described(
  * Graphs without a signature leave outputs' types open: float32 then, which is checked when they
  * come.
  */
-function datatypeOf(dtype: string | undefined, name: string, path: string): EngineDatatype {
+function findDatatype(dtype: string | undefined, name: string, path: string): EngineDatatype {
   if (dtype === 'float32' || dtype === undefined) return 'FP32'
   if (dtype === 'int32') return 'INT32'
   throw new ModelError(
@@ -203,25 +202,28 @@ function datatypeOf(dtype: string | undefined, name: string, path: string): Engi
   )
 }
 
-/** What all kinds of user's models have in common. */
-function commonTo(
+/** The common part of all users' models. */
+function describeModel(
   name: string,
-  inputs: readonly Described[],
-  outputs: readonly Described[],
+  inputs: readonly TensorDescription[],
+  outputs: readonly TensorDescription[],
   sequenceLength: number,
 ) {
   const specs = inputs.map(({ spec }) => spec)
-  const task = taskOf(specs)
+  const task = detectTask(specs)
   return {
     name,
     seeded: false,
     task,
-    inputs: task === 'text' ? atLength(specs, sequenceLength) : specs,
+    inputs: task === 'text' ? fixLength(specs, sequenceLength) : specs,
     outputs: outputs.map(({ spec }) => spec),
   }
 }
 
-function named(outputs: readonly Described[], tensors: Tensor | Tensor[]): NamedTensorMap {
+function nameOutputs(
+  outputs: readonly TensorDescription[],
+  tensors: Tensor | Tensor[],
+): NamedTensorMap {
   const list = Array.isArray(tensors) ? tensors : [tensors]
   return Object.fromEntries(outputs.map(({ spec }, i) => [spec.name, list[i]!]))
 }

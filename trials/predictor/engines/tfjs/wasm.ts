@@ -1,12 +1,11 @@
 /**
  * The WebAssembly backend of TensorFlow.js in Node, with threads.
  *
- * The package switches its threaded build off in Node, for its workers are started from blob URLs,
- * which Node does not run (tensorflow/tfjs#3830). The build itself works there: here its worker
- * starts from a data URL, and the backend is registered with that module. XNNPACK's kernels
- * (products of matrices, convolutions, element-wise arithmetic, softmax) use the threads; the
- * others stay on one. Threads meet after every kernel: they shorten large kernels on idle cores
- * nearly in proportion, and lengthen small ones, most where other processes want the cores.
+ * The package disables its threaded build in Node, because it starts workers from blob URLs, which
+ * Node does not support (tensorflow/tfjs#3830). The build itself works: here its worker starts from
+ * a data URL. XNNPACK's kernels (products of matrices, convolutions, element-wise arithmetic,
+ * softmax) use the threads; the others stay on one. Threads synchronise after every kernel. Large
+ * kernels on idle cores scale almost linearly; small ones become slower, especially on busy cores.
  */
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
@@ -58,7 +57,7 @@ interface FactoryConfig {
 interface WasmImports {
   readonly env: Record<string, unknown>
 }
-/** Node's WebAssembly, as far as it is used: its types come only with those of browsers. */
+/** The used part of Node's WebAssembly, whose types exist only in the browser library. */
 const { instantiate: instantiateBinary } = (
   globalThis as unknown as {
     WebAssembly: {
@@ -71,7 +70,7 @@ const { instantiate: instantiateBinary } = (
 ).WebAssembly
 type Factory = (config: FactoryConfig) => Promise<WasmModule>
 
-/** The backend once it runs. */
+/** The running backend. */
 export interface WasmBackend {
   readonly threads: number
   /**
@@ -80,8 +79,8 @@ export interface WasmBackend {
    */
   readonly pack: Pack
   /**
-   * Throws what the kernels have complained of since the last call; they only print it and leave
-   * garbage behind.
+   * Throws errors of kernels since the last call: kernels only print them, and leave invalid
+   * outputs.
    */
   check(): void
   close(): void
@@ -93,7 +92,7 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
   registerBatchMatMul()
   registerGatherRows()
   setThreadsCount(threads)
-  if (findBackendFactory('wasm')) keepingListeners(() => removeBackend('wasm'))
+  if (findBackendFactory('wasm')) preserveListeners(() => removeBackend('wasm'))
   let workers = 1
   let free: (kernel: Tensor) => void = () => undefined
   registerBackend('wasm', async () => {
@@ -125,13 +124,13 @@ export async function startWasm(threads: number): Promise<WasmBackend> {
       free(kernel)
     },
     check() {
-      const said = complaints.splice(0).join('; ')
+      const message = complaints.splice(0).join('; ')
       // XNNPACK's xnn_status_out_of_memory.
-      if (/Got status 6/.test(said))
-        throw new OutOfMemoryError(`out of memory in WebAssembly, which can use 4 GiB: ${said}`)
-      if (/XNN status/.test(said)) throw new Error(`a kernel failed: ${said}`)
+      if (/Got status 6/.test(message))
+        throw new OutOfMemoryError(`out of memory in WebAssembly, which can use 4 GiB: ${message}`)
+      if (/XNN status/.test(message)) throw new Error(`a kernel failed: ${message}`)
     },
-    close: () => keepingListeners(() => removeBackend('wasm')),
+    close: () => preserveListeners(() => removeBackend('wasm')),
   }
 }
 
@@ -148,8 +147,8 @@ async function instantiate(threads: number, complain: (line: string) => void): P
   const module = await new Promise<WasmModule>((resolve, reject) => {
     const config: FactoryConfig = {
       instantiateWasm(imports, received) {
-        // The build halves the machine's cores to bound its threads; it shall have those it is
-        // given.
+        // The build uses half of the machine's cores as threads: report twice the configured
+        // threads.
         imports.env.emscripten_num_logical_cores = () => 2 * threads
         instantiateBinary(bytes, imports).then(
           ({ instance, module }) => received(instance, module),
@@ -162,9 +161,9 @@ async function instantiate(threads: number, complain: (line: string) => void): P
     }
     if (threads > 1) {
       config.mainScriptUrlOrBlob = build
-      config.locateFile = () => threadScript()
+      config.locateFile = () => createThreadScript()
     }
-    keepingListeners(() => factory(config)).then(resolve, reject)
+    preserveListeners(() => factory(config)).then(resolve, reject)
   })
   module.tfjs = {
     init: module.cwrap('init', null, []),
@@ -178,10 +177,10 @@ async function instantiate(threads: number, complain: (line: string) => void): P
 }
 
 /**
- * Undoes what a call does to the process: the module answers uncaught errors by throwing them
- * again, and ends by removing everyone's listeners.
+ * Restores the process's listeners after a call: the module adds its own, and removes all at its
+ * end.
  */
-function keepingListeners<T>(call: () => T): T {
+function preserveListeners<T>(call: () => T): T {
   const events = ['uncaughtException', 'unhandledRejection']
   const process: NodeJS.EventEmitter = globalThis.process
   const before = events.map(
@@ -195,8 +194,8 @@ function keepingListeners<T>(call: () => T): T {
   return result
 }
 
-/** The script of a thread: the package's own, which it keeps as a string. */
-function threadScript(): URL {
+/** URL of the package's worker script, which it contains as a string. */
+function createThreadScript(): URL {
   const path = require.resolve(`${folder}/tfjs-backend-wasm-threaded-simd.worker.js`)
   const code = `import { createRequire } from 'node:module'
 const path = ${JSON.stringify(path)}
@@ -207,9 +206,9 @@ new Function('require', '__filename', code)(require, path)`
 }
 
 /**
- * Frees the memory of a tensor's values but keeps the tensor, by whose number XNNPACK finds its own
- * copy. The values must not be asked for again. Disposing of the tensor then frees address 0, which
- * does nothing, and the copy.
+ * Frees a tensor's values but keeps the tensor, by whose id XNNPACK finds its packed copy. The
+ * values must not be read again. Disposing of the tensor then frees address 0, a no-op, and the
+ * copy.
  */
 function freeValues(tensor: Tensor, backend: BackendWasm, module: WasmModule): void {
   const data = backend.dataIdMap.get(tensor.dataId)

@@ -1,8 +1,7 @@
 /**
- * Several sequences over llama.cpp, a place in the cache for each that may be under way. Every step
- * of the device takes the next token of all that answer and, in what is left of the batch, pieces
- * of prompts in the order of their arrival: continuous batching with prompts in chunks, as language
- * servers do.
+ * Runs concurrent sequences on llama.cpp, each in its own slot of the cache. Every step contains
+ * the next token of all decoding sequences and, up to the batch size, chunks of prompts in order of
+ * arrival: continuous batching with chunked prefill.
  */
 import type { Completion, CompletionEngine } from '../completion-engine.ts'
 import type { EvaluationInput, LlamaModel, LlamaSequence, Token } from './llama-binding.ts'
@@ -18,7 +17,7 @@ interface Sequence {
   readonly job: Job
   readonly place: LlamaSequence
   readonly text: TokenText
-  /** Not computed yet: what is left of the prompt, then the last token. */
+  /** Tokens to compute: the rest of the prompt, then the last token. */
   rest: readonly Token[]
   produced: number
   /** The last one it was in, by its number. */
@@ -31,7 +30,7 @@ interface GgufOptions {
   /** Tokens of one step, of all sequences. */
   readonly batchSize: number
   readonly queueLimit: number
-  /** What a place still holds of a beginning is not computed again. */
+  /** Reuses a slot's cache for a common prefix. */
   readonly prefixCaching: boolean
   /** Frees model and context. */
   readonly dispose: () => Promise<void>
@@ -105,7 +104,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     return this.#working ?? Promise.resolve()
   }
 
-  /** What is under way ends with its step. */
+  /** Running sequences end after the current step. */
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
@@ -114,14 +113,14 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     await this.options.dispose()
   }
 
-  /** Step after step, until nothing is there. */
+  /** Runs steps until there is no work. */
   async #work(): Promise<void> {
     this.#busySince = performance.now()
     while (!this.#closed) {
       for (const sequence of this.#running.filter(({ job }) => job.left)) this.#leave(sequence)
       await this.#admit()
       if (this.#running.length > 0) await this.#step()
-      // Asked in the same turn as the end, so that none comes between.
+      // Checked in the same turn as the end, so that no request is missed.
       else if (this.#waiting.length === 0) break
     }
     for (const sequence of [...this.#running]) this.#leave(sequence)
@@ -155,8 +154,8 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 
   /**
-   * The place that holds most of the prompt's beginning, and how much of it; its last token is
-   * always computed. The longest unused of equals.
+   * The slot with the longest common prefix, and its length; the last token is always computed.
+   * Among equals, the least recently used.
    */
   #best(prompt: readonly Token[]): { readonly at: number; readonly shared: number } {
     if (!this.options.prefixCaching) return { at: 0, shared: 0 }
@@ -168,7 +167,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
     return { at: shared.indexOf(most), shared: most }
   }
 
-  /** All of it is given to the context at once, which computes it as one batch. */
+  /** Submitted to the context at once, which computes it as one batch. */
   async #step(): Promise<void> {
     const batch = this.#batch()
     this.steps += 1
@@ -177,7 +176,7 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
       batch.map(async ({ sequence, count }) => {
         try {
           sequence.step = this.steps
-          const results = await sequence.place.controlledEvaluate(inputOf(sequence.rest, count))
+          const results = await sequence.place.controlledEvaluate(createInput(sequence.rest, count))
           sequence.rest = sequence.rest.slice(count)
           if (sequence.rest.length === 0) this.#take(sequence, results.at(-1)?.next?.token)
         } catch (error) {
@@ -228,16 +227,13 @@ export class GgufEngine implements CompletionEngine<readonly Token[]> {
   }
 }
 
-/** The first so many, and what follows them where they are the last. */
-const inputOf = (rest: readonly Token[], count: number): EvaluationInput[] =>
+/** The first `count` tokens, with the next token if they complete the prompt. */
+const createInput = (rest: readonly Token[], count: number): EvaluationInput[] =>
   count < rest.length
     ? [...rest.slice(0, count)]
     : [...rest.slice(0, -1), [rest.at(-1)!, { generateNext: { token: true } }]]
 
-/**
- * Tokens as text, bit by bit: of a character of several byte tokens nothing is told until it is
- * whole.
- */
+/** Decodes tokens incrementally: characters of several byte tokens are emitted once complete. */
 class TokenText {
   #told: Token[] = []
   #pending: Token[] = []

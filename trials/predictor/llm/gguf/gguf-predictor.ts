@@ -45,7 +45,7 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
   const sequences = Array.from({ length: llm.maxSequences }, () => context.getSequence())
   const where =
     gpu === undefined
-      ? `${cpus()[0]?.model.trim() || 'CPU'}, ${threadsText(cpuThreads)}`
+      ? `${cpus()[0]?.model.trim() || 'CPU'}, ${describeThreads(cpuThreads)}`
       : `${gpu}, ${model.gpuLayers} layers`
   const engine = new GgufEngine(model, sequences, {
     device: `${where} (llama.cpp${llama.gpu === false ? '' : `, ${llama.gpu}`})`,
@@ -88,4 +88,4 @@ async function serve(llama: Llama, settings: Settings): Promise<RunningPredictor
   ])
 }
 
-const threadsText = (threads: number) => `${threads} thread${threads === 1 ? '' : 's'}`
+const describeThreads = (threads: number) => `${threads} thread${threads === 1 ? '' : 's'}`

@@ -1,11 +1,11 @@
 /**
  * Opens a GGUF file in llama.cpp through node-llama-cpp, which is an optional package. Nothing is
- * built or downloaded: its npm packages hold the binaries.
+ * built or downloaded: its npm packages contain the binaries.
  */
 import { OutOfMemoryError } from '../../engine.ts'
-import { modelFile } from '../../models/model-file.ts'
+import { findModelFile } from '../../models/model-file.ts'
 import { ModelError } from '../../models/model-registry.ts'
-import { bindingInstall, bindingName, plainCi } from './gguf-knobs.ts'
+import { bindingInstall, bindingName, normaliseCiVariable } from './gguf-knobs.ts'
 
 export type Token = number
 
@@ -14,7 +14,7 @@ export type EvaluationInput =
   | Token
   | readonly [Token, { readonly generateNext: { readonly token: true } }]
 
-/** A place in the cache, and what is in it. */
+/** A slot in the cache, and its content. */
 export interface LlamaSequence {
   readonly contextTokens: readonly Token[]
   eraseContextTokenRanges(
@@ -66,7 +66,7 @@ export interface Llama {
   dispose(): Promise<void>
 }
 
-/** node-llama-cpp, as far as it is used. */
+/** The used part of node-llama-cpp. */
 interface Binding {
   getLlama(options: {
     readonly build: 'never'
@@ -78,18 +78,20 @@ interface Binding {
   }): Promise<Llama>
 }
 
-/** @throws Error saying how to install it, or that it has no binary for this machine or its GPU */
+/**
+ * @throws Error with installation instructions, or if there is no binary for this machine or GPU
+ */
 export async function startLlama(
   { gpu, threads }: { readonly gpu: boolean; readonly threads: number },
   load: () => Promise<unknown> = () => import(bindingName as string),
 ): Promise<Llama> {
   let binding: Binding
-  process.env.CI = plainCi(process.env.CI)
+  process.env.CI = normaliseCiVariable(process.env.CI)
   try {
     binding = (await load()) as Binding
   } catch (error) {
     throw new Error(
-      `GGUF models need ${bindingName}, which cannot be imported (${firstLine(error)}); install it with '${bindingInstall}'`,
+      `GGUF models need ${bindingName}, which cannot be imported (${getFirstLine(error)}); install it with '${bindingInstall}'`,
     )
   }
   const options = {
@@ -104,21 +106,18 @@ export async function startLlama(
     llama = await binding.getLlama({ ...options, gpu: gpu ? 'auto' : false })
   } catch (error) {
     throw new Error(
-      `${bindingName} has no llama.cpp for this machine (${firstLine(error)}); its binaries are optional packages of npm: install it again ` +
+      `${bindingName} has no llama.cpp for this machine (${getFirstLine(error)}); its binaries are optional packages of npm: install it again ` +
         `without --omit=optional: '${bindingInstall}'`,
     )
   }
-  const problem = gpu ? await gpuProblem(llama) : undefined
+  const problem = gpu ? await findGpuProblem(llama) : undefined
   if (problem === undefined) return llama
   await llama.dispose()
   throw new Error(problem)
 }
 
-/**
- * What keeps llama.cpp from the one GPU that the predictor was given, by CUDA_VISIBLE_DEVICES:
- * Vulkan knows nothing of that variable.
- */
-async function gpuProblem(llama: Llama): Promise<string | undefined> {
+/** Why llama.cpp may use another GPU than the assigned one: Vulkan ignores CUDA_VISIBLE_DEVICES. */
+async function findGpuProblem(llama: Llama): Promise<string | undefined> {
   if (llama.gpu === false)
     return `${bindingName} finds no usable GPU (CUDA, Vulkan or Metal); run on CPU, or check the driver`
   if (llama.gpu !== 'vulkan' || process.env.GGML_VK_VISIBLE_DEVICES !== undefined) return undefined
@@ -130,7 +129,7 @@ async function gpuProblem(llama: Llama): Promise<string | undefined> {
   )
 }
 
-/** @throws ModelError for a file that is none or does not load, OutOfMemoryError */
+/** @throws ModelError for an invalid file, OutOfMemoryError */
 export async function openModel(
   llama: Llama,
   path: string | undefined,
@@ -138,19 +137,19 @@ export async function openModel(
 ): Promise<LlamaModel> {
   if (path === undefined)
     throw new ModelError('the gguf engine has no model', '--model-path names a .gguf file')
-  const modelPath = await modelFile(path, 'gguf')
+  const modelPath = await findModelFile(path, 'gguf')
   try {
     return await llama.loadModel({ modelPath, gpuLayers })
   } catch (error) {
-    if (isOutOfMemory(error)) throw new OutOfMemoryError(firstLine(error))
+    if (isOutOfMemory(error)) throw new OutOfMemoryError(getFirstLine(error))
     throw new ModelError(
-      `'${path}' does not load: ${firstLine(error)}`,
+      `'${path}' does not load: ${getFirstLine(error)}`,
       'check that it is a complete GGUF file of a language model',
     )
   }
 }
 
-/** @throws OutOfMemoryError where the cache of all sequences does not fit, Error for what llama.cpp refuses */
+/** @throws OutOfMemoryError if the cache of all sequences does not fit, Error of llama.cpp */
 export async function openContext(
   model: LlamaModel,
   options: ContextOptions,
@@ -159,7 +158,7 @@ export async function openContext(
   try {
     return await model.createContext(options)
   } catch (error) {
-    const what = `${sequences} sequences of ${contextSize} tokens: ${firstLine(error)}`
+    const what = `${sequences} sequences of ${contextSize} tokens: ${getFirstLine(error)}`
     if (isOutOfMemory(error)) throw new OutOfMemoryError(`out of memory: ${what}`)
     throw new Error(`llama.cpp cannot create a context of ${what}`)
   }
@@ -171,5 +170,5 @@ const isOutOfMemory = (error: unknown): boolean =>
   (error.constructor.name === 'InsufficientMemoryError' ||
     /out of memory|failed to allocate|too large for the available/i.test(error.message))
 
-const firstLine = (error: unknown): string =>
+const getFirstLine = (error: unknown): string =>
   (error instanceof Error ? error.message : String(error)).split('\n')[0]!

@@ -1,12 +1,12 @@
 /** Steps of the composed tables: the operations of the step model and nothing else. */
-import { type LlmDevice, type StepWork, stepCoefficients, stepParts } from '../step-model.ts'
+import { computeStepParts, type LlmDevice, type StepWork, stepCoefficients } from '../step-model.ts'
 
 /**
  * Time of a step, ms; 0 for one without tokens. @throws DeviceModelError for arithmetic or a
  * quantisation that the GPU does not have
  */
 export function composedStepTimes(device: LlmDevice): (work: StepWork) => number {
-  const parts = stepParts(device)
+  const parts = computeStepParts(device)
   const c = stepCoefficients
   return (work) => {
     if (work.prefillTokens + work.decodes === 0) return 0

@@ -1,10 +1,10 @@
 /** The Open Inference Protocol v2 over gRPC: inference requests and replies. */
 import { countElements } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
-import { binaryOf, readBinaryTensor } from '../binary.ts'
+import { encodeBinary, readBinaryTensor } from '../binary.ts'
 import {
   datatypes,
-  mostDimensions,
+  maxDimensions,
   type Reply,
   type ReplyFormat,
   RequestError,
@@ -40,7 +40,7 @@ interface InferRequest {
   readonly raw_input_contents: readonly Uint8Array[]
 }
 
-/** Where the values of each datatype stand. */
+/** Field of the values by datatype. */
 const fields = {
   BOOL: 'bool_contents',
   INT8: 'int_contents',
@@ -57,7 +57,7 @@ const fields = {
 
 /** Reads a ModelInferRequest. Throws RequestError 400. */
 export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
-  const request = decoded(bytes)
+  const request = decodeTensor(bytes)
   const { inputs, outputs, raw_input_contents: raw } = request
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   if (raw.length > 0 && raw.length !== inputs.length)
@@ -71,22 +71,24 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
         400,
         `input '${name}': 'datatype' must be one of ${[...datatypes].join(', ')}, not '${datatype}'`,
       )
-    if (shape.length > mostDimensions || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
+    if (shape.length > maxDimensions || !shape.every((n) => Number.isSafeInteger(n) && n >= 0))
       throw new RequestError(
         400,
-        `input '${name}': 'shape' must be at most ${mostDimensions} whole numbers from 0`,
+        `input '${name}': 'shape' must be at most ${maxDimensions} whole numbers from 0`,
       )
     const type = datatype as WireDatatype
     if (raw.length > 0) return readBinaryTensor(name, type, shape, raw[i]!)
     if (contents === null)
       throw new RequestError(400, `input '${name}' has neither contents nor raw_input_contents`)
-    return typed(name, type, shape, contents)
+    return readTypedContents(name, type, shape, contents)
   })
-  const strange = outputs.find(({ name }) => !model.outputs.some((known) => known.name === name))
-  if (strange)
+  const unknownOutput = outputs.find(
+    ({ name }) => !model.outputs.some((known) => known.name === name),
+  )
+  if (unknownOutput)
     throw new RequestError(
       400,
-      `unknown output '${strange.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
+      `unknown output '${unknownOutput.name}'; model '${model.name}' gives ${model.outputs.map((o) => o.name).join(', ')}`,
     )
   const names =
     outputs.length > 0 ? outputs.map(({ name }) => name) : model.outputs.map(({ name }) => name)
@@ -96,7 +98,7 @@ export function decodeOipGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRe
   }
 }
 
-function decoded(bytes: Uint8Array): InferRequest {
+function decodeTensor(bytes: Uint8Array): InferRequest {
   try {
     return decodeMessage<InferRequest>('inference.ModelInferRequest', bytes)
   } catch (error) {
@@ -107,7 +109,7 @@ function decoded(bytes: Uint8Array): InferRequest {
   }
 }
 
-function typed(
+function readTypedContents(
   name: string,
   datatype: WireDatatype,
   shape: readonly number[],
@@ -146,7 +148,7 @@ export function encodeOipGrpc(
     id,
     parameters: { provenance: { string_param: model.provenance } },
     outputs: written,
-    raw_output_contents: raw ? names.map((name) => binaryOf(outputs[name]!)) : [],
+    raw_output_contents: raw ? names.map((name) => encodeBinary(outputs[name]!)) : [],
   })
   return { contentType: 'application/grpc', body }
 }

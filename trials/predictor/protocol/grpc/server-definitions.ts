@@ -6,8 +6,8 @@
 import protobuf from 'protobufjs'
 
 /**
- * ModelSelector is what the server's thread reads of a request, and no message of the protocol: the
- * tensors are left to CPU workers.
+ * ModelSelector is not part of the protocol: it reads the model's name on the server's thread, and
+ * leaves tensors to CPU workers.
  * https://github.com/kserve/open-inference-protocol/blob/main/specification/protocol/open_inference_grpc.proto
  */
 const openInference = `

@@ -1,9 +1,9 @@
 /** TensorFlow Serving's PredictionService over gRPC: requests, replies and metadata. */
 import { countElements } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensors } from '../../engine.ts'
-import { binaryOf, readBinaryTensor } from '../binary.ts'
+import { encodeBinary, readBinaryTensor } from '../binary.ts'
 import {
-  mostDimensions,
+  maxDimensions,
   type Reply,
   type ReplyFormat,
   RequestError,
@@ -55,18 +55,18 @@ const types: Readonly<Record<number, readonly [WireDatatype, keyof TensorMessage
   22: ['UINT32', 'uint32_val'],
   23: ['UINT64', 'uint64_val'],
 }
-const numberOf = { FP32: 1, INT32: 3, BYTES: 7, INT64: 9 } as const
+const typeNumbers = { FP32: 1, INT32: 3, BYTES: 7, INT64: 9 } as const
 
 /** Reads a PredictRequest. Throws RequestError 400. */
 export function decodeTfServingGrpc(bytes: Uint8Array, model: ServedModelInfo): WireRequest {
-  const request = decoded(bytes)
+  const request = decodeProto(bytes)
   const signature = request.model_spec?.signature_name ?? ''
   if (signature !== '' && signature !== signatureName)
     throw new RequestError(
       400,
       `Serving signature name: "${signature}" not found in signature def; there is "${signatureName}"`,
     )
-  const inputs = Object.entries(request.inputs).map(([name, tensor]) => wireTensor(name, tensor))
+  const inputs = Object.entries(request.inputs).map(([name, tensor]) => decodeTensor(name, tensor))
   if (inputs.length === 0) throw new RequestError(400, "'inputs' must have at least one tensor")
   const known = model.outputs.map(({ name }) => name)
   const strange = request.output_filter.find((name) => !known.includes(name))
@@ -84,7 +84,7 @@ export function decodeTfServingGrpc(bytes: Uint8Array, model: ServedModelInfo): 
   }
 }
 
-function decoded(bytes: Uint8Array): PredictMessage {
+function decodeProto(bytes: Uint8Array): PredictMessage {
   try {
     return decodeMessage<PredictMessage>('tensorflow.serving.PredictRequest', bytes)
   } catch (error) {
@@ -92,25 +92,25 @@ function decoded(bytes: Uint8Array): PredictMessage {
   }
 }
 
-function wireTensor(name: string, tensor: TensorMessage): WireTensor {
+function decodeTensor(name: string, tensor: TensorMessage): WireTensor {
   const [datatype, field] = types[tensor.dtype] ?? []
   if (datatype === undefined || field === undefined)
     throw new RequestError(400, `input '${name}': data type ${tensor.dtype} is not supported`)
   const shape = tensor.tensor_shape?.dim.map(({ size }) => size) ?? []
   if (
     tensor.tensor_shape?.unknown_rank ||
-    shape.length > mostDimensions ||
+    shape.length > maxDimensions ||
     shape.some((size) => size < 0)
   )
     throw new RequestError(
       400,
-      `input '${name}' needs a known shape of at most ${mostDimensions} dimensions`,
+      `input '${name}' needs a known shape of at most ${maxDimensions} dimensions`,
     )
   if (datatype !== 'BYTES' && tensor.tensor_content.byteLength > 0)
     return readBinaryTensor(name, datatype, shape, tensor.tensor_content)
   const count = countElements(shape)
   const given = tensor[field] as readonly (number | boolean | Uint8Array)[]
-  // One value stands for all: tensor.proto.
+  // A single value applies to all elements (tensor.proto).
   const values = given.length === 1 ? Array.from({ length: count }, () => given[0]!) : given
   if (values.length !== count)
     throw new RequestError(
@@ -133,27 +133,27 @@ export function encodeTfServingGrpc(
     return [
       name,
       {
-        dtype: numberOf[tensor.datatype],
+        dtype: typeNumbers[tensor.datatype],
         tensor_shape: { dim: tensor.shape.map((size) => ({ size })) },
-        tensor_content: binaryOf(tensor),
+        tensor_content: encodeBinary(tensor),
       },
     ] as const
   })
   const body = encodeMessage('tensorflow.serving.PredictResponse', {
     outputs: Object.fromEntries(written),
-    model_spec: modelSpec(model),
+    model_spec: createModelSpec(model),
   })
   return { contentType: 'application/grpc', body }
 }
 
-const modelSpec = (model: ServedModelInfo) => ({
+const createModelSpec = (model: ServedModelInfo) => ({
   name: model.name,
   version: { value: Number(model.version) },
   signature_name: signatureName,
 })
 
 /** A GetModelMetadataResponse. */
-export function tfServingMetadataMessage(model: ServedModelInfo): Buffer {
+export function createMetadataMessage(model: ServedModelInfo): Buffer {
   const info = ({
     name,
     shape,
@@ -161,12 +161,12 @@ export function tfServingMetadataMessage(model: ServedModelInfo): Buffer {
   }: {
     name: string
     shape: readonly number[]
-    datatype: keyof typeof numberOf
+    datatype: keyof typeof typeNumbers
   }) => [
     name,
     {
       name: `${name}:0`,
-      dtype: numberOf[datatype],
+      dtype: typeNumbers[datatype],
       tensor_shape: { dim: shape.map((size) => ({ size })) },
     },
   ]
@@ -184,7 +184,7 @@ export function tfServingMetadataMessage(model: ServedModelInfo): Buffer {
     },
   })
   return encodeMessage('tensorflow.serving.GetModelMetadataResponse', {
-    model_spec: modelSpec(model),
+    model_spec: createModelSpec(model),
     metadata: {
       signature_def: {
         type_url: 'type.googleapis.com/tensorflow.serving.SignatureDefMap',

@@ -1,0 +1,19 @@
+import { expect, test } from 'vitest'
+import { checkManifests } from '../../../../reports/specs/validate.contract.ts'
+import { createLabels } from './manifests.ts'
+import { createTrialService, serviceUrl } from './trial-service.ts'
+
+test('a Service is called by its name, and selects the pod of its trial alone', () => {
+  const name = 'tune-e-3-abc'
+  expect(serviceUrl(name, 'serving', 8000)).toBe('http://tune-e-3-abc.serving.svc:8000')
+  const labels = createLabels('e', 'predictor', 3)
+  const service = createTrialService(
+    { name, labels, owner: { name: 'o', uid: 'u' }, port: 8000 },
+    'http',
+  )
+  expect(checkManifests(JSON.stringify(service)).problems).toEqual([])
+  expect(service.spec).toMatchObject({
+    selector: { 'tune/experiment': 'e', 'tune/trial': '3', 'tune/role': 'predictor' },
+    ports: [{ name: 'http', port: 8000, appProtocol: 'http' }],
+  })
+})

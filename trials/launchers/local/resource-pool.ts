@@ -1,0 +1,326 @@
+/**
+ * Assigns cores and GPUs of this machine to trials. Concurrent trials never reserve the same core
+ * or slice; a later one waits for a release.
+ */
+
+import { formatCoreList } from '../../../profiler/load/cpu-affinity.ts'
+import type { Gpu } from '../../devices/catalogue.ts'
+import {
+  findCatalogueName,
+  findShareBound,
+  getForeignMemoryMiB,
+  type ShareBound,
+} from '../../machine/gpu-offer.ts'
+import type { MachineFacts } from '../../machine/machine-facts.ts'
+import type { GpuFacts } from '../../machine/nvidia-smi.ts'
+import type { Resources } from '../../resources.ts'
+import { InfeasibleError, LaunchError } from '../../types.ts'
+import { mpsVariables } from '../mps-variables.ts'
+
+export interface ResourceReservation {
+  /** The cores, as taskset and cpusets write them: '0-1,4'. */
+  readonly coreList: string
+  /** CUDA_VISIBLE_DEVICES and its like. */
+  readonly env: Readonly<Record<string, string>>
+  /** The GPUs, or the slice, for the vendor's tool; none for an emulated GPU. */
+  readonly devices: readonly ReservedDevice[]
+  /** Share of the GPU memory, 0-1, that a framework may allocate. */
+  readonly gpuMemoryFraction?: number
+  /** 'core 1 (core 0 left to the load generator)' */
+  readonly coresWords: string
+  /** 'GPU T4 emulated, 25 %', '50 % of a A30 by MPS (memory and threads)' */
+  readonly gpuWords?: string
+  release(): void
+}
+
+export interface ReservedDevice {
+  readonly vendor: GpuFacts['vendor']
+  readonly index: number
+  /** UUID of the GPU, or of its slice. */
+  readonly uuid: string
+}
+
+/** How a predictor uses the GPU that its configuration names. */
+export interface GpuUse {
+  /** False: the GPU is emulated, and no GPU of this machine is needed. */
+  readonly real: boolean
+  /** The predictor itself enforces its share of GPU memory. */
+  readonly boundsMemory: boolean
+}
+
+interface ResourcePool {
+  /**
+   * Reserves the resources; waits while other trials use them.
+   * @throws LaunchError when the machine has too few cores, or nothing enforces the share;
+   * InfeasibleError('no-such-gpu'), or the signal's reason
+   */
+  reserve(requested: Resources, use: GpuUse, signal: AbortSignal): Promise<ResourceReservation>
+}
+
+interface GpuGrant {
+  readonly env: Readonly<Record<string, string>>
+  readonly devices: readonly ReservedDevice[]
+  readonly fraction: number
+  readonly words: string
+  /** Parts of GPUs or slices. */
+  readonly parts: readonly { readonly uuid: string; readonly part: number }[]
+}
+
+/** @param ownGpus the user's own catalogue entries, which may name the machine's GPUs */
+export const createResourcePool = (
+  machine: MachineFacts,
+  ownGpus: readonly Gpu[] = [],
+): ResourcePool => {
+  const reservedCores = new Set<number>()
+  const reservedParts = new Map<string, number>()
+  let waiting: (() => void)[] = []
+
+  const tryReserve = (requested: Resources, use: GpuUse): ResourceReservation | undefined => {
+    const cores = pickCores(machine, requested.cpuCores, reservedCores)
+    const wantsGpu = use.real && requested.gpu !== undefined
+    const gpu = wantsGpu
+      ? pickGpu({ machine, ownGpus, requested, use, reserved: reservedParts })
+      : undefined
+    if (cores === undefined || (wantsGpu && gpu === undefined)) return undefined
+    for (const core of cores) reservedCores.add(core)
+    for (const { uuid, part } of gpu?.parts ?? [])
+      reservedParts.set(uuid, (reservedParts.get(uuid) ?? 0) + part)
+    let waitForRelease = false
+    return {
+      coreList: formatCoreList(cores),
+      coresWords: describeCores(machine, cores),
+      // A predictor without a GPU must not find the machine's.
+      env: gpu?.env ?? hideGpus(machine),
+      devices: gpu?.devices ?? [],
+      gpuMemoryFraction: gpu?.fraction,
+      gpuWords:
+        gpu?.words ??
+        (requested.gpu === undefined
+          ? undefined
+          : `GPU ${requested.gpu} emulated, ${formatPercent(requested.gpuShare)}`),
+      release: () => {
+        if (waitForRelease) return
+        waitForRelease = true
+        for (const core of cores) reservedCores.delete(core)
+        for (const { uuid, part } of gpu?.parts ?? [])
+          reservedParts.set(uuid, reservedParts.get(uuid)! - part)
+        const woken = waiting
+        waiting = []
+        for (const wake of woken) wake()
+      },
+    }
+  }
+
+  return {
+    reserve: async (requested, use, signal) => {
+      for (;;) {
+        signal.throwIfAborted()
+        const reservation = tryReserve(requested, use)
+        if (reservation) return reservation
+        await waitForRelease(signal, (wake) => waiting.push(wake))
+      }
+    },
+  }
+}
+
+/** Resolves at the next release, or when the signal aborts. */
+const waitForRelease = (signal: AbortSignal, register: (wake: () => void) => void): Promise<void> =>
+  new Promise((resolve) => {
+    const wake = () => {
+      signal.removeEventListener('abort', wake)
+      resolve()
+    }
+    signal.addEventListener('abort', wake, { once: true })
+    register(wake)
+  })
+
+/** From the highest number down, so that the load generator keeps the first core if possible. */
+const pickCores = (
+  machine: MachineFacts,
+  requested: number,
+  reserved: ReadonlySet<number>,
+): number[] | undefined => {
+  const count = Math.ceil(requested)
+  if (count > machine.affinity.length) {
+    throw new LaunchError(
+      `the configuration needs ${requested} cores, but this process may use only ${machine.affinity.length}`,
+      `bound the search: --pin cpuCores=${machine.affinity.length}, or list smaller values in the search space`,
+    )
+  }
+  const free = machine.affinity.filter((core) => !reserved.has(core))
+  return free.length < count ? undefined : free.slice(free.length - count)
+}
+
+const describeCores = (machine: MachineFacts, cores: readonly number[]): string => {
+  const others = machine.affinity.filter((core) => !cores.includes(core))
+  const generator =
+    others.length === 0
+      ? 'shared with the load generator'
+      : `${formatCores(others.slice(0, 1))} left to the load generator`
+  return `${formatCores(cores)} (${generator})`
+}
+
+const formatCores = (cores: readonly number[]) =>
+  `${cores.length === 1 ? 'core' : 'cores'} ${formatCoreList(cores)}`
+
+/** Variables that select GPUs; for HIP an index that no GPU has selects none. */
+const variables = {
+  nvidia: { name: 'CUDA_VISIBLE_DEVICES', none: '' },
+  amd: { name: 'HIP_VISIBLE_DEVICES', none: '-1' },
+} as const
+
+const hideGpus = ({ gpus }: MachineFacts): Record<string, string> =>
+  Object.fromEntries(gpus.map(({ vendor }) => [variables[vendor].name, variables[vendor].none]))
+
+/** Selects these GPUs, and none of another vendor. */
+const selectVisibleGpus = (
+  machine: MachineFacts,
+  vendor: GpuFacts['vendor'],
+  ids: readonly string[],
+): Record<string, string> => ({
+  ...hideGpus(machine),
+  [variables[vendor].name]: ids.join(','),
+})
+
+/** NVIDIA's UUID where the runtime accepts it: a Jetson's has no prefix 'GPU-'. */
+const getGpuId = ({ vendor, index, ordinal = index, uuid }: GpuFacts): string =>
+  vendor === 'nvidia' && uuid.startsWith('GPU-') ? uuid : String(ordinal)
+
+interface ReservationRequest {
+  readonly machine: MachineFacts
+  readonly ownGpus: readonly Gpu[]
+  readonly requested: Resources
+  readonly use: GpuUse
+  readonly reserved: ReadonlyMap<string, number>
+}
+
+/** Undefined: other trials use the required GPU. */
+const pickGpu = (want: ReservationRequest): GpuGrant | undefined => {
+  const { machine, ownGpus, requested } = want
+  const fitting = machine.gpus.filter(
+    (gpu) =>
+      findCatalogueName(gpu.name, ownGpus) === requested.gpu && gpu.computeMode !== 'Prohibited',
+  )
+  if (fitting.length === 0)
+    throw createMissingGpuError(machine, `this machine has no ${requested.gpu}`)
+  if (requested.migProfile !== undefined) return pickSlice(want, fitting)
+  // Least memory in use by other processes first.
+  const wholes = fitting
+    .filter((gpu) => !gpu.migEnabled)
+    .sort((a, b) => getForeignMemoryMiB(a) - getForeignMemoryMiB(b))
+  if (wholes.length < requested.gpus)
+    throw createMissingGpuError(
+      machine,
+      `the configuration needs ${requested.gpus} x ${requested.gpu}, but this machine has ${wholes.length} whole ones`,
+    )
+  return requested.gpuShare === 1 ? pickWhole(want, wholes) : pickShare(want, wholes)
+}
+
+const pickWhole = (
+  { machine, requested, reserved }: ReservationRequest,
+  wholes: readonly GpuFacts[],
+): GpuGrant | undefined => {
+  const free = wholes.filter((gpu) => !reserved.get(gpu.uuid)).slice(0, requested.gpus)
+  const [first] = free
+  if (first === undefined || free.length < requested.gpus) return undefined
+  return {
+    env: selectVisibleGpus(machine, first.vendor, free.map(getGpuId)),
+    devices: free,
+    fraction: 1,
+    words:
+      requested.gpus > 1
+        ? `${requested.gpus} whole ${requested.gpu}`
+        : `whole ${requested.gpu}${describeOtherUse(first)}`,
+    parts: free.map((gpu) => ({ uuid: gpu.uuid, part: 1 })),
+  }
+}
+
+const describeOtherUse = (gpu: GpuFacts): string => {
+  const others = getForeignMemoryMiB(gpu)
+  return others > 0 ? `, ${others} MiB of it in use by other processes at the start` : ''
+}
+
+const pickSlice = (
+  { machine, requested, reserved }: ReservationRequest,
+  gpus: readonly GpuFacts[],
+): GpuGrant | undefined => {
+  const slices = gpus.flatMap((gpu) =>
+    gpu.migEnabled
+      ? gpu.migDevices
+          .filter(({ profile }) => profile === requested.migProfile)
+          .map((slice) => ({ ...gpu, uuid: slice.uuid }))
+      : [],
+  )
+  if (slices.length === 0)
+    throw createMissingGpuError(
+      machine,
+      `no ${requested.gpu} has a MIG slice ${requested.migProfile}`,
+    )
+  // A CUDA process enumerates a single MIG device, even if several are visible (MIG user guide,
+  // "CUDA device enumeration").
+  if (requested.gpus > 1)
+    throw createMissingGpuError(
+      machine,
+      `the configuration needs ${requested.gpus} MIG slices, but a process can use only one`,
+    )
+  const slice = slices.find(({ uuid }) => !reserved.get(uuid))
+  return (
+    slice && {
+      env: selectVisibleGpus(machine, slice.vendor, [slice.uuid]),
+      devices: [slice],
+      fraction: 1,
+      words: `${requested.gpu} slice ${requested.migProfile} (MIG)`,
+      parts: [{ uuid: slice.uuid, part: 1 }],
+    }
+  )
+}
+
+const pickShare = (
+  { machine, requested, use, reserved }: ReservationRequest,
+  wholes: readonly GpuFacts[],
+): GpuGrant | undefined => {
+  const bound = findShareBound(wholes, machine.mps, use.boundsMemory)
+  if (bound === undefined)
+    throw new LaunchError(
+      `cannot assign ${formatPercent(requested.gpuShare)} of a ${requested.gpu}: nothing on this machine enforces a share`,
+      'start an MPS daemon (nvidia-cuda-mps-control -d), pass ${gpuMemoryFraction} to the server, or use whole GPUs: gpuMemoryPercent 100',
+    )
+  const free = wholes
+    .filter(({ uuid }) => (reserved.get(uuid) ?? 0) + requested.gpuShare <= 1 + 1e-9)
+    .slice(0, requested.gpus)
+  const [first] = free
+  if (first === undefined || free.length < requested.gpus) return undefined
+  return {
+    env: {
+      ...selectVisibleGpus(machine, first.vendor, free.map(getGpuId)),
+      ...limits[bound](requested),
+    },
+    devices: free,
+    fraction: requested.gpuShare,
+    words: `${formatPercent(requested.gpuShare)} of a ${requested.gpu} ${boundWords[bound]}${describeOtherUse(first)}`,
+    parts: free.map(({ uuid }) => ({ uuid, part: requested.gpuShare })),
+  }
+}
+
+/** Variables that set a bound. A server that bounds itself gets its share from its template. */
+const limits: Readonly<Record<ShareBound, (requested: Resources) => Record<string, string>>> = {
+  mps: ({ gpuMemoryMiB, gpuShare, gpus }) => mpsVariables(gpuShare, gpuMemoryMiB, gpus),
+  server: () => ({}),
+}
+const boundWords: Readonly<Record<ShareBound, string>> = {
+  mps: 'by MPS (memory and threads)',
+  server: 'by its own limit (memory only)',
+}
+
+const createMissingGpuError = (machine: MachineFacts, what: string) => {
+  const here = machine.gpus.map(
+    (gpu) =>
+      `${gpu.name}${gpu.migEnabled ? ` (MIG: ${gpu.migDevices.map((d) => d.profile).join(', ') || 'no slices'})` : ''}`,
+  )
+  return new InfeasibleError(
+    'no-such-gpu',
+    `${what}; found: ${here.join(', ') || machine.gpuProblem || 'no GPU'}`,
+  )
+}
+
+const formatPercent = (share: number) => `${Math.round(share * 100)} %`

@@ -1,0 +1,101 @@
+/**
+ * Uncertain factors in the prior of a calibrated server: the five parameters of its fit, the
+ * exponent of a GPU share, and the speed of each GPU other than the measured one.
+ */
+import type { Slo } from '../../../profiler/model/slo.ts'
+import type { Configuration, PriorFactors, ShiftedPrior } from '../../../search/types.ts'
+import type { Architecture } from '../../devices/architecture.ts'
+import { findGpu, type Gpu } from '../../devices/catalogue.ts'
+import { type CalibratedServer, predictDeviceLatency } from '../../devices/device-model.ts'
+import { predictServerMs, sampleServerFit } from '../../devices/server-fit.ts'
+import { createCalibratedStage } from './cpu-stage.ts'
+import type { ModelledServer } from './device.ts'
+import { predictTimedCapacity, softenCapacity, type TimedModel } from './estimated-capacity.ts'
+
+interface Around {
+  readonly architecture: Architecture
+  readonly ownGpus?: readonly Gpu[]
+  readonly gpus: readonly string[]
+  readonly read: (configuration: Configuration) => {
+    readonly modelled?: ModelledServer
+    readonly model?: TimedModel
+  }
+  readonly slo: Pick<Slo, 'percentile' | 'limitMs'>
+}
+
+/** Standard deviation of the exponent of a share. */
+export const shareExponentSd = 0.06
+/** Of the measured GPU itself, in another slice or on another day. */
+const sameGpuSd = 0.05
+const typicalBatch = 8
+/** Step of the finite differences. */
+const step = 0.05
+
+/**
+ * The factors are standard normals of the fit (5), then ln of the share's exponent and of each
+ * GPU's time.
+ */
+export function createCalibratedFactors(
+  calibratedServer: CalibratedServer,
+  around: Around,
+): PriorFactors {
+  const { architecture, gpus, ownGpus } = around
+  const gpuSd = (name: string): number => {
+    if (name === 'none' || name === calibratedServer.measuredOn?.gpu.name) return sameGpuSd
+    return predictDeviceLatency({ architecture, gpu: findGpu(name, ownGpus), batch: typicalBatch })
+      .relativeError
+  }
+  return {
+    sd: [...calibratedServer.parameters.map(() => 1), shareExponentSd, ...gpus.map(gpuSd)],
+    at: (logFactors) => shiftCalibratedPrior(calibratedServer, logFactors, around),
+  }
+}
+
+function shiftCalibratedPrior(
+  calibratedServer: CalibratedServer,
+  logFactors: readonly number[],
+  { gpus, read, slo }: Around,
+): ShiftedPrior {
+  const size = calibratedServer.parameters.length
+  const rateAt = (moved: readonly number[]) => {
+    const at = sampleServerFit(calibratedServer, moved.slice(0, size))
+    return (
+      { resources: { gpu, gpuShare, cpuCores }, serving, calibration }: ModelledServer,
+      model: TimedModel,
+    ): number => {
+      const logShare = gpuShare > 0 ? Math.log(gpuShare) : 0
+      const factor = Math.exp(
+        (moved[size + 1 + gpus.indexOf(gpu ?? 'none')] ?? 0) - moved[size]! * logShare,
+      )
+      const deviceMs = calibration?.deviceMs
+      // Inference on the CPU alone has no fit.
+      if (deviceMs === undefined)
+        return Math.log(softenCapacity(predictTimedCapacity(model, slo), slo))
+      const times = model.sizes.map((batch) =>
+        predictServerMs(at, batch, factor * deviceMs(batch), serving.instances),
+      )
+      const cpu = createCalibratedStage(
+        at,
+        { instances: serving.instances, cpuCores },
+        calibratedServer.perRequest,
+      )
+      return Math.log(softenCapacity(predictTimedCapacity({ ...model, cpu, times }, slo), slo))
+    }
+  }
+  const rate = rateAt(logFactors)
+  const further = logFactors.map((_, j) =>
+    rateAt(logFactors.map((v, k) => (k === j ? v + step : v))),
+  )
+  return {
+    logRate: (configuration) => {
+      const { modelled, model } = read(configuration)
+      return modelled && model && rate(modelled, model)
+    },
+    sensitivities: (configuration) => {
+      const { modelled, model } = read(configuration)
+      if (!modelled || !model) return logFactors.map(() => 0)
+      const here = rate(modelled, model)
+      return further.map((moved) => (moved(modelled, model) - here) / step)
+    },
+  }
+}

@@ -1,0 +1,58 @@
+/** Opens a store for reading. Readable rows of a damaged file are loaded into memory. */
+import { existsSync, statSync } from 'node:fs'
+import type { Connection, Transaction } from './connection.ts'
+import { type CheckDepth, isDamage } from './integrity-check.ts'
+import { isRefused, openSound } from './open-checked.ts'
+import { countRows, readReadableRows, storeOfRows } from './readable-rows.ts'
+import { createUnreadableError } from './store-error.ts'
+import { requireFile } from './store-files.ts'
+import type { OnDamage } from './stored-rows.ts'
+
+/**
+ * Opens an existing store, also on a read-only disk or folder. Throws StoreError for another
+ * program's file, or if no row is readable.
+ * @param onDamage called for a damaged file, and for every lost row
+ */
+export async function openReadable(
+  file: string,
+  onDamage: OnDamage,
+  depth?: CheckDepth,
+): Promise<Connection> {
+  for (const part of [file, `${file}-wal`]) requireFile(part)
+  return openSound(file, depth).catch((error: unknown) =>
+    // After a crash, SQLite cannot read a store with a log in a read-only folder.
+    isDamage(error) || isRefused(error) ? readIntoMemory(file, error, onDamage) : rejectWith(error),
+  )
+}
+
+const rejectWith = (error: unknown): Promise<never> => Promise.reject(error)
+
+/** @throws the error that was met where nothing can be read */
+export async function readIntoMemory(
+  file: string,
+  error: unknown,
+  onDamage: OnDamage,
+): Promise<Connection> {
+  if (!existsSync(file) || !statSync(file).isFile()) throw error
+  const { rows, damage } = await readReadableRows(file)
+  if (countRows(rows) === 0)
+    throw isDamage(error) && error.fault === 'corrupt' ? createUnreadableError(file) : error
+  if (isDamage(error))
+    onDamage({ where: file, what: `${error.message}; tune uses what it can read` })
+  for (const one of damage) onDamage(one)
+  return storeOfRows(rows)
+}
+
+/** Opens a store, reads once, and closes it; others may write meanwhile. Throws StoreError. */
+export async function readOnce<T>(
+  file: string,
+  onDamage: OnDamage,
+  look: (sql: Transaction) => Promise<T>,
+): Promise<T> {
+  const connection = await openReadable(file, onDamage)
+  try {
+    return await connection.read(look)
+  } finally {
+    await connection.close()
+  }
+}
