@@ -10,7 +10,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
-import { processEntry, threadEntry } from '../../profiler/module-entry.ts'
+import { resolveProcessEntry, resolveThreadEntry } from '../../profiler/module-entry.ts'
 import { machineNowMs } from '../clock.ts'
 import {
   type EngineOptions,
@@ -123,7 +123,9 @@ interface Channel {
 }
 
 function connectThread(): Channel {
-  const worker = new Worker(threadEntry('./engine-worker', import.meta.url), { execArgv: [] })
+  const worker = new Worker(resolveThreadEntry('./engine-worker', import.meta.url), {
+    execArgv: [],
+  })
   return {
     post: (message) =>
       worker.postMessage(message, message.type === 'infer' ? largeBuffers(message.inputs) : []),
@@ -137,7 +139,7 @@ function connectThread(): Channel {
 }
 
 function connectProcess(): Channel {
-  const { path, execArgv } = processEntry('./engine-worker', import.meta.url)
+  const { path, execArgv } = resolveProcessEntry('./engine-worker', import.meta.url)
   const child: ChildProcess = fork(path, [], {
     execArgv,
     serialization: 'advanced',

@@ -1,6 +1,6 @@
 /** What a server of language models reports of its scheduler and its cache in its metrics. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
-import { seriesValue } from '../../../profiler/prometheus.ts'
+import { findMaxSeriesValue } from '../../../profiler/prometheus.ts'
 import type { LanguageEngine } from '../../servers/known-servers.ts'
 import type { EngineFigure, EngineMetrics } from '../../servers/language-program.ts'
 import { languagePrograms } from '../../servers/language-servers.ts'
@@ -87,7 +87,9 @@ function acceptedOf(
 /** What one look tells, counts since its start; what the server does not tell is absent. */
 export function engineReading(text: string, server: LanguageEngine): EngineReading {
   const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, of]) => {
-    const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
+    const value = of
+      .map((name) => findMaxSeriesValue(text, name))
+      .find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]
   })
   return Object.fromEntries(entries)

@@ -22,7 +22,7 @@ interface LlmEstimatorOptions extends LlmModelOptions {
   /** Called once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
   /** Whether requests longer than the server accepts are sent as they are; else they are cut. */
-  readonly asDrawn?: boolean
+  readonly keepOverlongPrompts?: boolean
 }
 
 /**
@@ -60,7 +60,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelled = (configuration: Configuration): Read => {
     try {
       const server = modelledLlm(architecture, configuration, options)
-      const refused = options.asDrawn ? refusal(requests(), server) : undefined
+      const refused = options.keepOverlongPrompts ? refusal(requests(), server) : undefined
       if (refused !== undefined) return { reason: refused, certain: true }
       return { server, capacityAt: llmCapacities({ server, load: loadOf(server) }, slo) }
     } catch (error) {

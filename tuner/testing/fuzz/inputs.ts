@@ -12,14 +12,14 @@ import { Http1Answer } from '../../../profiler/load/http1-answer.ts'
 import { TokenStream } from '../../../profiler/load/token-stream.ts'
 import {
   evaluateMetric,
-  metricNames,
-  metricText,
+  formatMetric,
+  listMetricNames,
   parseMetric,
 } from '../../../profiler/prometheus.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { readConversations } from '../../../profiler/protocols/conversations.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
+import { loadTokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import {
   byteLevelTokenizer,
   sentencePieceTokenizer,
@@ -145,11 +145,11 @@ function accessLog(input: Buffer): void {
 function metrics(input: Buffer): void {
   const [first = '', last = first] = text(input).split('\n\n')
   const looks = [first, last].map((page, atS) => ({ atS, text: page }))
-  for (const name of metricNames(last)) {
+  for (const name of listMetricNames(last)) {
     const value = evaluateMetric({ name }, [looks])
     if (value !== undefined && typeof value !== 'number')
       throw new TypeError(`${name} is read as ${typeof value}`)
-    if (parseMetric(metricText({ name, labels: { of: first } }))?.labels?.of !== first)
+    if (parseMetric(formatMetric({ name, labels: { of: first } }))?.labels?.of !== first)
       throw new TypeError(`labels of ${name} are lost`)
   }
 }
@@ -456,7 +456,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     names: /input/,
     read: (_, file) => {
       renameSync(file, `${file}.json`)
-      return tokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
+      return loadTokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
     },
   },
   'access-logs': {
