@@ -171,7 +171,7 @@ describe('over the wire', () => {
     behave = (response) =>
       response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(500))))
     await expect(speaking.prepare(url, 'm', generated, signal)).rejects.toThrow(
-      /500 tokens in a text of 1 bytes, and 12 were asked for/,
+      /500 tokens in a text of 1 bytes, although at most 12 were requested/,
     )
     behave = (response) =>
       response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))

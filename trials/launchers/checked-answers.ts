@@ -137,13 +137,13 @@ async function checkAnswers(
   const isOwn = golden?.source === nameTrial(context)
   const answers = isOwn ? [] : await requestAnswers(target, bodies, context)
   for (const [i, answer] of answers.entries())
-    if (answer !== undefined) before.add(bodies[i]!, answer)
+    if (answer !== undefined) before.checkAnswer(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
   const underLoad = new AnswerCheck(spec, reading, target)
   return {
     ...predictor,
-    target: { ...target, sample: { bodies, take: (body, answer) => underLoad.take(body, answer) } },
+    target: { ...target, sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) } },
     answers: { spec, bodies, fault: () => underLoad.fault() },
   }
 }

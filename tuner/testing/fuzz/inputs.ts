@@ -110,12 +110,12 @@ const http1 = (input: Buffer) => {
   // Cut at places that depend on the input alone.
   for (let at = 0; at < input.length; at += 1 + (input[at]! % 64))
     read.push(input.subarray(at, at + 1 + (input[at]! % 64)))
-  return read.ended()
+  return read.handleConnectionEnd()
 }
 const tokens = (input: Buffer) => {
   const read = new TokenStream()
   for (let at = 0; at < input.length; at += 97) read.push(input.subarray(at, at + 97), at)
-  return [read.fault, read.text.length, read.times?.tokens]
+  return [read.failure, read.text.length, read.times?.tokens]
 }
 const metricsPage =
   '# TYPE depth gauge\ndepth{m="a\\"b",n="x\\\\"} 3 1700000000000\n# TYPE w histogram\nw_bucket{le="+Inf"} 3\nw_sum 3\nw_count 3\nasked_total 3e3\nlimit +Inf\nnone NaN'
