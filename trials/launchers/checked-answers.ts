@@ -143,7 +143,10 @@ async function checkAnswers(
   const underLoad = new AnswerCheck(spec, reading, target)
   return {
     ...predictor,
-    target: { ...target, sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) } },
+    target: {
+      ...target,
+      sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) },
+    },
     answers: { spec, bodies, fault: () => underLoad.fault() },
   }
 }
