@@ -15,7 +15,7 @@ export const pure = [
   'profiler/model/*',
   'profiler/{statistics,testing}/**/*',
   'profiler/load/{answer-sampler,arrivals,class-summaries,hdr,http1-answer,latency-record,load-point,sse,virtual-generator}',
-  'profiler/protocols/{answer-check,expectations,meaning,protocol-table,refusals,tensor-bytes,tokenizer,warm-up-requests}',
+  'profiler/protocols/{answer-check,answer-faults,expectations,protocol-table,refusals,tensor-bytes,tokenizer,warm-up-requests}',
   'profiler/capacity/{[!m]*,measured-*,*/**/*}',
   'trials/*',
   'trials/{devices,prices}/**/*',

@@ -15,7 +15,7 @@ const file = (name: string, content: string | Uint8Array): string => {
 }
 
 describe('a file', () => {
-  test('is read as it is, its mark of UTF-8 cut off', () => {
+  test('is read without its byte order mark', () => {
     expect(readText(file('plain', 'größe: 1\n'), 'document')).toBe('größe: 1\n')
     expect(readText(file('mark', '\ufeffa: 1'), 'document')).toBe('a: 1')
     expect(readText(file('mark', '\ufeffa: 1'), 'document', 'kept')).toBe('\ufeffa: 1')
@@ -38,9 +38,9 @@ describe('a file', () => {
     expect(() => readText(path, 'data')).toThrow(message)
   })
 
-  test('longer than its kind may be is refused with the limit and how to raise it, and read when it is raised', () => {
+  test('over the limit of its type is rejected with the variable that raises the limit', () => {
     const path = file('long', 'x'.repeat(5 * 2 ** 20))
-    expect(() => readText(path, 'document')).toThrow(/5 MiB.*up to 4 MiB/)
+    expect(() => readText(path, 'document')).toThrow(/5 MiB.*limit of 4 MiB/)
     try {
       readText(path, 'document')
     } catch (error) {
@@ -60,7 +60,7 @@ describe('a file', () => {
   })
 })
 
-test('an answer without end is given up at the limit', async () => {
+test('an endless answer is rejected at the limit', async () => {
   let given = 0
   async function* endless() {
     for (;;) {
@@ -76,7 +76,7 @@ test('an answer without end is given up at the limit', async () => {
   })
 })
 
-describe('lines of an answer that goes on', () => {
+describe('lines of a streamed answer', () => {
   const linesOf = async (parts: (string | Uint8Array)[], most?: number) => {
     async function* body() {
       for (const part of parts) yield Buffer.from(part)
@@ -85,7 +85,7 @@ describe('lines of an answer that goes on', () => {
     for await (const line of readLines(body(), most)) lines.push(line)
     return lines
   }
-  test('are whole however they come, the last one too', async () => {
+  test('are complete, however the answer is split', async () => {
     const [first, second] = [Buffer.from('ü').subarray(0, 1), Buffer.from('ü').subarray(1)]
     expect(await linesOf(['a', 'b\nc\n\n', first, second, '\nd'])).toEqual([
       'ab',
@@ -95,7 +95,7 @@ describe('lines of an answer that goes on', () => {
       'd',
     ])
   })
-  test('one without end is given up at the limit', async () => {
+  test('an endless line is rejected at the limit', async () => {
     await expect(linesOf(Array(20).fill('x'.repeat(100)), 1_000)).rejects.toThrow(/and no end/)
     expect(await linesOf(Array(20).fill(`${'x'.repeat(100)}\n`), 1_000)).toHaveLength(20)
   })

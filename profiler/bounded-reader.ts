@@ -21,8 +21,8 @@ export class BoundError extends Error {
   }
 }
 
-/** The hint of a BoundError; undefined for another error. */
-export const hintOf = (error: unknown): string | undefined =>
+/** Hint of a BoundError; undefined for other errors. */
+export const getHint = (error: unknown): string | undefined =>
   error instanceof BoundError ? error.hint : undefined
 
 const MiB = 2 ** 20
@@ -43,15 +43,15 @@ const fileVariable = 'TUNE_MAX_FILE_MIB'
 
 const answerVariable = 'TUNE_MAX_ANSWER_MIB'
 /** Limit on one answer of a server, bytes. */
-export const answerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
+export const maxAnswerBytes = (): number => readLimit(answerVariable) ?? 64 * MiB
 
 /**
  * Number of answers that may be in memory at once for a comparison: together at most the limit on
  * one answer, but at least one.
  * @param bytes size of one answer
  */
-export const answersHeld = (bytes: number): number =>
-  Math.max(1, Math.floor(answerBytes() / Math.max(1, bytes)))
+export const limitAnswersInMemory = (bytes: number): number =>
+  Math.max(1, Math.floor(maxAnswerBytes() / Math.max(1, bytes)))
 
 /** Limit set in the environment, in MiB; returned in bytes. */
 function readLimit(variable: string): number | undefined {
@@ -71,7 +71,7 @@ export function readBytes(path: string, kind: FileKind): Buffer {
     parts.push(part)
     read += part.length
     // A file may grow, or report the size 0 as those in /proc do.
-    if (read > maxBytes) throw tooLong(path, maxBytes)
+    if (read > maxBytes) throw createTooLongError(path, maxBytes)
   }
   return Buffer.concat(parts, read)
 }
@@ -86,7 +86,7 @@ function* readParts(path: string, maxBytes: number): Generator<Buffer> {
   try {
     const stats = fstatSync(file)
     if (!stats.isFile()) throw new BoundError(path, `is a ${describeType(stats)}`, 'name a file')
-    if (stats.size > maxBytes) throw tooLong(path, maxBytes, stats.size)
+    if (stats.size > maxBytes) throw createTooLongError(path, maxBytes, stats.size)
     for (let read = 0; ; ) {
       const part = Buffer.allocUnsafe(Math.min(MiB, Math.max(1, stats.size - read) + 1))
       const length = readSync(file, part)
@@ -132,7 +132,7 @@ export function* readObjects(path: string): Generator<unknown> {
         if (!separators.has(byte))
           throw new BoundError(
             path,
-            `is no list of JSON objects: ${count} and then no further one`,
+            `is not a list of JSON objects: after object ${count} something else follows`,
             objectsHint,
           )
       } else if (byte === quote) inText = true
@@ -147,7 +147,8 @@ export function* readObjects(path: string): Generator<unknown> {
     }
     if (depth === 0) continue
     pending.push(part.subarray(from))
-    if (pending.length * MiB > maxBytes) throw tooLong(`${path}, object ${count + 1}`, maxBytes)
+    if (pending.length * MiB > maxBytes)
+      throw createTooLongError(`${path}, object ${count + 1}`, maxBytes)
   }
   if (depth > 0)
     throw new BoundError(path, `ends within its object ${count + 1}`, 'was it downloaded whole?')
@@ -155,7 +156,7 @@ export function* readObjects(path: string): Generator<unknown> {
 
 function parseObject(bytes: Buffer, source: string): unknown {
   try {
-    return jsonFrom(decodeText(bytes, source))
+    return parseUntrustedJson(decodeText(bytes, source))
   } catch (error) {
     throw error instanceof BoundError
       ? error
@@ -180,7 +181,7 @@ export function readText(path: string, kind: FileKind, mark: ByteOrderMark = 'dr
   try {
     return new TextDecoder(encoding, { fatal: true }).decode(bytes)
   } catch {
-    throw new BoundError(path, 'is not the UTF-16 that its first bytes say', 'save it as UTF-8')
+    throw new BoundError(path, 'is not UTF-16, although it begins like that', 'save it as UTF-8')
   }
 }
 
@@ -198,15 +199,15 @@ function decodeText(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'
   const nul = bytes.indexOf(0)
   if (nul >= 0)
     throw new BoundError(
-      `${path}:${lineAt(bytes, nul)}:`,
-      'a NUL byte: this is no text',
+      `${path}:${findLine(bytes, nul)}:`,
+      'a NUL byte, so this is not text',
       'name a text file, in UTF-8',
     )
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: mark === 'kept' }).decode(bytes)
   } catch {
     throw new BoundError(
-      `${path}:${lineAt(bytes, findInvalid(bytes))}:`,
+      `${path}:${findLine(bytes, findInvalidByte(bytes))}:`,
       'not UTF-8',
       'save it as UTF-8',
     )
@@ -214,11 +215,11 @@ function decodeText(bytes: Buffer, path: string, mark: ByteOrderMark = 'dropped'
 }
 
 /** Line of a position, from 1. */
-const lineAt = (bytes: Buffer, at: number): number =>
+const findLine = (bytes: Buffer, at: number): number =>
   bytes.subarray(0, at).reduce((lines, byte) => lines + (byte === 10 ? 1 : 0), 1)
 
 /** Position of the first byte that is no valid UTF-8: where decoding and encoding changes it. */
-function findInvalid(bytes: Buffer): number {
+function findInvalidByte(bytes: Buffer): number {
   const reencoded = Buffer.from(bytes.toString('utf8'))
   const at = bytes.findIndex((byte, i) => byte !== reencoded[i])
   return at < 0 ? bytes.length : at
@@ -231,22 +232,22 @@ const describeType = (stats: {
 }): string =>
   stats.isDirectory() ? 'folder' : stats.isFIFO() ? 'pipe' : stats.isSocket() ? 'socket' : 'device'
 
-const tooLong = (path: string, maxBytes: number, size?: number): BoundError =>
+const createTooLongError = (path: string, maxBytes: number, size?: number): BoundError =>
   new BoundError(
     path,
     size === undefined
-      ? `does not end within ${mebibytes(maxBytes)}`
-      : `has ${mebibytes(size)}, and is read up to ${mebibytes(maxBytes)}`,
+      ? `does not end within ${formatMebibytes(maxBytes)}`
+      : `has ${formatMebibytes(size)}, more than the limit of ${formatMebibytes(maxBytes)}`,
     `is it the right file? ${fileVariable}=${Math.ceil((size ?? maxBytes) / MiB) + 1} in the environment raises the limit`,
   )
 
-const mebibytes = (bytes: number): string => `${Math.round((bytes / MiB) * 10) / 10} MiB`
+const formatMebibytes = (bytes: number): string => `${Math.round((bytes / MiB) * 10) / 10} MiB`
 
 /** Error for an answer over the limit. */
-export const answerTooLong = (maxBytes: number): BoundError =>
+export const createAnswerTooLongError = (maxBytes: number): BoundError =>
   new BoundError(
     '',
-    `more than ${mebibytes(maxBytes)} and no end`,
+    `more than ${formatMebibytes(maxBytes)} and no end`,
     `${answerVariable}=${Math.ceil(maxBytes / MiB) * 4} in the environment raises the limit`,
   )
 
@@ -256,13 +257,13 @@ export const answerTooLong = (maxBytes: number): BoundError =>
  */
 export async function readAnswer(
   body: AsyncIterable<Uint8Array> | null,
-  maxBytes: number = answerBytes(),
+  maxBytes: number = maxAnswerBytes(),
 ): Promise<string> {
   const parts: Uint8Array[] = []
   let read = 0
   for await (const part of body ?? []) {
     read += part.length
-    if (read > maxBytes) throw answerTooLong(maxBytes)
+    if (read > maxBytes) throw createAnswerTooLongError(maxBytes)
     parts.push(part)
   }
   return Buffer.concat(parts, read).toString('utf8')
@@ -274,7 +275,7 @@ export async function readAnswer(
  */
 export async function* readLines(
   body: AsyncIterable<Uint8Array>,
-  maxBytes: number = answerBytes(),
+  maxBytes: number = maxAnswerBytes(),
 ): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest: string[] = []
@@ -288,7 +289,7 @@ export async function* readLines(
       restLength = 0
     }
     restLength += last.length
-    if (restLength > maxBytes) throw answerTooLong(maxBytes)
+    if (restLength > maxBytes) throw createAnswerTooLongError(maxBytes)
     if (last !== '') rest.push(last)
   }
   if (rest.length > 0) yield rest.join('')
@@ -304,14 +305,10 @@ const maxNesting = 500
  * Parses untrusted JSON.
  * @throws BoundError for a document that is nested too deep, and SyntaxError
  */
-export function jsonFrom(text: string): unknown {
+export function parseUntrustedJson(text: string): unknown {
   // The fast count of brackets suffices for most documents.
   if (countBrackets(text) > maxNesting && measureNesting(text) > maxNesting)
-    throw new BoundError(
-      '',
-      `nested deeper than ${maxNesting} levels`,
-      'is it the document that it should be?',
-    )
+    throw new BoundError('', `nested deeper than ${maxNesting} levels`, 'is it the right document?')
   return JSON.parse(text)
 }
 

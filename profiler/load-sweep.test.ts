@@ -16,7 +16,7 @@ const sessionOf = () => {
 }
 const common = { durationS: 20, arrivals: { kind: 'poisson' }, seed: 1 } as const
 
-test('closed loops are played one after the other: what two serve, more share', async () => {
+test('closed loops are played in order; more than two connections share the capacity', async () => {
   const loads = [1, 2, 4, 8].map((connections) => ({ connections }))
   const session = sessionOf()
   const points = await playSweep(session, { ...common, loads })
@@ -28,16 +28,16 @@ test('closed loops are played one after the other: what two serve, more share', 
   expect(judgeSweep(points, slo)).toEqual({
     verdict: 'met',
     summary: expect.stringMatching(
-      /^p90 <= 250 ms is met at [24] at a time: 20\.\d good answers a second/,
+      /^p90 <= 250 ms is met at [24] at a time: 20\.\d good answers per second/,
     ),
   })
   expect(judgeSweep(points.slice(3), slo)).toEqual({
-    verdict: 'missed',
+    verdict: 'violated',
     summary: 'no load meets p90 <= 250 ms: at best, 8 at a time, p90 400 ms',
   })
 })
 
-test('rates are open load, whatever the server does', async () => {
+test('rates are played as open loads', async () => {
   const points = await playSweep(sessionOf(), {
     ...common,
     loads: [{ rateRps: 5 }, { rateRps: 40 }],
@@ -47,7 +47,7 @@ test('rates are open load, whatever the server does', async () => {
   expect(judgeSweep(points, slo).summary).toMatch(/^p90 <= 250 ms is met at 5 requests per second/)
 })
 
-test('where failures are why no load meets the SLO, they are told', () => {
+test('reports failures where they violate the SLO', () => {
   const refused = {
     load: { kind: 'closed', connections: 4, durationS: 3 },
     requests: 9,
@@ -64,7 +64,7 @@ test('where failures are why no load meets the SLO, they are told', () => {
   )
 })
 
-test('a server that answers nothing is no verdict', () => {
+test('a server without good answers has the verdict failed', () => {
   const dead = { requests: 9, errors: 9, errorKinds: { reset: 9 } } as unknown as LoadPoint
   expect(judgeSweep([dead], slo)).toMatchObject({
     verdict: 'failed',

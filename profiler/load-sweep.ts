@@ -55,12 +55,12 @@ const describeLoad = ({ load, offeredRps }: LoadPoint): string =>
 export function judgeSweep(
   points: readonly LoadPoint[],
   slo: Slo,
-): { verdict: 'met' | 'missed' | 'failed'; summary: string } {
+): { verdict: 'met' | 'violated' | 'failed'; summary: string } {
   const [first] = points
   if (first === undefined || points.every(({ requests, errors }) => requests === errors))
     return {
       verdict: 'failed',
-      summary: `no request was answered well${first ? `: ${describeErrors(first)}` : ''}`,
+      summary: `no request succeeded${first ? `: ${describeErrors(first)}` : ''}`,
     }
   const met = points.filter((point) => meetsSlo(point, slo))
   const highest = met.reduce<LoadPoint | undefined>(
@@ -70,13 +70,13 @@ export function judgeSweep(
   if (highest === undefined) {
     const best = points.reduce((a, b) => (a.sloMs <= b.sloMs ? a : b))
     return {
-      verdict: 'missed',
+      verdict: 'violated',
       summary: `no load meets ${sloText(slo)}: at best, ${describeLoad(best)}, ${sloName(slo)} ${sloValue(slo, best.sloMs)}${best.errors > 0 ? `; ${describeErrors(best)}` : ''}`,
     }
   }
   const figure = `${sloName(slo)} ${sloValue(slo, highest.sloMs)}`
   return {
     verdict: 'met',
-    summary: `${sloText(slo)} is met at ${describeLoad(highest)}: ${highest.achievedRps.toFixed(1)} good answers a second, ${figure}`,
+    summary: `${sloText(slo)} is met at ${describeLoad(highest)}: ${highest.achievedRps.toFixed(1)} good answers per second, ${figure}`,
   }
 }

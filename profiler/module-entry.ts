@@ -6,10 +6,10 @@ import { type ChildProcess, fork } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-const fromSources = (from: string) => from.endsWith('.ts')
-const beside = (name: string, from: string) =>
-  new URL(`${name}${fromSources(from) ? '.ts' : '.js'}`, from)
-const tsx = (from: string, file: string) =>
+const isSource = (from: string) => from.endsWith('.ts')
+const resolveSibling = (name: string, from: string) =>
+  new URL(`${name}${isSource(from) ? '.ts' : '.js'}`, from)
+const resolveTsx = (from: string, file: string) =>
   new URL(file, pathToFileURL(createRequire(from).resolve('tsx/package.json'))).href
 
 /**
@@ -17,13 +17,13 @@ const tsx = (from: string, file: string) =>
  * @param name relative to the caller, without extension: './engine-worker'
  * @param from the caller's import.meta.url
  */
-export function processEntry(
+export function resolveProcessEntry(
   name: string,
   from: string,
 ): { readonly path: string; readonly execArgv: string[] } {
   return {
-    path: fileURLToPath(beside(name, from)),
-    execArgv: fromSources(from) ? ['--import', tsx(from, 'dist/loader.mjs')] : [],
+    path: fileURLToPath(resolveSibling(name, from)),
+    execArgv: isSource(from) ? ['--import', resolveTsx(from, 'dist/loader.mjs')] : [],
   }
 }
 
@@ -32,7 +32,7 @@ export function processEntry(
  * clone), and errors its stderr.
  */
 export function forkEntry(name: string, from: string): ChildProcess {
-  const { path, execArgv } = processEntry(name, from)
+  const { path, execArgv } = resolveProcessEntry(name, from)
   return fork(path, [], {
     serialization: 'advanced',
     stdio: ['ignore', 'ignore', 'pipe', 'ipc'],
@@ -44,9 +44,9 @@ export function forkEntry(name: string, from: string): ChildProcess {
  * Resolves a module beside the caller to the URL of a worker thread. Node 20 runs no --import hooks
  * in workers, so the hook of tsx is registered in the worker itself.
  */
-export function threadEntry(name: string, from: string): URL {
-  const url = beside(name, from)
-  if (!fromSources(from)) return url
-  const code = `import { register } from '${tsx(from, 'dist/esm/api/index.mjs')}'; register(); await import('${url.href}')`
+export function resolveThreadEntry(name: string, from: string): URL {
+  const url = resolveSibling(name, from)
+  if (!isSource(from)) return url
+  const code = `import { register } from '${resolveTsx(from, 'dist/esm/api/index.mjs')}'; register(); await import('${url.href}')`
   return new URL(`data:text/javascript,${encodeURIComponent(code)}`)
 }

@@ -5,7 +5,7 @@ import type { PromptSpec } from './prompt-spec.ts'
  * Default number of request bodies. Prompts need many more: a repeated prompt is served from the
  * prefix cache of a language model server, which would look faster than it is.
  */
-export const usualCount = { bodies: 64, prompts: 2048 } as const
+export const defaultCounts = { bodies: 64, prompts: 2048 } as const
 
 /** Where request bodies come from. */
 export type PayloadSource =
@@ -35,7 +35,7 @@ export type ItemSource = (
        * Prompts longer than the server's context are sent unchanged, and the server refuses them.
        * Absent: they are cut to its context.
        */
-      readonly asDrawn?: boolean
+      readonly keepOverlongPrompts?: boolean
     }
   /** A file with one text per line. Default count: enough bodies to use all texts. */
   | { readonly kind: 'texts'; readonly path: string; readonly count?: number }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { plainText } from './plain-text.ts'
+import { stripControls } from './plain-text.ts'
 
 test.each([
   ['\u001b[31mred\u001b[0m', 'red'],
@@ -15,5 +15,5 @@ test.each([
   ['cut off \u001b[', 'cut off '],
   ['cut off \u001b', 'cut off '],
 ])('%j is shown as %j', (text, shown) => {
-  expect(plainText(text)).toBe(shown)
+  expect(stripControls(text)).toBe(shown)
 })

@@ -2,7 +2,8 @@
  * Removes escape sequences and control characters from a server's text, so that it cannot control
  * the terminal that shows it.
  */
-export const plainText = (text: string): string => text.replace(escapes, '').replace(controls, '')
+export const stripControls = (text: string): string =>
+  text.replace(escapes, '').replace(controls, '')
 
 /** ECMA-48: control sequences, strings up to their terminator, two-character escapes. */
 const escapes =

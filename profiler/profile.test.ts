@@ -72,7 +72,7 @@ test('a capacity, and a steady window in detail', async ({ skip }) => {
   )
 })
 
-test('one rate that holds, without a search', async () => {
+test('one rate that meets the SLO, without a search', async () => {
   const found = await profile({ time: { kind: 'fixed', ms: 5 } }, { rateRps: 40 })
   expect(found).toMatchObject({ verdict: 'met' })
   expect(found.measurement).toBeUndefined()
@@ -82,14 +82,14 @@ test('one rate that holds, without a search', async () => {
   )
 })
 
-test('an SLO that cannot be met is missed, with the evidence', async () => {
+test('an SLO that cannot be met is violated, with the evidence', async () => {
   expect(await profile({ time: { kind: 'fixed', ms: 20 } }, { limitMs: 5 })).toMatchObject({
-    verdict: 'missed',
+    verdict: 'violated',
     summary: expect.stringMatching(/one request at a time already takes \d+/),
   })
 })
 
-test('a server that dies in the middle is a failure by name', async () => {
+test('a server that dies during the profile is reported', async () => {
   expect(await profile({ fault: { kind: 'die', afterRequests: 60 } })).toMatchObject({
     verdict: 'failed',
     summary: expect.stringMatching(/server-died/),
@@ -118,7 +118,7 @@ test.each<[Partial<Measurement>, RegExp]>([
     { outcome: 'generator-limit', detail: 'the generator could not sustain the rate' },
     /^at least .*; the generator could not sustain the rate$/,
   ],
-])('what a measurement comes to: %o', (part, summary) => {
+])('summary of a measurement: %o', (part, summary) => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
   const about = {
     slo,
@@ -143,7 +143,7 @@ test.each<[Partial<Measurement>, RegExp]>([
   })
 })
 
-test('a measurement whose every window violated the SLO says at which rate, and is no failure', () => {
+test('a measurement that violated the SLO in every window names the lowest rate', () => {
   const slo = { percentile: 0.99, limitMs: 50, maxErrorRate: 0.001 }
   const windowAt = (rateRps: number, ms: number) => {
     const load = { kind: 'open', rateRps, arrivals: { kind: 'poisson' }, durationS: 1, seed: 1 }
@@ -165,7 +165,7 @@ test('a measurement whose every window violated the SLO says at which rate, and 
   })
   const violated = [windowAt(300, 163), windowAt(250, 90)]
   expect(summariseMeasurement(measured(violated, 'upper'))).toEqual({
-    verdict: 'missed',
+    verdict: 'violated',
     summary: 'the SLO was violated at 250 req/s; lower rates were not tried',
   })
   // Nothing is known of a server whose windows say nothing.

@@ -6,7 +6,7 @@ import { type CapacityOptions, measureCapacity } from './capacity/measure.ts'
 import { describeErrors, Session } from './capacity/session.ts'
 import { resolveGenerator } from './load/resolve-generator.ts'
 import { judgeSweep, playSweep, type SweepLoad } from './load-sweep.ts'
-import type { Arrivals, Load, Phase } from './model/load.ts'
+import type { Arrivals, OpenLoad, Phase } from './model/load.ts'
 import type { LoadPoint } from './model/load-point.ts'
 import type { LoadRun } from './model/load-run.ts'
 import type { Measurement } from './model/measurement.ts'
@@ -22,12 +22,12 @@ import {
 } from './model/slo.ts'
 import type { PayloadSource } from './payload-source.ts'
 import { ProtocolError } from './profiler-errors.ts'
-import { usualFirstAnswerMs } from './protocols/http.ts'
+import { defaultFirstAnswerMs } from './protocols/http.ts'
 import { detectProtocol, protocolFor } from './protocols/index.ts'
 import type { OnReason } from './protocols/protocol.ts'
 import type { ProtocolOptions } from './protocols/protocol-module.ts'
 import type { ProtocolName } from './protocols/protocol-table.ts'
-import { NeverReadyError, untilAnswering } from './protocols/until-serving.ts'
+import { NeverReadyError, prepareOnceAnswering } from './protocols/until-serving.ts'
 import { overShare } from './statistics/dependence.ts'
 import { provesPercentile } from './statistics/early-stopping.ts'
 import { type HistogramBin, latencyHistogram, tablePercentiles } from './statistics/histogram.ts'
@@ -85,9 +85,9 @@ export interface Profile {
   readonly slo: Slo
   /**
    * 'met': a capacity was found, or the SLO was met at the given rate or at one of the given loads.
-   * 'missed': it was violated. 'failed': no verdict, as the server or the generator failed.
+   * 'violated': it was violated. 'failed': no verdict, as the server or the generator failed.
    */
-  readonly verdict: 'met' | 'missed' | 'failed'
+  readonly verdict: 'met' | 'violated' | 'failed'
   /** The verdict in one sentence. */
   readonly summary: string
   /** Absent with a given rate. */
@@ -134,7 +134,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     onReason,
   } = options
   const protocol = options.protocol ?? (await detectProtocol(url, model, options, signal, onReason))
-  const target = await untilAnswering(
+  const target = await prepareOnceAnswering(
     {
       protocol: protocolFor(protocol, options),
       url,
@@ -143,7 +143,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       runsAlready: true,
       onReason,
     },
-    options.firstAnswerMs ?? usualFirstAnswerMs,
+    options.firstAnswerMs ?? defaultFirstAnswerMs,
     signal,
   ).catch((error: unknown) => {
     if (error instanceof NeverReadyError)
@@ -165,13 +165,13 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
     }
     if (options.rateRps !== undefined) {
       await session.closed(2, Math.min(1, durationS / 5), 'warm-up', false)
-      const steady = await steadyWindow(
+      const steady = await summariseSteadyWindow(
         await session.open(options.rateRps, durationS, seed, 'confirm', arrivals),
         slo,
       )
-      const verdict = verdictAt(steady.point, slo)
+      const verdict = judgeSteadyWindow(steady.point, slo)
       const caveats = collectCaveats(target, session)
-      if (verdict.verdict === 'met') caveats.push(unobservedOutages([steady.point]))
+      if (verdict.verdict === 'met') caveats.push(describeUnobservedOutages([steady.point]))
       return { ...about, ...verdict, steady, caveats }
     }
     const measurement = await measureCapacity({
@@ -199,7 +199,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
         ).point,
       )
     const rate = Math.max(measurement.capacityCi90Rps[0], 0.5 * measurement.capacityRps)
-    const steady = await steadyWindow(
+    const steady = await summariseSteadyWindow(
       await session.open(rate, durationS, seed + 1, 'confirm', arrivals),
       slo,
     )
@@ -210,7 +210,7 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
       caveats.push(
         `the steady window at ${rate.toFixed(1)} requests per second, the lower end of the interval, violated the SLO`,
       )
-    caveats.push(unobservedOutages([...measurement.points, ...below, steady.point]))
+    caveats.push(describeUnobservedOutages([...measurement.points, ...below, steady.point]))
     const bound = resolveBound(measurement.outcome, measurement.capacityCi90Rps[1])
     return { ...about, ...verdict, measurement, ...(bound && { bound }), below, steady, caveats }
   } finally {
@@ -218,11 +218,11 @@ export async function profileEndpoint(options: ProfileOptions): Promise<Profile>
   }
 }
 
-async function steadyWindow(
+async function summariseSteadyWindow(
   { run, point }: { run: LoadRun; point: LoadPoint },
   slo: Slo,
 ): Promise<SteadyWindow> {
-  const { hdrHistogram } = await import('./load/hdr.ts')
+  const { encodeHdrHistogram } = await import('./load/hdr.ts')
   const sorted = run.latencyMs
     .map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
     .sort()
@@ -235,7 +235,7 @@ async function steadyWindow(
       ci95Ms: quantileInterval(sorted, percentile, 0.95),
     })),
     histogram: latencyHistogram(run.latencyMs, histogramBins),
-    hdrHistogram: hdrHistogram(run.latencyMs),
+    hdrHistogram: encodeHdrHistogram(run.latencyMs),
     nEff,
     proven: provesPercentile(nEff, over / dispersion, slo.percentile),
   }
@@ -247,11 +247,11 @@ const resolveBound = (outcome: Measurement['outcome'], highRps: number): 'lower'
 
 type Verdict = Pick<Profile, 'verdict' | 'summary'>
 
-function verdictAt(point: LoadPoint, slo: Slo): Verdict {
+function judgeSteadyWindow(point: LoadPoint, slo: Slo): Verdict {
   const rate = `${point.offeredRps.toFixed(1)} requests per second`
   const found = `${sloName(slo)} ${sloValue(slo, point.sloMs)}${slo.limits ? '' : `, limit ${sloLimit(slo)}`}`
   if (point.errors === point.requests)
-    return { verdict: 'failed', summary: `no request was answered well: ${describeErrors(point)}` }
+    return { verdict: 'failed', summary: `no request succeeded: ${describeErrors(point)}` }
   if (meetsSlo(point, slo))
     return { verdict: 'met', summary: `the SLO is met at ${rate}: ${found}` }
   // Late sends count as latency. An SLO met in spite of them is met; one violated with them says
@@ -259,29 +259,29 @@ function verdictAt(point: LoadPoint, slo: Slo): Verdict {
   if (point.generatorSaturated)
     return {
       verdict: 'failed',
-      summary: `the load generator could not sustain ${rate}: nothing can be said about the server`,
+      summary: `the load generator could not sustain ${rate}; the window says nothing about the server`,
     }
   const why = exceedsErrorRate(point, slo) ? describeErrors(point) : found
-  return { verdict: 'missed', summary: `the SLO is violated at ${rate}: ${why}` }
+  return { verdict: 'violated', summary: `the SLO is violated at ${rate}: ${why}` }
 }
 
 /** Lowest rate whose open window violated the SLO; undefined without one. */
-function lowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
-  const violated = steadyPoints(points).filter(
+function findLowestViolatedRps(points: readonly LoadPoint[], slo: Slo): number | undefined {
+  const violated = selectOpenPoints(points).filter(
     (point) => !meetsSlo(point, slo) && !isInvalidWindow(point, slo),
   )
   return violated.length === 0 ? undefined : Math.min(...violated.map(({ load }) => load.rateRps))
 }
 
-type SteadyPoint = LoadPoint & { readonly load: Extract<Load, { kind: 'open' }> }
-const steadyPoints = (points: readonly LoadPoint[]): SteadyPoint[] =>
+type OpenPoint = LoadPoint & { readonly load: OpenLoad }
+const selectOpenPoints = (points: readonly LoadPoint[]): OpenPoint[] =>
   points.filter(
-    (point): point is SteadyPoint =>
+    (point): point is OpenPoint =>
       point.load.kind === 'open' && point.load.arrivals.kind !== 'sweep',
   )
 
 /** Describes the outages that are too rare for the time under open load. */
-function unobservedOutages(points: readonly LoadPoint[]): string {
+function describeUnobservedOutages(points: readonly LoadPoint[]): string {
   const openS = points.reduce(
     (sum, { load, seconds }) => sum + (load.kind === 'open' ? seconds : 0),
     0,
@@ -301,10 +301,10 @@ export function summariseMeasurement({
   slo,
 }: Measurement): Verdict {
   if (outcome === 'slo-unattainable')
-    return { verdict: 'missed', summary: `the SLO cannot be met: ${detail}` }
-  const violatedRps = lowestViolatedRps(points, slo)
+    return { verdict: 'violated', summary: `the SLO cannot be met: ${detail}` }
+  const violatedRps = findLowestViolatedRps(points, slo)
   if (capacityRps === 0 && bounds === 'upper' && violatedRps !== undefined)
-    return { verdict: 'missed', summary: describeViolation(violatedRps) }
+    return { verdict: 'violated', summary: describeViolation(violatedRps) }
   if (capacityRps === 0 || outcome === 'server-died' || outcome === 'errors')
     return { verdict: 'failed', summary: `${outcome}: ${detail ?? 'no capacity was found'}` }
   const bound = resolveBound(outcome, high) === 'lower' ? 'at least ' : ''

@@ -22,6 +22,12 @@ export class ProtocolError extends Error {
   }
 }
 
+/** A problem, to follow the name of its source, and its remedy. */
+export interface Problem {
+  readonly what: string
+  readonly hint: string
+}
+
 /** A payload file or template that cannot be used. */
 export class PayloadError extends Error {
   constructor(

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import {
   evaluateMetric,
+  findMaxSeriesValue,
+  formatMetric,
   hasMetric,
-  metricNames,
-  metricText,
+  listMetricNames,
   parseMetric,
-  seriesValue,
 } from './prometheus.ts'
 
 const before = `# HELP queue_depth Requests that wait.
@@ -60,7 +60,7 @@ test.each([
   ['not with that label', { name: 'queue_depth', labels: { model: 'c' } }, undefined],
 ] as const)('%s', (_, asked, value) => expect(evaluateMetric(asked, [scrapes])).toBe(value))
 
-test('a histogram that observed nothing says nothing', () => {
+test('a histogram without observations has no value', () => {
   expect(
     evaluateMetric({ name: 'wait_seconds' }, [[scrapes[0]!, { ...scrapes[0]!, atS: 12 }]]),
   ).toBeUndefined()
@@ -79,13 +79,13 @@ request_us_count{model="m"} ${count}
     evaluateMetric({ name: 'request_us', labels }, looks(...pages))
   const [first, last] = [page(5000, 5, '900', '23340'), page(25000, 25, '1100', '23340')]
 
-  test('is the mean of what it observed in the window, whatever its quantiles say', () =>
+  test('is the mean of the observations in the window', () =>
     expect([read(undefined, first, last), read({ model: 'm' }, first, last)]).toEqual([1000, 1000]))
 
   test('a quantile that was named is that series', () =>
     expect(read({ quantile: '0.5' }, first, last)).toBe(1000))
 
-  test('nothing observed is not known, and neither is a quantile of NaN', () => {
+  test('has no value without observations, or for a quantile of NaN', () => {
     expect(read(undefined, first, first)).toBeUndefined()
     const silent = page(0, 0, 'NaN', 'NaN')
     expect(read({ quantile: '0.99' }, silent, silent)).toBeUndefined()
@@ -97,11 +97,11 @@ request_us_count{model="m"} ${count}
     expect(read({ quantile: '0.5' }, quantilesAlone, quantilesAlone)).toBe(7)
   })
 
-  test('a server whose process was restarted meanwhile counts on from nothing', () =>
+  test('a counter that a restart resets continues from zero', () =>
     expect(read(undefined, first, page(2000, 1, '1', '1'))).toBe(2000))
 })
 
-test('a quantile of a histogram is that of what it observed in the window', () => {
+test('a quantile of a histogram covers the observations in the window', () => {
   const page = (counts: readonly number[]) =>
     ['0.1', '0.5', '1', '+Inf'].map((le, i) => `wait_bucket{le="${le}"} ${counts[i]}\n`).join('')
   const read = (quantile: string, first: number[], last: number[]) =>
@@ -142,12 +142,12 @@ describe('of several servers', () => {
   const one = looks(page(4, 100, 0, 0), page(6, 120, 1, 10))
   const other = looks(page(20, 900, 5, 40), page(40, 904, 14, 70))
 
-  test('counters are added, of a gauge the largest counts, of histograms all that was observed', () => {
+  test('counters are summed, gauges take the largest, histograms combine observations', () => {
     const of = (name: string) => evaluateMetric({ name }, [one, other])
     expect([of('tokens'), of('depth'), of('wait')]).toEqual([12, 30, 0.25])
   })
 
-  test('what one of them has not counted yet is nothing; a gauge that one lacks is not known', () => {
+  test('a missing counter counts as zero; a gauge that one server lacks has no value', () => {
     const idle = looks('', 'up 1\n')
     const of = (name: string) =>
       [idle, one].flatMap((first, i, all) => [evaluateMetric({ name }, [first, all[1 - i]!])])
@@ -174,16 +174,18 @@ test.each([
 
 test('a page of very many series is read', () => {
   const text = Array.from({ length: 150_000 }, (_, i) => `depth{i="${i}"} ${i % 7}`).join('\n')
-  expect(seriesValue(text, 'depth')).toBe(6)
+  expect(findMaxSeriesValue(text, 'depth')).toBe(6)
 })
 
-test('a series is named as it is read', () => {
+test('formatting a series is the inverse of parsing it', () => {
   const series = { name: 'a', labels: { path: 'x"y\\z\n\\n', m: '1' } }
-  expect(parseMetric(metricText(series))).toEqual(series)
+  expect(parseMetric(formatMetric(series))).toEqual(series)
 })
 
-test('names as they can be asked for, and as they are told', () => {
-  expect(metricNames(before)).toContain('wait_seconds_sum')
-  expect(metricText({ name: 'queue_depth', labels: { model: 'a' } })).toBe('queue_depth{model="a"}')
-  expect(metricText({ name: 'queue_depth' })).toBe('queue_depth')
+test('metric names of a page, and readings by name', () => {
+  expect(listMetricNames(before)).toContain('wait_seconds_sum')
+  expect(formatMetric({ name: 'queue_depth', labels: { model: 'a' } })).toBe(
+    'queue_depth{model="a"}',
+  )
+  expect(formatMetric({ name: 'queue_depth' })).toBe('queue_depth')
 })

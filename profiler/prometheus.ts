@@ -3,10 +3,13 @@
  * over a window, from several scrapes.
  */
 
-import type { AskedMetric, MetricReading } from './model/server-metric.ts'
+import type { MetricReading, ServerMetric } from './model/server-metric.ts'
 
 /** Another port of the server, with an optional path: ':8002/metrics', ':8002'. */
-export const ownPort = /^:(\d{1,5})(\/.*)?$/
+export const portPattern = /^:(\d{1,5})(\/.*)?$/
+
+/** A metric's name, and the labels that its series must have. */
+type MetricSelector = Pick<ServerMetric, 'name' | 'labels'>
 
 /** A server's metrics page at one time. */
 export interface Scrape {
@@ -34,13 +37,13 @@ function splitSeries(
   const after = text.slice(name.length)
   const braces = after.trimStart()
   if (!braces.startsWith('{')) return { name, labels: {}, rest: after }
-  const end = closingBrace(braces)
+  const end = findClosingBrace(braces)
   return end < 0
     ? undefined
     : { name, labels: parseLabels(braces.slice(1, end)), rest: ` ${braces.slice(end + 1)}` }
 }
 
-function closingBrace(text: string): number {
+function findClosingBrace(text: string): number {
   let quoted = false
   for (let i = 1; i < text.length; i++) {
     if (quoted && text[i] === '\\') i++
@@ -100,7 +103,7 @@ const findMax = (values: readonly number[]): number =>
  * Largest finite value of a metric's series on one page; undefined without one. Servers of several
  * ranks report the same metric once per rank.
  */
-export function seriesValue(text: string, name: string): number | undefined {
+export function findMaxSeriesValue(text: string, name: string): number | undefined {
   const values = parseSeries(text).flatMap((one) =>
     one.name === name && Number.isFinite(one.value) ? [one.value] : [],
   )
@@ -108,10 +111,10 @@ export function seriesValue(text: string, name: string): number | undefined {
 }
 
 /**
- * Parses a metric's name and labels, 'queue_depth{model="bert"}': the inverse of `metricText`.
+ * Parses a metric's name and labels, 'queue_depth{model="bert"}': the inverse of `formatMetric`.
  * Undefined for a text of another form.
  */
-export function parseMetric(text: string): Pick<AskedMetric, 'name' | 'labels'> | undefined {
+export function parseMetric(text: string): MetricSelector | undefined {
   const series = splitSeries(text)
   if (series === undefined || series.rest.trim() !== '') return undefined
   const { name, labels } = series
@@ -122,10 +125,7 @@ export function parseMetric(text: string): Pick<AskedMetric, 'name' | 'labels'> 
  * Whether a page has a metric, even one without a value yet: a series with that name and these
  * labels, the sum and count of a histogram or summary, or a declared type without series.
  */
-export function hasMetric(
-  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
-  text: string,
-): boolean {
+export function hasMetric({ name, labels = {} }: MetricSelector, text: string): boolean {
   const { quantile, ...otherLabels } = labels
   const parts = quantile === undefined ? [`${name}_sum`, `${name}_count`] : [`${name}_bucket`]
   const series = parseSeries(text)
@@ -135,7 +135,7 @@ export function hasMetric(
 }
 
 /** Names of all metrics on a page. */
-export const metricNames = (text: string): string[] => [
+export const listMetricNames = (text: string): string[] => [
   ...new Set(parseSeries(text).map(({ name }) => name)),
 ]
 
@@ -156,7 +156,7 @@ export type Scrapes = readonly Scrape[]
  *   one of several servers lacks
  */
 export function evaluateMetric(
-  metric: Pick<AskedMetric, 'name' | 'labels'>,
+  metric: MetricSelector,
   servers: readonly Scrapes[],
 ): number | undefined {
   const { name, labels = {} } = metric
@@ -192,7 +192,7 @@ const hasObservations = (name: string, scrapes: Scrapes): boolean =>
 
 /** Mean of the observations of a histogram or summary in the window. */
 function computeObservedMean(
-  { name, labels }: Pick<AskedMetric, 'name' | 'labels'>,
+  { name, labels }: MetricSelector,
   servers: readonly Scrapes[],
 ): number | undefined {
   const [total, observed] = [`${name}_sum`, `${name}_count`].map((part) =>
@@ -206,7 +206,7 @@ function computeObservedMean(
  * @returns undefined without buckets, without observations, or for a quantile outside 0 to 1
  */
 function computeQuantile(
-  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
+  { name, labels = {} }: MetricSelector,
   servers: readonly Scrapes[],
 ): number | undefined {
   const { quantile, ...otherLabels } = labels
@@ -244,10 +244,7 @@ const hasLabels = ({ labels }: Series, required: Readonly<Record<string, string>
   Object.entries(required).every(([key, value]) => labels[key] === value)
 
 /** Values of the series with this name and these labels. */
-const selectValues = (
-  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
-  text: string,
-): number[] =>
+const selectValues = ({ name, labels = {} }: MetricSelector, text: string): number[] =>
   parseSeries(text)
     .filter((one) => one.name === name && hasLabels(one, labels))
     .map(({ value }) => value)
@@ -256,10 +253,7 @@ const selectValues = (
  * Sum of the increases of all matching series. A counter that decreased was reset, for example
  * because a process of the server restarted: then its whole new value is the increase.
  */
-function computeIncrease(
-  { name, labels = {} }: Pick<AskedMetric, 'name' | 'labels'>,
-  scrapes: Scrapes,
-): number {
+function computeIncrease({ name, labels = {} }: MetricSelector, scrapes: Scrapes): number {
   const totals = ({ text }: Scrape) =>
     new Map(
       parseSeries(text)
@@ -278,7 +272,7 @@ function computeIncrease(
 }
 
 /** Mean over the scrapes of the largest series of a gauge; NaN where a scrape has the value NaN. */
-function computeGaugeMean(metric: Pick<AskedMetric, 'name' | 'labels'>, scrapes: Scrapes): number {
+function computeGaugeMean(metric: MetricSelector, scrapes: Scrapes): number {
   const perScrape = scrapes
     .map(({ text }) => selectValues(metric, text))
     .filter((values) => values.length > 0)
@@ -296,17 +290,17 @@ function isCounter(name: string, text: string): boolean {
  * Readings by name with labels. NaN, and null from a store, are left out. Undefined without any
  * value.
  */
-export function metricValues(
+export function tabulateReadings(
   readings: readonly MetricReading[] = [],
 ): Readonly<Record<string, number>> | undefined {
   const known = readings.filter(({ value }) => typeof value === 'number' && !Number.isNaN(value))
   return known.length === 0
     ? undefined
-    : Object.fromEntries(known.map((reading) => [metricText(reading), reading.value]))
+    : Object.fromEntries(known.map((reading) => [formatMetric(reading), reading.value]))
 }
 
 /** Formats a metric's name and labels: 'queue_depth{model="bert"}'. */
-export const metricText = ({ name, labels }: Pick<AskedMetric, 'name' | 'labels'>): string =>
+export const formatMetric = ({ name, labels }: MetricSelector): string =>
   labels === undefined || Object.keys(labels).length === 0
     ? name
     : `${name}{${Object.entries(labels)

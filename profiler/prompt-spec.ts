@@ -67,8 +67,8 @@ export type RecordedPrompt = readonly [
 /** Tokens of a block in Mooncake's traces (Qin et al., FAST 2025). */
 export const recordedBlockTokens = 512
 
-/** Distribution of lengths in tokens, truncated at `most` (default 32,768). */
-export type LengthDistribution = { readonly most?: number } & (
+/** Distribution of lengths in tokens, truncated at `maxTokens` (default 32,768). */
+export type LengthDistribution = { readonly maxTokens?: number } & (
   | { readonly kind: 'fixed'; readonly tokens: number }
   | { readonly kind: 'uniform'; readonly from: number; readonly to: number }
   | { readonly kind: 'normal'; readonly mean: number; readonly deviation: number }

@@ -46,3 +46,13 @@ export function gamma(uniform: Uniform, shape: number): number {
       return (d * v) / shape
   }
 }
+
+/** Shuffles a copy of a list (Fisher and Yates). */
+export function shuffle<T>(values: readonly T[], uniform: Uniform): T[] {
+  const out = [...values]
+  for (let i = out.length - 1; i > 0; i--) {
+    const j = Math.floor(uniform() * (i + 1))
+    ;[out[i], out[j]] = [out[j]!, out[i]!]
+  }
+  return out
+}

@@ -1,5 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { hrefOf, httpUrlOf, pathBelow, serverAddress } from './server-address.ts'
+import {
+  formatHttpUrl,
+  formatUrl,
+  parseServerAddress,
+  resolveServerPath,
+} from './server-address.ts'
 
 describe('the address of a server', () => {
   test.each([
@@ -12,20 +17,20 @@ describe('the address of a server', () => {
     ['unix:/run/x.sock:/ml', 'unix:/run/x.sock', '/ml', '/run/x.sock'],
     ['http+unix://%2Frun%2Fx.sock/ml/', 'unix:/run/x.sock', '/ml/', '/run/x.sock'],
   ])('%s', (url, origin, path, socketPath) => {
-    const address = serverAddress(url)!
+    const address = parseServerAddress(url)!
     expect(address).toMatchObject({ origin, path })
     expect(address.socketPath).toBe(socketPath)
-    expect(serverAddress(hrefOf(address, '/v2/health'))).toMatchObject({
+    expect(parseServerAddress(formatUrl(address, '/v2/health'))).toMatchObject({
       origin,
       path: '/v2/health',
     })
-    expect(new URL(httpUrlOf(address)).pathname).toBe(path)
+    expect(new URL(formatHttpUrl(address)).pathname).toBe(path)
   })
 
   test.each(['127.0.0.1:8000', 'ftp://host', 'http:///', 'unix:', 'nothing'])(
     '%s is none',
     (url) => {
-      expect(serverAddress(url)).toBeUndefined()
+      expect(parseServerAddress(url)).toBeUndefined()
     },
   )
 })
@@ -54,5 +59,5 @@ test.each([
   ['http://h/ml?key=a', '/predict?b=1', '/predict?b=1', '/ml/predict?b=1&key=a'],
   ['http://h', '/a b', '/a b', '/a%20b'],
 ])('below %s, of a call to %s, stands %s at %s', (url, call, own, path) => {
-  expect(pathBelow(serverAddress(url)!, call, own)).toBe(path)
+  expect(resolveServerPath(parseServerAddress(url)!, call, own)).toBe(path)
 })

@@ -29,27 +29,27 @@ export const pathlessHint =
   'gRPC has no base paths: a gateway routes by host, port or metadata (headers)'
 
 export const socketHint =
-  'a socket is written unix:/run/model.sock, with a path behind it unix:/run/model.sock:/ml'
+  'write a socket as unix:/run/model.sock, with a path as unix:/run/model.sock:/ml'
 
 /** Whether a URL names a unix socket. */
-export const namesSocket = (url: string): boolean => /^(unix|http\+unix):/i.test(url)
+export const isSocketUrl = (url: string): boolean => /^(unix|http\+unix):/i.test(url)
 
 /** Whether a URL says that its server speaks gRPC. */
-export const namesGrpc = (url: string): boolean => /^grpcs?:\/\//i.test(url)
+export const isGrpcUrl = (url: string): boolean => /^grpcs?:\/\//i.test(url)
 
 /**
  * Parses an http, https or gRPC URL, or a socket; undefined for anything else. The origin of a gRPC
  * URL has the scheme http or https.
  */
-export function serverAddress(url: string): ServerAddress | undefined {
-  if (namesSocket(url)) return socketAddress(url)
-  const overHttp = namesGrpc(url) ? url.replace(/^grpc/i, 'http') : url
+export function parseServerAddress(url: string): ServerAddress | undefined {
+  if (isSocketUrl(url)) return parseSocketAddress(url)
+  const overHttp = isGrpcUrl(url) ? url.replace(/^grpc/i, 'http') : url
   if (!URL.canParse(overHttp)) return undefined
   const { protocol, origin, host, pathname, search } = new URL(overHttp)
   return /^https?:$/.test(protocol) ? { origin, host, path: pathname, query: search } : undefined
 }
 
-function socketAddress(url: string): ServerAddress | undefined {
+function parseSocketAddress(url: string): ServerAddress | undefined {
   const [, plain, plainPath = '', plainQuery = ''] = plainSocket.exec(url) ?? []
   if (plain !== undefined) return buildSocketAddress(plain, plainPath, plainQuery)
   const [, encoded, path = '', query = ''] = encodedSocket.exec(url) ?? []
@@ -66,14 +66,14 @@ const buildSocketAddress = (socketPath: string, path: string, query: string): Se
   query,
 })
 
-/** Formats the URL of a path of a server, which `serverAddress` can parse again. */
-export const hrefOf = (
+/** Formats the URL of a path of a server, which `parseServerAddress` can parse again. */
+export const formatUrl = (
   { origin, socketPath }: Pick<ServerAddress, 'origin' | 'socketPath'>,
   path: string,
 ): string => (socketPath === undefined ? `${origin}${path}` : `${origin}:${path}`)
 
 /** Formats the URL for HTTP clients, which take a socket as a separate option. */
-export const httpUrlOf = ({ origin, host, socketPath, path, query }: ServerAddress): string =>
+export const formatHttpUrl = ({ origin, host, socketPath, path, query }: ServerAddress): string =>
   `${socketPath === undefined ? origin : `http://${host}`}${path}${query}`
 
 /**
@@ -83,7 +83,7 @@ export const httpUrlOf = ({ origin, host, socketPath, path, query }: ServerAddre
  * @param callPath path of the inference call
  * @param own the path to resolve
  */
-export function pathBelow(
+export function resolveServerPath(
   { path: base, query }: ServerAddress,
   callPath: string,
   own: string,
@@ -92,11 +92,11 @@ export function pathBelow(
   const encoded = new URL(path, 'http://localhost').pathname
   const search =
     ownQuery === undefined ? query : `?${ownQuery}${query === '' ? '' : `&${query.slice(1)}`}`
-  return `${withoutEnd(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
+  return `${removeOverlap(base.replace(/\/+$/, ''), callPath)}${encoded}${search}`
 }
 
 /** Removes from a path its longest end that is a beginning of the call's path. */
-function withoutEnd(base: string, callPath: string): string {
+function removeOverlap(base: string, callPath: string): string {
   const given = base.split('/').slice(1)
   const call = new URL(callPath.split('?')[0]!, 'http://localhost').pathname.split('/').slice(1)
   for (let length = Math.min(given.length, call.length); length > 0; length--) {

@@ -99,7 +99,7 @@ describe('faults of predictors', () => {
   // They wait more than they compute, so they wait together.
   test.concurrent.each([
     // Each of four tries waits so long for those that never serve.
-    ['never-ready', '1s', /never said it was ready/],
+    ['never-ready', '1s', /did not become ready/],
     ['crash', '3s', /unsupported batch size/],
     ['error-500', '3s', /shape mismatch/],
     ['garbage', '3s', /JSON|answer/i],

@@ -1,5 +1,5 @@
 /** The one place where an error becomes words and an exit code. */
-import { plainText } from '../profiler/plain-text.ts'
+import { stripControls } from '../profiler/plain-text.ts'
 import { redactSecrets } from '../trials/secrets.ts'
 import { exitCodes } from './exit-codes.ts'
 
@@ -21,7 +21,7 @@ const mostLetters = 4_000
 
 /** What users gave may be secret, and of any length: a long word is cut, and so is the whole. */
 export const cut = (text: string): string => {
-  const words = plainText(redactSecrets(text)).replace(
+  const words = stripControls(redactSecrets(text)).replace(
     new RegExp(`\\S{${mostWord},}`, 'g'),
     (word) => `${word.slice(0, mostWord / 2)}… (${word.length} characters)`,
   )

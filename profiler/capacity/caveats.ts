@@ -1,7 +1,7 @@
 /** Caveats on a capacity from the host, the generator and the connections. */
 import { availableParallelism, loadavg } from 'node:os'
 import type { Target } from '../model/target.ts'
-import { serverAddress } from '../server-address.ts'
+import { parseServerAddress } from '../server-address.ts'
 import type { LoadRecord } from './load-record.ts'
 
 /** Load average per core beyond which other work contends for the CPU. */
@@ -35,7 +35,7 @@ function describeDelayedAck({ points }: LoadRecord): string[] {
 export function collectCaveats(target: Target, session: LoadRecord): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]
-  const { host } = serverAddress(target.url)!
+  const { host } = parseServerAddress(target.url)!
   if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
     const cores = availableParallelism()
     found.push(

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { StallWatch } from '../load/stall-watch.ts'
+import { PauseDetector } from '../load/pause-detector.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { runOf } from '../testing/scripted-generator.ts'
 import { findDisagreements } from './consistency-checks.ts'
@@ -20,7 +20,7 @@ const run = (more: Partial<LoadRun>): LoadRun => ({
 })
 
 test('a timer that fires late is an outage of the process', () => {
-  const watch = new StallWatch(10)
+  const watch = new PauseDetector(10)
   for (const at of [10, 20.5, 31, 90, 100]) watch.tick(at)
   expect([...watch.generatorPausesMs()]).toEqual([41, 90])
 })

@@ -1,5 +1,5 @@
 /** What the loads of a session showed. */
-import { computeRateUntilLast } from '../load/throughput.ts'
+import { computeMeanThroughput } from '../load/throughput.ts'
 import type { Phase } from '../model/load.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
@@ -80,7 +80,7 @@ export class LoadRecord {
     if (phase === 'saturation')
       this.saturationLoops.push({
         connections: load.connections,
-        rps: computeRateUntilLast(run),
+        rps: computeMeanThroughput(run),
         answers: run.latencyMs.length,
       })
   }

@@ -4,7 +4,7 @@
  *
  * A loop is one closed-loop run with a fixed number of connections.
  */
-import { computeRateUntilLast, computeRateWhileAllWait } from '../load/throughput.ts'
+import { computeMeanThroughput, computeSteadyThroughput } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { exceedsErrorRate } from '../model/slo.ts'
@@ -151,9 +151,9 @@ export async function saturate(
     overrunS += Math.max(0, run.elapsedS - run.seconds)
     if (exceedsErrorRate(point, slo)) refusedLoop = run
     /** Throughput while all connections wait; 0 before each has had two answers. */
-    const waitingRps = computeRateWhileAllWait(run, connections)
+    const waitingRps = computeSteadyThroughput(run, connections)
     const busyRps = Math.max(point.achievedRps, waitingRps)
-    const observedRps = Math.max(busyRps, computeRateUntilLast(run))
+    const observedRps = Math.max(busyRps, computeMeanThroughput(run))
     const disturbed = !undisturbed.has(connections)
     const found = {
       rps: Math.max(rps, observedRps),

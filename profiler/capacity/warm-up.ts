@@ -1,5 +1,5 @@
 import { mean } from 'simple-statistics'
-import { computeRateUntilLast } from '../load/throughput.ts'
+import { computeMeanThroughput } from '../load/throughput.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Measurement } from '../model/measurement.ts'
@@ -108,7 +108,7 @@ export class RequestWarmUp {
       false,
     )
     this.windows.push({
-      rps: computeRateUntilLast(run),
+      rps: computeMeanThroughput(run),
       achievedRps: point.achievedRps,
       speeds: computeLoopSpeeds(run),
       elapsedS: run.elapsedS,

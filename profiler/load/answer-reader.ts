@@ -7,12 +7,12 @@ export interface AnswerReader {
   read(chunk: Buffer): void
   /** Ends the answer: the class of an error, undefined for a good answer. */
   end(): { readonly failure: string | undefined; readonly stream?: StreamTimes | undefined }
-  /** Error class of a broken answer that is due to the answer rather than the connection. */
-  broken(): string | undefined
+  /** Error class of an interrupted answer; undefined where that of the connection applies. */
+  classifyInterruption(): string | undefined
 }
 
-/** An answer is good when it contains the string that every good answer contains. */
-export class WholeAnswer implements AnswerReader {
+/** Accepts an answer that contains `expect`. */
+export class ExpectedTextReader implements AnswerReader {
   private found: boolean
   /** Last bytes so far, which may be the beginning of the string. */
   private tail = Buffer.alloc(0)
@@ -35,11 +35,11 @@ export class WholeAnswer implements AnswerReader {
     return { failure: this.found ? undefined : 'bad answer' }
   }
 
-  broken(): undefined {}
+  classifyInterruption(): undefined {}
 }
 
 /** Error class of an answer that exceeds the size limit. */
-export const tooLarge = 'answer too large'
+export const answerTooLarge = 'answer too large'
 
 /** Error class of an answer with a wrong or unknown content encoding. */
 export const badEncoding = 'bad encoding'

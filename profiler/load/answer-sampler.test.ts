@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { WholeAnswer } from './answer-reader.ts'
+import { ExpectedTextReader } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
 
 const target = {
@@ -7,11 +7,11 @@ const target = {
   bodies: [0, 1, 2].map((body) => ({ contentType: 'text/plain', body: String(body) })),
 }
 
-test('keeps a few good answers of the bodies that are asked for, whole', () => {
+test('samples a few complete good answers to the requested bodies', () => {
   let nowMs = 0
   const sampler = new AnswerSampler(target, () => nowMs)
   const answer = (body: number, text: string, expected?: string) => {
-    const reader = sampler.reading(body, new WholeAnswer(expected))
+    const reader = sampler.wrapReader(body, new ExpectedTextReader(expected))
     for (const part of text.match(/.{1,2}/g)!) reader.read(Buffer.from(part))
     reader.end()
   }
@@ -22,24 +22,24 @@ test('keeps a few good answers of the bodies that are asked for, whole', () => {
   answer(2, 'bad', 'good')
   nowMs = 200
   answer(2, 'second')
-  expect(sampler.take().map(({ body, answer }) => [body, answer.toString()])).toEqual([
+  expect(sampler.takeSamples().map(({ body, answer }) => [body, answer.toString()])).toEqual([
     [0, 'first'],
     [2, 'second'],
   ])
-  expect(sampler.take()).toEqual([])
+  expect(sampler.takeSamples()).toEqual([])
 })
 
-test('keeps no more than twenty of one load, and none of a megabyte', () => {
+test('samples at most 20 answers per load, and none over a mebibyte', () => {
   let nowMs = 0
   const sampler = new AnswerSampler(target, () => (nowMs += 1000))
-  const long = sampler.reading(0, new WholeAnswer(undefined))
+  const long = sampler.wrapReader(0, new ExpectedTextReader(undefined))
   long.read(Buffer.alloc(2 ** 20 + 1))
   long.end()
-  expect(sampler.take()).toEqual([])
+  expect(sampler.takeSamples()).toEqual([])
   for (let i = 0; i < 50; i++) {
-    const reader = sampler.reading(0, new WholeAnswer(undefined))
+    const reader = sampler.wrapReader(0, new ExpectedTextReader(undefined))
     reader.read(Buffer.from('x'))
     reader.end()
   }
-  expect(sampler.take()).toHaveLength(20)
+  expect(sampler.takeSamples()).toHaveLength(20)
 })

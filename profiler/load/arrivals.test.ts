@@ -36,7 +36,7 @@ test.each(kinds)('$kind: ascending, within the window, exactly rate × duration'
   )
 })
 
-describe('gaps vary as they should', () => {
+describe('gaps have the configured variation', () => {
   test.each<[Arrivals, number]>([
     [{ kind: 'constant' }, 0],
     [{ kind: 'poisson' }, 1],
@@ -60,6 +60,6 @@ test('a sweep sends at its last rate when it ends', () => {
   expect(Math.abs(last - 145)).toBeLessThan(20)
 })
 
-test('a trace is what it is, up to the end of the window', () => {
+test('a trace is replayed up to the end of the window', () => {
   expect([...schedule(load({ kind: 'trace', atMs: [1, 5, 60_000] }))]).toEqual([1, 5])
 })

@@ -1,8 +1,6 @@
 /** Send times of open loads. */
-import type { Load } from '../model/load.ts'
+import type { OpenLoad } from '../model/load.ts'
 import { gamma, seeded } from '../seeded-random.ts'
-
-type OpenLoad = Extract<Load, { kind: 'open' }>
 
 /**
  * Schedules the intended send times of an open load, ms from its start, ascending. Random arrivals

@@ -5,9 +5,7 @@
 
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { Target } from '../model/target.ts'
-
-export type HttpTarget = Extract<Target, { kind: 'http' }>
+import type { HttpTarget } from '../model/target.ts'
 
 export type ToChild =
   | { readonly type: 'target'; readonly target: HttpTarget }

@@ -3,10 +3,11 @@
  * sends and timestamps. It ends with its parent.
  */
 
-import type { Load } from '../model/load.ts'
+import type { Load, OpenLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
-import { playAutocannon, suitsAutocannon } from './closed-autocannon.ts'
+import type { HttpTarget } from '../model/target.ts'
+import type { FromChild, ToChild } from './child-messages.ts'
+import { canUseAutocannon, playAutocannon } from './closed-autocannon.ts'
 import { playClosed } from './closed-loop.ts'
 import { HttpSender } from './http-sender.ts'
 import { Http2Sender } from './http2-sender.ts'
@@ -16,7 +17,7 @@ import type { Sender } from './sender.ts'
 
 const send = (message: FromChild) => process.send?.(message)
 let target: HttpTarget | undefined
-let running: AbortController | undefined
+let loadAbort: AbortController | undefined
 
 /**
  * Sender of the last load, whose connections the next load reuses. Otherwise a hundred TLS
@@ -36,10 +37,10 @@ async function closeConnections(): Promise<void> {
 
 /** Paces all open loads of this process. */
 let pacer: Pacer | undefined
-/** The server of the target does something that autocannon's interface cannot handle. */
-let beyondAutocannon = false
+/** Autocannon could not play an earlier closed loop on this target. */
+let isAutocannonUnsuitable = false
 /** Answers per second of the target's last closed loop. */
-let answeredRps = 0
+let lastClosedRps = 0
 /**
  * Minimum rate for autocannon. At high rates it needs less CPU per request than our own client. At
  * low rates, the requests that it abandons at the end would occupy the server for too long.
@@ -47,15 +48,15 @@ let answeredRps = 0
 const minAutocannonRps = 2000
 
 async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
-  if (target === undefined) throw new Error('no target given before the load')
+  if (target === undefined) throw new Error('a load arrived before its target')
   clearTimeout(idleTimer)
   idleSender ??= await createSender(target)
   try {
     const run =
       (await tryAutocannon(idleSender, target, load, signal)) ??
-      (await playWith(idleSender, target, load, signal))
+      (await playLoad(idleSender, target, load, signal))
     if (load.kind === 'closed')
-      answeredRps = run.latencyMs.filter((ms) => !Number.isNaN(ms)).length / run.seconds
+      lastClosedRps = run.latencyMs.filter((ms) => !Number.isNaN(ms)).length / run.seconds
     idleTimer = setTimeout(closeConnections, maxIdleMs)
     return run
   } catch (error) {
@@ -69,27 +70,27 @@ async function play(load: Load, signal: AbortSignal): Promise<LoadRun> {
  */
 async function tryAutocannon(
   sender: Sender,
-  to: HttpTarget,
+  httpTarget: HttpTarget,
   load: Load,
   signal: AbortSignal,
 ): Promise<LoadRun | undefined> {
   if (
     load.kind !== 'closed' ||
-    beyondAutocannon ||
-    answeredRps < minAutocannonRps ||
-    !suitsAutocannon(to, load)
+    isAutocannonUnsuitable ||
+    lastClosedRps < minAutocannonRps ||
+    !canUseAutocannon(httpTarget, load)
   )
     return undefined
-  const run = await playAutocannon(to, load, signal, answeredRps)
-  beyondAutocannon = run === undefined
-  return run && { ...run, elapsedS: run.elapsedS + (await awaitBacklogS(sender, to)) }
+  const run = await playAutocannon(httpTarget, load, signal, lastClosedRps)
+  isAutocannonUnsuitable = run === undefined
+  return run && { ...run, elapsedS: run.elapsedS + (await waitForBacklogS(sender, httpTarget)) }
 }
 
 /**
  * Waits for the answer to one more request, and returns the seconds that took. The server still
  * works on the requests that autocannon abandoned, and the next load would wait for them.
  */
-async function awaitBacklogS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
+async function waitForBacklogS(sender: Sender, { timeoutMs }: HttpTarget): Promise<number> {
   const fromMs = performance.now()
   await new Promise<void>((resolve) => {
     const exchange = sender.send(0, () => {
@@ -104,53 +105,53 @@ async function awaitBacklogS(sender: Sender, { timeoutMs }: HttpTarget): Promise
   return (performance.now() - fromMs) / 1000
 }
 
-async function playWith(
+async function playLoad(
   sender: Sender,
-  to: HttpTarget,
+  httpTarget: HttpTarget,
   load: Load,
   signal: AbortSignal,
 ): Promise<LoadRun> {
   const run =
     load.kind === 'closed'
-      ? await playClosed(to, load, sender, signal)
-      : await playPaced(sender, to, load, signal)
-  return { ...run, sampled: sender.takeSampled() }
+      ? await playClosed(httpTarget, load, sender, signal)
+      : await playPaced(sender, httpTarget, load, signal)
+  return { ...run, answerSamples: sender.takeSamples() }
 }
 
 async function playPaced(
   sender: Sender,
-  to: HttpTarget,
-  load: Extract<Load, { kind: 'open' }>,
+  httpTarget: HttpTarget,
+  load: OpenLoad,
   signal: AbortSignal,
 ): Promise<LoadRun> {
   pacer ??= new Pacer()
   await pacer.ready
-  return playOpen(to, load, sender, pacer, signal)
+  return playOpen(httpTarget, load, sender, pacer, signal)
 }
 
-async function createSender(to: HttpTarget): Promise<Sender> {
-  if (to.spread !== undefined)
-    return (await import('./spread-sender.ts')).SpreadSender.to(to, createSender)
-  switch (to.transport) {
+async function createSender(httpTarget: HttpTarget): Promise<Sender> {
+  if (httpTarget.spread !== undefined)
+    return (await import('./spread-sender.ts')).SpreadSender.create(httpTarget, createSender)
+  switch (httpTarget.transport) {
     case 'grpc':
-      return new (await import('./grpc-sender.ts')).GrpcSender(to)
+      return new (await import('./grpc-sender.ts')).GrpcSender(httpTarget)
     case 'sse':
-      return (await import('./sse-sender.ts')).sseSender(to)
+      return (await import('./sse-sender.ts')).createSseSender(httpTarget)
     case undefined:
-      return new (to.http2 ? Http2Sender : HttpSender)(to)
+      return new (httpTarget.http2 ? Http2Sender : HttpSender)(httpTarget)
   }
 }
 
 process.on('message', (message: ToChild) => {
   if (message.type === 'target') {
     target = message.target
-    beyondAutocannon = false
-    answeredRps = 0
+    isAutocannonUnsuitable = false
+    lastClosedRps = 0
     void closeConnections()
-  } else if (message.type === 'abort') running?.abort()
+  } else if (message.type === 'abort') loadAbort?.abort()
   else {
     const controller = new AbortController()
-    running = controller
+    loadAbort = controller
     play(message.load, controller.signal)
       .then((run) => send({ type: 'played', run }))
       .catch((error: unknown) => {

@@ -95,7 +95,7 @@ test('each class has the latencies of its own answers, and the share of its requ
   )
 })
 
-test('requests without classes have no figures of any', () => {
+test('requests without classes have no class summaries', () => {
   const run = runOf([{ ttft: 1, tpot: 1, of: 'chat', fails: false }])
   const { classes, ...stream } = run.stream!
   expect(classes).toEqual(['chat'])

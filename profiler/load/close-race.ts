@@ -3,42 +3,42 @@
  * request was not processed and may be sent again (RFC 9110, section 9.2.2; RFC 9113, section 8.7).
  */
 
-/** A close under way is reported within this many round trips after the request was sent. */
-const raceRoundTrips = 2
+/** A pending close is reported within this many round trips after the request was sent. */
+const maxRaceRoundTrips = 2
 /** Added to the round trips, because timers and the event loop are no more precise. */
 const raceMarginMs = 1
-/** After this idle time a server may close the connection by an idle timer ... */
+/** After this idle time, an idle timer of the server may close the connection. */
 const longIdleMs = 500
-/** ... and such timers may fire this much late. */
+/** Idle timers may fire this much late. */
 const idleTimerRaceMs = 50
 
 /** Iterations of the event loop so far that polled the sockets. Counted only after a send. */
-let turns = 0
+let loopTurns = 0
 /** Counting continues until this iteration. */
-let countUntil = 0
-let counting = false
+let lastCountedTurn = 0
+let isCounting = false
 
 /** Iteration at whose end a close that is pending at this send has been reported. */
-function nextTurn(): number {
+function countNextTurn(): number {
   // Sockets are polled before immediates are called, and perhaps not again in this turn.
-  countUntil = turns + 1
-  if (!counting) {
-    counting = true
+  lastCountedTurn = loopTurns + 1
+  if (!isCounting) {
+    isCounting = true
     setImmediate(countTurn)
   }
-  return countUntil
+  return lastCountedTurn
 }
 
 function countTurn(): void {
-  turns++
-  counting = turns <= countUntil
-  if (counting) setImmediate(countTurn)
+  loopTurns++
+  isCounting = loopTurns <= lastCountedTurn
+  if (isCounting) setImmediate(countTurn)
 }
 
 /** Records when a request was sent, to decide later whether it crossed a close. */
 export class SendTime {
-  private readonly atMs = performance.now()
-  private readonly reportTurn = nextTurn()
+  private readonly sentMs = performance.now()
+  private readonly reportTurn = countNextTurn()
 
   /** @param idleMs time since the connection was last used */
   constructor(private readonly idleMs: number) {}
@@ -48,9 +48,9 @@ export class SendTime {
    * was if it arrived within the round trips above. It also was if it waited in the socket at the
    * send: then the next iteration of the event loop reports it, however late that is.
    */
-  crossedClose(roundTripMs: number): boolean {
+  hasCrossedClose(roundTripMs: number): boolean {
     const raceMs =
-      this.idleMs >= longIdleMs ? idleTimerRaceMs : raceMarginMs + raceRoundTrips * roundTripMs
-    return turns <= this.reportTurn || performance.now() - this.atMs <= raceMs
+      this.idleMs >= longIdleMs ? idleTimerRaceMs : raceMarginMs + maxRaceRoundTrips * roundTripMs
+    return loopTurns <= this.reportTurn || performance.now() - this.sentMs <= raceMs
   }
 }

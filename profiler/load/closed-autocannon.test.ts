@@ -21,7 +21,7 @@ afterAll(async () => {
   await new Promise((resolve) => server.close(resolve))
 })
 
-test('a short window of many connections and a large pool is load, and all of the pool is asked', async () => {
+test('a short window with many connections covers the whole pool', async () => {
   const target = {
     ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),
     bodies,

@@ -7,27 +7,26 @@
  * certificates, enforce deadlines, pause after failures, wait for the last answers (stopping cuts
  * them off), and replace closed connections (autocannon keeps the lost request in its queue).
  */
+
 import { Buffer } from 'node:buffer'
 import { performance } from 'node:perf_hooks'
 import autocannon from 'autocannon'
-import { answerBytes } from '../bounded-reader.ts'
-import type { Load } from '../model/load.ts'
+import { maxAnswerBytes } from '../bounded-reader.ts'
+import type { ClosedLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import { httpUrlOf, serverAddress } from '../server-address.ts'
-import type { HttpTarget } from './child-messages.ts'
+import type { HttpTarget } from '../model/target.ts'
+import { formatHttpUrl, parseServerAddress } from '../server-address.ts'
 import { isEncoded } from './content-encoding.ts'
+import { PauseDetector } from './pause-detector.ts'
 import { Recorder } from './recorder.ts'
-import { oncePerBody } from './sender.ts'
-import { StallWatch } from './stall-watch.ts'
-
-type ClosedLoad = Extract<Load, { kind: 'closed' }>
+import { convertBodies } from './sender.ts'
 
 /** Limit on the memory for requests: each client builds its own copies. */
 const maxRequestBytes = 64 * 2 ** 20
 /**
  * Limit on the bodies that are used. The first ones of a long trace represent its mix.
  */
-const maxRequests = 1024
+const maxBodies = 1024
 const tickMs = 10
 /**
  * Tolerance, ms, between autocannon's latency of an answer and ours. A larger difference shows that
@@ -38,12 +37,12 @@ const latencyToleranceMs = 5
  * After this many answers, a loop with a larger share of failures is left to the other loop, which
  * pauses after failures.
  */
-const minAnswers = 20
+const minAnswersToJudge = 20
 const maxFailedShare = 0.1
 /**
- * Time allowed for the last answers: at least `drainMs`, or this multiple of the slowest answer.
+ * Time allowed for the last answers: at least `minDrainMs`, or this multiple of the slowest answer.
  */
-const drainMs = 500
+const minDrainMs = 500
 const drainFactor = 3
 
 /**
@@ -52,7 +51,7 @@ const drainFactor = 3
 const minConnections = 8
 
 /** Whether autocannon may play a load on a target. */
-export const suitsAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =>
+export const canUseAutocannon = (target: HttpTarget, load: ClosedLoad): boolean =>
   load.connections >= minConnections &&
   !load.forOpen &&
   target.transport === undefined &&
@@ -71,23 +70,23 @@ export async function playAutocannon(
   signal: AbortSignal,
   expectedRps: number,
 ): Promise<LoadRun | undefined> {
-  const tally = new Tally(target, load)
-  const watch = new StallWatch(tickMs)
+  const run = new AutocannonRun(target, load)
+  const watch = new PauseDetector(tickMs)
   let stop = () => {}
   const finished = new Promise<void>((resolve, reject) => {
-    const instance = autocannon(optionsFor(target, load, tally, expectedRps), (error) =>
+    const instance = autocannon(buildOptions(target, load, run, expectedRps), (error) =>
       error ? reject(error) : resolve(),
     )
     stop = () => instance.stop()
-    instance.on('response', (client, status, _bytes, ms) => tally.answered(client, status, ms))
-    instance.on('reqError', () => tally.giveUp())
+    instance.on('response', (client, status, _bytes, ms) => run.recordAnswer(client, status, ms))
+    instance.on('reqError', () => run.markUnsuitable())
   })
   // The clients exist with the requests they built, and none was sent yet.
-  tally.begin()
+  run.startClock()
   const cpu = process.cpuUsage()
   const ticker = setInterval(() => {
-    watch.tick(tally.now())
-    if (signal.aborted || tally.over()) stop()
+    watch.tick(run.now())
+    if (signal.aborted || run.isFinished()) stop()
   }, tickMs)
   try {
     await finished
@@ -95,10 +94,10 @@ export async function playAutocannon(
     clearInterval(ticker)
   }
   signal.throwIfAborted()
-  if (tally.unfit) return undefined
+  if (run.isUnsuitable) return undefined
   const used = process.cpuUsage(cpu)
-  const elapsedMs = tally.now()
-  return tally.recorder.finish(load, {
+  const elapsedMs = run.now()
+  return run.recorder.buildRun(load, {
     seconds: load.durationS,
     generatorPausesMs: watch.generatorPausesMs(),
     elapsedS: elapsedMs / 1000,
@@ -107,14 +106,14 @@ export async function playAutocannon(
   })
 }
 
-function optionsFor(
+function buildOptions(
   target: HttpTarget,
   { connections, durationS }: ClosedLoad,
-  tally: Tally,
+  run: AutocannonRun,
   expectedRps: number,
 ): autocannon.Options {
-  const requests = oncePerBody(
-    { bodies: target.bodies.slice(0, maxRequests) },
+  const requests = convertBodies(
+    { bodies: target.bodies.slice(0, maxBodies) },
     ({ contentType, body }) => ({
       method: 'POST' as const,
       path: target.path,
@@ -134,10 +133,10 @@ function optionsFor(
     maxPerClient,
     Math.ceil(Math.max(requests.length, expectedRps * durationS) / connections),
   )
-  const address = serverAddress(target.url)!
+  const address = parseServerAddress(target.url)!
   let clients = 0
   return {
-    url: httpUrlOf(address),
+    url: formatHttpUrl(address),
     ...(address.socketPath !== undefined && { socketPath: address.socketPath }),
     connections,
     // The end is timed here, as autocannon's own limits are whole seconds.
@@ -164,30 +163,31 @@ function optionsFor(
         const encoded = headers.some(
           (name, i) => i % 2 === 0 && /^content-encoding$/i.test(name) && isEncoded(headers[i + 1]),
         )
-        if (shouldKeepAlive === false || (encoded && target.expect !== undefined)) tally.giveUp()
+        if (shouldKeepAlive === false || (encoded && target.expect !== undefined))
+          run.markUnsuitable()
       })
-      client.on('body', (part) => tally.read(client, (part as Buffer).length))
-      tally.add(client)
+      client.on('body', (part) => run.countBytes(client, (part as Buffer).length))
+      run.addClient(client)
     },
     ...(target.expect !== undefined && {
-      verifyBody: (body: unknown) => tally.verified(String(body).includes(target.expect!)),
+      verifyBody: (body: unknown) => run.recordCheck(String(body).includes(target.expect!)),
     }),
   } as autocannon.Options
 }
 
 /** Records the answers of a loop, and decides whether autocannon can play it at all. */
-class Tally {
+class AutocannonRun {
   readonly recorder = new Recorder()
   /** The load must be played by the other loop. */
-  unfit = false
+  isUnsuitable = false
   private startMs = performance.now()
   private readonly endMs: number
   /** Send time of the request in progress on each client, which is that of its last answer. */
   private readonly sentMs = new Map<object, number>()
   private last: { readonly index: number; failed: boolean } | undefined
   /** Bytes of the answer that each client is reading, and their total. */
-  private readonly unread = new Map<object, number>()
-  private unreadBytes = 0
+  private readonly bufferedBytes = new Map<object, number>()
+  private totalBufferedBytes = 0
   private answers = 0
   private failures = 0
   private slowestMs = 0
@@ -203,12 +203,12 @@ class Tally {
     return performance.now() - this.startMs
   }
 
-  add(client: object): void {
+  addClient(client: object): void {
     this.sentMs.set(client, this.now())
   }
 
   /** Starts the clock of the loop: autocannon's setup does not count as waiting time. */
-  begin(): void {
+  startClock(): void {
     const tookMs = this.now()
     this.startMs += tookMs
     for (const [client, sentMs] of this.sentMs) this.sentMs.set(client, sentMs - tookMs)
@@ -218,30 +218,30 @@ class Tally {
    * Counts the bytes of incomplete answers, which autocannon keeps in memory. Long answers are left
    * to the other loop, which does not keep them.
    */
-  read(client: object, bytes: number): void {
-    this.unread.set(client, (this.unread.get(client) ?? 0) + bytes)
-    this.unreadBytes += bytes
-    if (this.unreadBytes > answerBytes()) this.giveUp()
+  countBytes(client: object, bytes: number): void {
+    this.bufferedBytes.set(client, (this.bufferedBytes.get(client) ?? 0) + bytes)
+    this.totalBufferedBytes += bytes
+    if (this.totalBufferedBytes > maxAnswerBytes()) this.markUnsuitable()
   }
 
-  giveUp(): void {
-    this.unfit = true
+  markUnsuitable(): void {
+    this.isUnsuitable = true
   }
 
-  answered(client: object, status: number, ms: number): void {
+  recordAnswer(client: object, status: number, ms: number): void {
     const now = this.now()
-    this.unreadBytes -= this.unread.get(client) ?? 0
-    this.unread.delete(client)
+    this.totalBufferedBytes -= this.bufferedBytes.get(client) ?? 0
+    this.bufferedBytes.delete(client)
     const sentMs = this.sentMs.get(client)
     if (sentMs === undefined) return
     // A request lost on a closed connection is still in the queue, and the reported time belongs to
     // it.
-    if (ms > now - sentMs + latencyToleranceMs) this.giveUp()
+    if (ms > now - sentMs + latencyToleranceMs) this.markUnsuitable()
     const fromMs = Math.max(0, sentMs)
-    const index = this.recorder.open(fromMs)
+    const index = this.recorder.addRequest(fromMs)
     const failed = status < 200 || status > 299
-    if (failed) this.recorder.failed(index, `status ${status}`)
-    else this.recorder.answered(index, Math.min(ms, now - fromMs))
+    if (failed) this.recorder.recordFailure(index, `status ${status}`)
+    else this.recorder.recordAnswer(index, Math.min(ms, now - fromMs))
     this.last = { index, failed }
     this.count(failed)
     this.slowestMs = Math.max(this.slowestMs, ms)
@@ -250,10 +250,10 @@ class Tally {
     else this.sentMs.set(client, now)
   }
 
-  /** Called for each body after `answered`. */
-  verified(good: boolean): boolean {
+  /** Called for each body after `recordAnswer`. */
+  recordCheck(good: boolean): boolean {
     if (!good && this.last?.failed === false) {
-      this.recorder.failed(this.last.index, 'bad answer')
+      this.recorder.recordFailure(this.last.index, 'bad answer')
       this.last.failed = true
       this.failures++
     }
@@ -263,15 +263,16 @@ class Tally {
   /**
    * Whether all requests sent before the end are answered, or the rest is left to the other loop.
    */
-  over(): boolean {
+  isFinished(): boolean {
     const now = this.now()
-    const slowest = Math.max(drainMs, drainFactor * this.slowestMs)
+    const slowest = Math.max(minDrainMs, drainFactor * this.slowestMs)
     for (const sentMs of this.sentMs.values())
       if (now - sentMs > Math.min(this.target.timeoutMs, Math.max(slowest, this.endMs)))
-        this.giveUp()
-    if (now > this.endMs + slowest && this.sentMs.size > 0) this.giveUp()
-    if (this.answers >= minAnswers && this.failures > maxFailedShare * this.answers) this.giveUp()
-    return this.unfit || this.sentMs.size === 0
+        this.markUnsuitable()
+    if (now > this.endMs + slowest && this.sentMs.size > 0) this.markUnsuitable()
+    if (this.answers >= minAnswersToJudge && this.failures > maxFailedShare * this.answers)
+      this.markUnsuitable()
+    return this.isUnsuitable || this.sentMs.size === 0
   }
 
   private count(failed: boolean): void {

@@ -1,9 +1,10 @@
 /**
  * Closed loop: a fixed number of connections, each of which sends when its last request has ended.
  */
-import type { Load } from '../model/load.ts'
+
+import type { ClosedLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { HttpTarget } from './child-messages.ts'
+import type { HttpTarget } from '../model/target.ts'
 import { Exchanges } from './exchanges.ts'
 import type { Sender } from './sender.ts'
 
@@ -15,20 +16,20 @@ const pauseAfterFailureMs = 20
  */
 export async function playClosed(
   target: HttpTarget,
-  load: Extract<Load, { kind: 'closed' }>,
+  load: ClosedLoad,
   sender: Sender,
   signal: AbortSignal,
 ): Promise<LoadRun> {
   await sender.connect()
   const endMs = load.durationS * 1000
   const exchanges = new Exchanges(target, sender)
-  let sending = load.connections
+  let activeConnections = load.connections
   const sendNext = () => {
     const now = exchanges.now()
-    if (now < endMs && !signal.aborted) exchanges.send(now, ended)
-    else if (--sending === 0) exchanges.end()
+    if (now < endMs && !signal.aborted) exchanges.send(now, onEnd)
+    else if (--activeConnections === 0) exchanges.end()
   }
-  const ended = (failure: string | undefined) => {
+  const onEnd = (failure: string | undefined) => {
     if (failure === undefined) sendNext()
     // The pause protects a server that refuses requests immediately.
     else setTimeout(sendNext, Math.min(pauseAfterFailureMs, Math.max(0, endMs - exchanges.now())))

@@ -1,6 +1,6 @@
 import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { decoded } from './content-encoding.ts'
+import { decodeBody } from './content-encoding.ts'
 
 async function* parts(...chunks: readonly (Uint8Array | Error)[]) {
   for (const chunk of chunks) {
@@ -17,24 +17,24 @@ async function whole(body: AsyncIterable<Uint8Array>): Promise<Buffer> {
 
 test('a body in pieces of one byte is read whole', async () => {
   const bytes = [...gzipSync('three little words')].map((byte) => Buffer.from([byte]))
-  expect((await whole(decoded(parts(...bytes), 'GZIP'))).toString()).toBe('three little words')
+  expect((await whole(decodeBody(parts(...bytes), 'GZIP'))).toString()).toBe('three little words')
 })
 
-test('what ends a body early stays what it was; what is not of the encoding is told as that', async () => {
+test('an interrupted body keeps its own error; an invalid body names its encoding', async () => {
   await expect(
     whole(
-      decoded(parts(gzipSync('x').subarray(0, 5), new Error('the connection was lost')), 'gzip'),
+      decodeBody(parts(gzipSync('x').subarray(0, 5), new Error('the connection was lost')), 'gzip'),
     ),
   ).rejects.toThrow('the connection was lost')
-  await expect(whole(decoded(parts(Buffer.from('{"outputs": 1}')), 'gzip'))).rejects.toThrow(
-    'a body that is no gzip',
+  await expect(whole(decodeBody(parts(Buffer.from('{"outputs": 1}')), 'gzip'))).rejects.toThrow(
+    'the body is not valid gzip',
   )
-  await expect(whole(decoded(parts(Buffer.from('{}')), 'zstd'))).rejects.toThrow(
-    'a body that is no zstd',
+  await expect(whole(decodeBody(parts(Buffer.from('{}')), 'zstd'))).rejects.toThrow(
+    'the body is not valid zstd',
   )
 })
 
-test('a bomb is decoded only as far as it is read, and its source let go', async () => {
+test('a decompression bomb is decoded only as far as it is read, and its source is closed', async () => {
   let asked = 0
   let letGo = false
   async function* bomb() {
@@ -48,7 +48,7 @@ test('a bomb is decoded only as far as it is read, and its source let go', async
       letGo = true
     }
   }
-  for await (const chunk of decoded(bomb(), 'br')) {
+  for await (const chunk of decodeBody(bomb(), 'br')) {
     expect(chunk.length).toBeLessThanOrEqual(2 ** 16)
     // Time enough to decode it whole, were it not held back.
     for (let i = 0; i < 1000; i++) await new Promise((resolve) => setImmediate(resolve))

@@ -30,12 +30,12 @@ const createDecoder = (encoding: string) => decoders[encoding.trim().toLowerCase
 export const isEncoded = (encoding: string | undefined): encoding is string =>
   encoding !== undefined && encoding.trim() !== '' && encoding.trim().toLowerCase() !== 'identity'
 
-/** Decodes one body. Chunks of a plain one are read at once. */
+/** Decodes one body. The chunks of a plain body are passed on synchronously. */
 export class BodyDecoder {
   private readonly decoder: ReturnType<typeof createDecoder>
-  private fault = false
+  private isInvalid = false
   private hasEnded = false
-  private ended: ((fault: boolean) => void) | undefined
+  private onEnd: ((isInvalid: boolean) => void) | undefined
 
   /** @param read not called after `end` has reported, or after `abandon` */
   constructor(
@@ -44,30 +44,30 @@ export class BodyDecoder {
   ) {
     if (!isEncoded(encoding)) return
     this.decoder = createDecoder(encoding)
-    this.fault = this.decoder === undefined
+    this.isInvalid = this.decoder === undefined
     this.decoder?.on('data', (chunk: Buffer) => {
       if (!this.hasEnded) read(chunk)
     })
     this.decoder?.on('end', () => this.report())
     this.decoder?.on('error', () => {
-      this.fault = true
+      this.isInvalid = true
       this.report()
     })
   }
 
   write(chunk: Buffer): void {
-    if (this.hasEnded || this.fault) return
+    if (this.hasEnded || this.isInvalid) return
     // The decoder reads it later, while the connection may reuse its memory.
     if (this.decoder !== undefined) this.decoder.write(Buffer.from(chunk))
     else this.read(chunk)
   }
 
   /**
-   * @param ended called once, with whether the body violated its encoding; at once for a plain body
+   * @param onEnd called once, with whether the body violated its encoding; at once for a plain body
    */
-  end(ended: (fault: boolean) => void): void {
-    this.ended = ended
-    if (this.decoder === undefined || this.fault) this.report()
+  end(onEnd: (isInvalid: boolean) => void): void {
+    this.onEnd = onEnd
+    if (this.decoder === undefined || this.isInvalid) this.report()
     else this.decoder.end()
   }
 
@@ -77,10 +77,10 @@ export class BodyDecoder {
   }
 
   private report(): void {
-    const { ended } = this
-    if (ended === undefined || this.hasEnded) return
+    const { onEnd } = this
+    if (onEnd === undefined || this.hasEnded) return
     this.hasEnded = true
-    ended(this.fault)
+    onEnd(this.isInvalid)
   }
 }
 
@@ -88,19 +88,19 @@ export class BodyDecoder {
  * Decodes a whole body. Rejects with an Error for a body that violates its encoding, and for
  * unknown encodings.
  */
-export function decoded(
+export function decodeBody(
   body: AsyncIterable<Uint8Array>,
   encoding: string | undefined,
 ): AsyncIterable<Uint8Array> {
-  return isEncoded(encoding) ? decodedChunks(body, encoding) : body
+  return isEncoded(encoding) ? decodeChunks(body, encoding) : body
 }
 
-async function* decodedChunks(
+async function* decodeChunks(
   body: AsyncIterable<Uint8Array>,
   encoding: string,
 ): AsyncGenerator<Uint8Array> {
   const decoder = createDecoder(encoding)
-  if (decoder === undefined) throw new Error(`a body that is no ${encoding}`)
+  if (decoder === undefined) throw new Error(`the body is not valid ${encoding}`)
   let sourceError: { readonly error: unknown } | undefined
   async function* source() {
     try {
@@ -116,7 +116,7 @@ async function* decodedChunks(
   try {
     yield* decoder
   } catch {
-    throw sourceError ? sourceError.error : new Error(`a body that is no ${encoding}`)
+    throw sourceError ? sourceError.error : new Error(`the body is not valid ${encoding}`)
   } finally {
     decoder.destroy()
     await ended

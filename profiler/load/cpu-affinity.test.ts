@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { afterAll, afterEach, expect, test } from 'vitest'
 import { signal } from '../testing/loaded-server.ts'
 import { startTestServer, type TestServer } from '../testing/servers.ts'
-import { keepToCores, readAllowedCores } from './cpu-affinity.ts'
+import { pinIfPossible, readAllowedCores } from './cpu-affinity.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 
 const own = readAllowedCores(process.pid)
@@ -23,7 +23,7 @@ const startOn = async (cores: readonly number[]): Promise<number> => {
   const sleeper = spawn('sleep', ['60'])
   running.push(sleeper)
   await once(sleeper, 'spawn')
-  await keepToCores(sleeper.pid!, cores)
+  await pinIfPossible(sleeper.pid!, cores)
   return sleeper.pid!
 }
 /** Cores of the generator's process after a load on a server with these processes. */
@@ -53,5 +53,5 @@ test('a process that has ended has no cores, and stays where it was', async () =
   const ended = spawn('true')
   await once(ended, 'exit')
   expect(readAllowedCores(ended.pid!)).toEqual([])
-  await keepToCores(ended.pid!, own)
+  await pinIfPossible(ended.pid!, own)
 })

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 
-/** Cores on which a process may run; none where the system does not tell, or it has ended. */
+/** Cores on which a process may run; none for an ended process, and on other systems. */
 export function readAllowedCores(pid: number, root = '/proc'): number[] {
   const list = /^Cpus_allowed_list:\s*(\S+)/m.exec(readStatus(pid, root))?.[1]
   return parseCoreList(list ?? '')
@@ -24,8 +24,8 @@ export async function pinProcess(pid: number, coreList: string, taskset: string)
   await promisify(execFile)(taskset, argv)
 }
 
-/** The same; without `taskset` the process stays where it is. */
-export const keepToCores = (pid: number, cores: readonly number[]): Promise<void> =>
+/** Pins a process like `pinProcess`; without `taskset` it stays where it is. */
+export const pinIfPossible = (pid: number, cores: readonly number[]): Promise<void> =>
   pinProcess(pid, formatCoreList(cores), 'taskset').catch(() => undefined)
 
 /** '0-2,5' → [0, 1, 2, 5]: the kernel's list format. */

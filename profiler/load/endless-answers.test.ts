@@ -8,7 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Load } from '../model/load.ts'
 import type { Target } from '../model/target.ts'
-import { answersOk, getJson, postOnce } from '../protocols/http.ts'
+import { checkReadiness, fetchAnswer, getJson } from '../protocols/http.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
 
 const servers: { close(): void }[] = []
@@ -65,10 +65,10 @@ describe.each([
   ['HTTP/1.1', endless, false],
   ['HTTP/2', endless2, true],
 ])('over %s', (_, start, http2) => {
-  test('the first answer is given up with its limit', async () => {
+  test('rejects an endless first answer at the size limit', async () => {
     const url = await start()
     await expect(
-      postOnce('json', { url, path: '/', timeoutMs: 20_000, http2 }, body, never),
+      fetchAnswer('json', { url, path: '/', timeoutMs: 20_000, http2 }, body, never),
     ).rejects.toMatchObject({
       name: 'ProtocolError',
       message: expect.stringContaining('more than 1 MiB'),
@@ -78,8 +78,10 @@ describe.each([
     expect(sentBytes).toBeLessThan(inFlight)
   })
 
-  test('a health check knows by the status alone', async () => {
-    expect(await answersOk('json', `${await start()}/health`, { http2 }, never)).toBe(true)
+  test('a health check needs only the status', async () => {
+    expect(await checkReadiness('json', `${await start()}/health`, { http2 }, never)).toMatchObject(
+      { ok: true },
+    )
     expect(sentBytes).toBeLessThan(inFlight)
   })
 
@@ -108,7 +110,7 @@ describe.each([
   })
 })
 
-test('an answer that drips is given up at its deadline', async () => {
+test('a slowly dripping answer ends at its deadline', async () => {
   const url = await listen(
     createServer((_request, response) => {
       response.writeHead(200)
@@ -116,7 +118,7 @@ test('an answer that drips is given up at its deadline', async () => {
       response.on('close', () => clearInterval(drip))
     }),
   )
-  await expect(postOnce('json', { url, path: '/', timeoutMs: 200 }, body, never)).rejects.toThrow(
-    /no whole answer in time/,
-  )
+  await expect(
+    fetchAnswer('json', { url, path: '/', timeoutMs: 200 }, body, never),
+  ).rejects.toThrow(/no complete answer in time/)
 })

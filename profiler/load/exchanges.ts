@@ -1,21 +1,22 @@
 /** What open and closed loops share: sending, deadlines and recording of requests. */
+
 import { performance } from 'node:perf_hooks'
 import type { Load } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
-import type { HttpTarget } from './child-messages.ts'
+import type { HttpTarget } from '../model/target.ts'
+import { PauseDetector } from './pause-detector.ts'
 import { Recorder } from './recorder.ts'
-import type { Sender, Sent, StreamTimes } from './sender.ts'
-import { StallWatch } from './stall-watch.ts'
+import type { RequestHandle, Sender, StreamTimes } from './sender.ts'
 
-/** A request in progress. */
+/** A request in progress, with its entry in the recorder. */
 interface Exchange {
   readonly index: number
   readonly intendedMs: number
-  readonly atEnd: AtEnd
+  readonly onEnd: OnExchangeEnd
   abandon(): void
 }
 
-type AtEnd = (failure: string | undefined, latencyMs: number) => void
+type OnExchangeEnd = (failure: string | undefined, latencyMs: number) => void
 
 const sweepPeriodMs = 10
 /** A server has fallen silent after this multiple of the longest gap between its bytes so far. */
@@ -26,12 +27,12 @@ const silentGapFactor = 3
  * the detection of pauses of this process.
  */
 export class Exchanges {
-  readonly underWay = new Set<Exchange>()
+  readonly inFlight = new Set<Exchange>()
   private readonly recorder = new Recorder()
   /** By performance.now(). */
   readonly startMs: number
   private readonly cpu = process.cpuUsage()
-  private readonly watch = new StallWatch(sweepPeriodMs)
+  private readonly watch = new PauseDetector(sweepPeriodMs)
   private readonly countsBefore: Sender['counts']
   private finished: () => void = () => {}
 
@@ -53,18 +54,21 @@ export class Exchanges {
   /**
    * Sends the next body and reports how it ended: by an answer, its deadline, or an error class.
    */
-  send(intendedMs: number, atEnd: AtEnd): void {
-    const index = this.recorder.open(intendedMs, this.now() - intendedMs)
-    let sent: Sent | undefined
-    const exchange: Exchange = { index, intendedMs, atEnd, abandon: () => sent?.abandon() }
-    this.underWay.add(exchange)
+  send(intendedMs: number, onEnd: OnExchangeEnd): void {
+    const index = this.recorder.addRequest(intendedMs, this.now() - intendedMs)
+    let sent: RequestHandle | undefined
+    const exchange: Exchange = { index, intendedMs, onEnd, abandon: () => sent?.abandon() }
+    this.inFlight.add(exchange)
     sent = this.sender.send(index, (failure, stream) => this.ended(exchange, failure, stream))
     if (sent.requestClass !== undefined) this.recorder.setClass(index, sent.requestClass)
   }
 
   /** Counts a request that was not sent as failed. */
-  drop(intendedMs: number): void {
-    this.recorder.failed(this.recorder.open(intendedMs, this.now() - intendedMs), 'dropped')
+  recordDropped(intendedMs: number): void {
+    this.recorder.recordFailure(
+      this.recorder.addRequest(intendedMs, this.now() - intendedMs),
+      'dropped',
+    )
   }
 
   /**
@@ -95,7 +99,7 @@ export class Exchanges {
     } finally {
       clearInterval(sweeper)
       signal.removeEventListener('abort', abort)
-      if (signal.aborted) for (const exchange of this.underWay) exchange.abandon()
+      if (signal.aborted) for (const exchange of this.inFlight) exchange.abandon()
     }
     signal.throwIfAborted()
   }
@@ -108,12 +112,12 @@ export class Exchanges {
    * Ends the run. Requests in progress count with the age they reached, a lower bound of their
    * latency.
    */
-  cutShort(nowMs: number): void {
-    for (const exchange of this.underWay) {
-      this.recorder.answered(exchange.index, nowMs - exchange.intendedMs)
+  cut(nowMs: number): void {
+    for (const exchange of this.inFlight) {
+      this.recorder.recordAnswer(exchange.index, nowMs - exchange.intendedMs)
       exchange.abandon()
     }
-    this.underWay.clear()
+    this.inFlight.clear()
     this.finished()
   }
 
@@ -127,7 +131,7 @@ export class Exchanges {
     const { counts } = this.sender
     const since = (name: 'opened' | 'closed' | 'retried') =>
       counts![name] - this.countsBefore![name]
-    return this.recorder.finish(load, {
+    return this.recorder.buildRun(load, {
       seconds,
       planned,
       cutMs,
@@ -145,17 +149,17 @@ export class Exchanges {
   }
 
   private ended(exchange: Exchange, failure: string | undefined, stream?: StreamTimes): void {
-    if (!this.underWay.delete(exchange)) return
+    if (!this.inFlight.delete(exchange)) return
     const latencyMs = this.now() - exchange.intendedMs
-    if (failure === undefined) this.recorder.answered(exchange.index, latencyMs, stream)
-    else this.recorder.failed(exchange.index, failure)
-    exchange.atEnd(failure, latencyMs)
+    if (failure === undefined) this.recorder.recordAnswer(exchange.index, latencyMs, stream)
+    else this.recorder.recordFailure(exchange.index, failure)
+    exchange.onEnd(failure, latencyMs)
   }
 
   /** Fails requests past their deadline, and all requests to a server that has fallen silent. */
   private expire(nowMs: number): void {
     const silent = this.isSilent(nowMs)
-    for (const exchange of this.underWay) {
+    for (const exchange of this.inFlight) {
       if (!silent && nowMs - exchange.intendedMs < this.target.timeoutMs) break
       exchange.abandon()
       this.ended(exchange, 'timeout')
@@ -164,11 +168,11 @@ export class Exchanges {
 
   /** Whether a server of streams has fallen silent while requests were in progress. */
   private isSilent(nowMs: number): boolean {
-    const { heard } = this.sender
+    const { activity } = this.sender
     const { silentMs } = this.target
-    const [oldest] = this.underWay
-    if (silentMs === undefined || heard === undefined || oldest === undefined) return false
-    const sinceMs = Math.max(heard.lastMs - this.startMs, oldest.intendedMs)
-    return nowMs - sinceMs > Math.max(silentMs, silentGapFactor * heard.longestWaitMs)
+    const [oldest] = this.inFlight
+    if (silentMs === undefined || activity === undefined || oldest === undefined) return false
+    const sinceMs = Math.max(activity.lastByteMs - this.startMs, oldest.intendedMs)
+    return nowMs - sinceMs > Math.max(silentMs, silentGapFactor * activity.longestGapMs)
   }
 }

@@ -16,7 +16,7 @@ describe.each(loads)('$kind loop', (load) => {
     [{ kind: 'cut-body', share: 0.3 }, /^(closed by server|reset)$/],
     [{ kind: 'hang-up', share: 0.3 }, /^(closed by server|reset)$/],
     [{ kind: 'half-open', share: 0.3 }, /^timeout$/],
-  ])('counts %o by its class, and keeps later latencies true', async (fault, kind) => {
+  ])('counts %o by its error class, without an effect on later latencies', async (fault, kind) => {
     // A busy machine makes no time-out of what is none.
     const timeoutMs = fault?.kind === 'half-open' ? 400 : 5000
     const measured = await point({ fault, time: { kind: 'fixed', ms: 5 } }, load, timeoutMs)
@@ -29,13 +29,13 @@ describe.each(loads)('$kind loop', (load) => {
     expect(measured.p50Ms).toBeGreaterThan(5)
   })
 
-  test('a port where nothing listens is refused requests, not a hang or a storm', async () => {
+  test('counts refused connections without hanging or flooding', async () => {
     const measured = await generator.run(targetAt('http://127.0.0.1:1'), load, slo, signal)
     expect(measured.errorKinds.refused).toBe(measured.requests)
     expect(measured.requests).toBeLessThan(500)
   })
 
-  test('stops at once when the signal aborts, and works again after', async () => {
+  test('stops at once when the signal aborts, and can play again', async () => {
     const server = await started({ fault: { kind: 'half-open', share: 1 } })
     const abort = new AbortController()
     setTimeout(() => abort.abort(new Error('enough')), 150)

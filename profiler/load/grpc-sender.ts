@@ -7,13 +7,13 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { answerBytes } from '../bounded-reader.ts'
+import { maxAnswerBytes } from '../bounded-reader.ts'
+import type { HttpTarget } from '../model/target.ts'
 import type { TlsOptions } from '../model/tls-options.ts'
-import { namesSocket } from '../server-address.ts'
-import { tooLarge } from './answer-reader.ts'
+import { isSocketUrl } from '../server-address.ts'
+import { answerTooLarge } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
-import type { HttpTarget } from './child-messages.ts'
-import { type Ended, oncePerBody, type Sender } from './sender.ts'
+import { convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
 
 /** HTTP/2 connections, each with as many concurrent requests as the server allows. */
 const defaultConnections = 4
@@ -28,11 +28,11 @@ export class GrpcSender implements Sender {
 
   constructor(private readonly target: HttpTarget) {
     this.clients = Array.from({ length: target.connections ?? defaultConnections }, () =>
-      grpcClient(target.url, target.tls, target.headers),
+      createGrpcClient(target.url, target.tls, target.headers),
     )
-    this.messages = oncePerBody(target, ({ body }) => Buffer.from(body as Uint8Array))
+    this.messages = convertBodies(target, ({ body }) => Buffer.from(body as Uint8Array))
     this.sampler = new AnswerSampler(target)
-    this.metadata = grpcMetadata(target.headers)
+    this.metadata = buildGrpcMetadata(target.headers)
   }
 
   async connect(): Promise<void> {
@@ -46,25 +46,25 @@ export class GrpcSender implements Sender {
     )
   }
 
-  send(index: number, ended: Ended): { abandon(): void } {
+  send(index: number, ended: OnRequestEnd): { abandon(): void } {
     let abandoned = false
     const body = index % this.messages.length
-    const wanted = this.sampler.wants(body)
+    const isSampled = this.sampler.shouldSample(body)
     const call = this.clients[index % this.clients.length]!.makeUnaryRequest(
       this.target.path,
-      asIs,
-      asIs,
+      identity,
+      identity,
       this.messages[body]!,
       this.metadata,
       // The server may abandon a call after its deadline.
       { deadline: Date.now() + this.target.timeoutMs },
       (error: ServiceError | null, answer?: Buffer) => {
         if (abandoned) return
-        if (error !== null) ended(grpcErrorKind(error))
+        if (error !== null) ended(classifyGrpcError(error))
         else if (this.target.expect !== undefined && !answer?.includes(this.target.expect))
           ended('bad answer')
         else {
-          if (wanted && answer !== undefined) this.sampler.keep(body, answer)
+          if (isSampled && answer !== undefined) this.sampler.addSample(body, answer)
           ended(undefined)
         }
       },
@@ -77,8 +77,8 @@ export class GrpcSender implements Sender {
     }
   }
 
-  takeSampled() {
-    return this.sampler.take()
+  takeSamples() {
+    return this.sampler.takeSamples()
   }
 
   async close(): Promise<void> {
@@ -86,7 +86,7 @@ export class GrpcSender implements Sender {
   }
 }
 
-const asIs = (message: Buffer): Buffer => message
+const identity = (message: Buffer): Buffer => message
 
 /**
  * Creates a client with its own connection. `url`: http://host:port, https:// for TLS, or
@@ -94,7 +94,7 @@ const asIs = (message: Buffer): Buffer => message
  * @param headers Host, or :authority, becomes the authority of the calls, by which gateways route
  * @throws Error for a `ca` that is no PEM
  */
-export function grpcClient(
+export function createGrpcClient(
   url: string,
   { ca, cert, key, insecureSkipVerify }: TlsOptions = {},
   headers: Readonly<Record<string, string>> = {},
@@ -110,7 +110,7 @@ export function grpcClient(
     ? credentials.createSsl(pem(ca), pem(key), pem(cert), checks)
     : credentials.createInsecure()
   // Without a port grpc-js uses 443 for both schemes.
-  const place = namesSocket(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
+  const place = isSocketUrl(url) ? url : port === '' ? `${hostname}:${secure ? 443 : 80}` : host
   const authority = Object.entries(headers).find(([name]) => isAuthority(name))?.[1]
   return new Client(place, how, {
     ...(authority !== undefined && { 'grpc.default_authority': authority }),
@@ -120,7 +120,7 @@ export function grpcClient(
     // (https://github.com/grpc/proposal/blob/master/A6-client-retries.md).
     'grpc.enable_retries': 1,
     'grpc.service_config_disable_resolution': 1,
-    'grpc.max_receive_message_length': answerBytes(),
+    'grpc.max_receive_message_length': maxAnswerBytes(),
     'grpc.max_send_message_length': -1,
     'grpc.initial_reconnect_backoff_ms': 100,
     'grpc.min_reconnect_backoff_ms': 100,
@@ -131,7 +131,7 @@ export function grpcClient(
 const isAuthority = (header: string): boolean => /^(host|:authority)$/i.test(header)
 
 /** Headers as metadata, without the authority, which belongs to the connection. */
-export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
+export function buildGrpcMetadata(headers: Readonly<Record<string, string>>): Metadata {
   const metadata = new Metadata()
   // Values of '-bin' keys are bytes, base64-encoded in transit.
   for (const [name, value] of Object.entries(headers))
@@ -141,16 +141,19 @@ export function grpcMetadata(headers: Readonly<Record<string, string>>): Metadat
 }
 
 /** Error class of a failed call: HTTP's name for the same error, else 'grpc RESOURCE_EXHAUSTED'. */
-export function grpcErrorKind({ code, details }: Pick<ServiceError, 'code' | 'details'>): string {
+export function classifyGrpcError({
+  code,
+  details,
+}: Pick<ServiceError, 'code' | 'details'>): string {
   if (/certificate|self.signed|SSL|wrong version number/i.test(details)) return 'tls'
   if (/ECONNREFUSED/.test(details)) return 'refused'
   if (/ECONNRESET|RST_STREAM|Connection dropped|EPIPE/.test(details)) return 'reset'
   if (/ENOTFOUND|EAI_AGAIN|Name resolution failed/.test(details)) return 'no such host'
   if (code === status.DEADLINE_EXCEEDED) return 'timeout'
-  if (/Received message larger than max/.test(details)) return tooLarge
-  return `grpc ${grpcStatus(code)}`
+  if (/Received message larger than max/.test(details)) return answerTooLarge
+  return `grpc ${formatGrpcStatus(code)}`
 }
 
 /** Name of a gRPC status code; servers may send unknown codes, or none. */
-export const grpcStatus = (code: number): string =>
+export const formatGrpcStatus = (code: number): string =>
   Number.isNaN(code) ? 'status without a number' : (status[code] ?? String(code))

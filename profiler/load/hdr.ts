@@ -1,6 +1,6 @@
 /** HDR histograms of latencies, for exchange with other tools. */
 import hdr from 'hdr-histogram-js'
-import { middleMs } from './latency-record.ts'
+import { binMiddleMs } from './latency-record.ts'
 
 /** From a microsecond to an hour, to three significant digits. */
 const range = {
@@ -15,9 +15,9 @@ const range = {
  * requests; failed ones (NaN) are left out. It takes a few kB for any number of requests, and
  * histograms of several windows or machines can be added.
  */
-export function hdrHistogram(latencyMs: Float64Array): string {
-  const histogram = emptyHistogram()
-  for (const ms of latencyMs) if (!Number.isNaN(ms)) histogram.recordValue(microseconds(ms))
+export function encodeHdrHistogram(latencyMs: Float64Array): string {
+  const histogram = createHistogram()
+  for (const ms of latencyMs) if (!Number.isNaN(ms)) histogram.recordValue(toMicroseconds(ms))
   return hdr.encodeIntoCompressedBase64(histogram)
 }
 
@@ -25,14 +25,14 @@ export function hdrHistogram(latencyMs: Float64Array): string {
  * Converts a recorded histogram (latency-record.ts) to microseconds. Each latency becomes the
  * middle of its bin, which is within 2.2 % of it.
  */
-export function histogramOfRecord(record: readonly number[]): ReturnType<typeof hdr.build> {
-  const histogram = emptyHistogram()
+export function buildHdrHistogram(record: readonly number[]): ReturnType<typeof hdr.build> {
+  const histogram = createHistogram()
   for (let i = 0; i < record.length; i += 2)
-    histogram.recordValueWithCount(microseconds(middleMs(record[i]!)), record[i + 1]!)
+    histogram.recordValueWithCount(toMicroseconds(binMiddleMs(record[i]!)), record[i + 1]!)
   return histogram
 }
 
-const emptyHistogram = (): ReturnType<typeof hdr.build> =>
+const createHistogram = (): ReturnType<typeof hdr.build> =>
   hdr.build({ ...range, bitBucketSize: 64 })
-const microseconds = (ms: number): number =>
+const toMicroseconds = (ms: number): number =>
   Math.min(range.highestTrackableValue, Math.max(1, Math.round(1000 * ms)))

@@ -7,7 +7,7 @@ import { startTestServer, type TestServer, targetAt } from '../testing/servers.t
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
+import { loadGeneratorContract, startHttpServers } from './load-generator.contract.ts'
 import { summarise } from './load-point.ts'
 
 const { generator, started, point } = loadedServer(400)
@@ -54,7 +54,7 @@ describe('open loop', () => {
     expect(measured.requests).toBe(150)
   })
 
-  test('a hopeless window is cut short', async () => {
+  test('cuts a window that violates the SLO', async () => {
     const load: Load = { ...constant, durationS: 10, cut: { overMs: 50, requests: 5 } }
     const measured = await point({ time: { kind: 'fixed', ms: 200 } }, load, 5000)
     expect(measured.cut).toBe(true)
@@ -88,7 +88,7 @@ describe('connections', () => {
     await new Promise((resolve) => counting.close(resolve))
   })
 
-  test('of open load are opened by the closed loop before it, and kept for the next; another target has its own', async () => {
+  test('an open load reuses the connections of the closed loop before it; another target gets new ones', async () => {
     let opened = 0
     counting.on('connection', () => opened++)
     const target = targetThere()
@@ -107,7 +107,7 @@ describe('connections', () => {
     expect(opened).toBeGreaterThan(before)
   })
 
-  test('are given up soon after the last load, so that a server which ends need not wait for them', async () => {
+  test('are closed soon after the last load, so that a server can shut down', async () => {
     const closed = new Promise<void>((resolve) =>
       counting.once('connection', (socket) => socket.once('close', () => resolve())),
     )
@@ -130,6 +130,6 @@ describe('contract', () => {
   loadGeneratorContract({
     durationS: 0.6,
     create: () => new HttpLoadGenerator(),
-    servers: () => httpServers(serve),
+    servers: () => startHttpServers(serve),
   })
 })

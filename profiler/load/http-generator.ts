@@ -5,14 +5,14 @@ import type { LoadGenerator } from '../model/load-generator.ts'
 import type { LoadPoint } from '../model/load-point.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import type { Slo } from '../model/slo.ts'
-import type { Target } from '../model/target.ts'
+import type { HttpTarget, Target } from '../model/target.ts'
 import { forkEntry } from '../module-entry.ts'
 import { GeneratorError } from '../profiler-errors.ts'
-import type { FromChild, HttpTarget, ToChild } from './child-messages.ts'
-import { findAllowedCores, keepToCores, readAllowedCores } from './cpu-affinity.ts'
+import { checkLoad } from './check-load.ts'
+import type { FromChild, ToChild } from './child-messages.ts'
+import { findAllowedCores, pinIfPossible, readAllowedCores } from './cpu-affinity.ts'
 import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
-import { checkLoad } from './play-load.ts'
 
 /** Minimum window to watch the machine: the CPU clocks of Linux tick every 10 ms. */
 const minWatchedS = 0.2
@@ -47,22 +47,22 @@ export class HttpLoadGenerator implements LoadGenerator {
     if (this.busy) throw new GeneratorError('the load generator is already playing a load')
     this.busy = true
     try {
-      const child = await this.start()
+      const child = await this.startChild()
       if (this.sentTarget !== target) {
-        const { serverPids: _, meaning: __, sample, ...plain } = target
+        const { serverPids: _, findFault: __, sample, ...plain } = target
         this.send(child, {
           type: 'target',
           target: { ...plain, ...(sample && { sample: { bodies: sample.bodies } }) },
         })
         this.sentTarget = target
       }
-      await this.leaveCoresOf(target.serverPids?.() ?? [], child)
+      await this.avoidCores(target.serverPids?.() ?? [], child)
       const stopWatch =
         load.durationS < minWatchedS
           ? undefined
           : watchMachine(() => target.serverPids?.() ?? [], [child.pid!])
-      const { sampled, ...run } = await this.exchange(child, load, signal)
-      for (const { body, answer } of sampled ?? []) target.sample?.take?.(body, answer)
+      const { answerSamples, ...run } = await this.playInChild(child, load, signal)
+      for (const { body, answer } of answerSamples ?? []) target.sample?.take?.(body, answer)
       return stopWatch === undefined ? run : { ...run, machineWait: stopWatch() }
     } finally {
       this.busy = false
@@ -73,14 +73,14 @@ export class HttpLoadGenerator implements LoadGenerator {
    * Keeps the generator off the cores of the server, where that leaves any. Otherwise the kernel
    * often wakes it on the server's core, where it waits and sends late.
    */
-  private async leaveCoresOf(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
+  private async avoidCores(serverPids: readonly number[], { pid }: ChildProcess): Promise<void> {
     const own = readAllowedCores(process.pid)
     const taken = findAllowedCores(serverPids)
     const free = own.filter((core) => !taken.includes(core))
     const cores = free.length > 0 ? free : own
     if (cores.join() === this.cores.join()) return
     this.cores = cores
-    await keepToCores(pid!, cores)
+    await pinIfPossible(pid!, cores)
   }
 
   async close(): Promise<void> {
@@ -93,7 +93,7 @@ export class HttpLoadGenerator implements LoadGenerator {
     await exited
   }
 
-  private async start(): Promise<ChildProcess> {
+  private async startChild(): Promise<ChildProcess> {
     if (this.child?.connected) return this.child
     const child = forkEntry('./child', import.meta.url)
     this.child = child
@@ -107,7 +107,11 @@ export class HttpLoadGenerator implements LoadGenerator {
     return child
   }
 
-  private async exchange(child: ChildProcess, load: Load, signal: AbortSignal): Promise<LoadRun> {
+  private async playInChild(
+    child: ChildProcess,
+    load: Load,
+    signal: AbortSignal,
+  ): Promise<LoadRun> {
     signal.throwIfAborted()
     const abort = () => this.send(child, { type: 'abort' })
     signal.addEventListener('abort', abort, { once: true })

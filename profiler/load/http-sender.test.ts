@@ -2,9 +2,9 @@ import type { AddressInfo } from 'node:net'
 import { createServer, type Server, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 import { afterEach, describe, expect, test } from 'vitest'
+import type { HttpTarget } from '../model/target.ts'
 import { testCertificate as cert, testKey as key } from '../testing/certificate.ts'
 import { targetAt } from '../testing/servers.ts'
-import type { HttpTarget } from './child-messages.ts'
 import { HttpSender } from './http-sender.ts'
 
 const body = '{"outputs":[]}'
@@ -63,7 +63,7 @@ describe.each([false, true])('TLS %s', (tls) => {
     expect(to.counts).toEqual({ opened: 1, closed: 0, retried: 0 })
   })
 
-  test('a request that meets a close which was under way is sent once more, on a connection of its own', async () => {
+  test('a request that crosses a close is retried on a new connection', async () => {
     const to = await serve((socket, n) => (n < 3 ? socket.write(answer) : socket.end(answer)), tls)
     expect(await askInTurn(to, 12)).toEqual(Array(12).fill('good'))
     expect(to.counts.retried).toBeLessThanOrEqual(3)
@@ -71,7 +71,7 @@ describe.each([false, true])('TLS %s', (tls) => {
   })
 })
 
-describe('is not sent again', () => {
+describe('does not retry', () => {
   test('a request on a connection that never answered', async () => {
     const to = await serve((socket) => socket.end())
     expect(await ask(to)).toBe('closed by server')
@@ -109,7 +109,7 @@ describe('is not sent again', () => {
   })
 })
 
-test('a connection that the server says it keeps for a second is not used after most of it', async () => {
+test('a connection is not reused near the end of its announced keep-alive', async () => {
   const kept = answer.replace('\r\n\r\n', '\r\nkeep-alive: timeout=1\r\n\r\n')
   const to = await serve((socket) => socket.write(kept))
   await ask(to)
@@ -125,7 +125,7 @@ test('408 on an idle connection is a close, and the request is sent again', asyn
   expect(to.counts.retried).toBe(1)
 })
 
-test('no more connections than the target allows, whose waiting requests follow one another', async () => {
+test('opens at most as many connections as allowed, and queues further requests in order', async () => {
   let open = 0
   let most = 0
   const to = await serve(
@@ -145,7 +145,7 @@ test('no more connections than the target allows, whose waiting requests follow 
   expect([most, to.counts.opened]).toEqual([3, 3])
 })
 
-test('an abandoned request is told nothing, and its connection carries no other', async () => {
+test('an abandoned request reports no end, and its connection is not reused', async () => {
   const to = await serve((socket, _n, all) => all > 1 && socket.write(answer))
   let told = false
   const sent = to.send(0, () => {
@@ -158,7 +158,7 @@ test('an abandoned request is told nothing, and its connection carries no other'
   expect(to.counts).toEqual({ opened: 2, closed: 0, retried: 0 })
 })
 
-test('what is no HTTP/1 is an error of its own', async () => {
+test('answers that are not HTTP/1 have their own error class', async () => {
   const to = await serve((socket) => socket.write('SSH-2.0-OpenSSH_9.2\r\n'))
   expect(await ask(to)).toBe('not HTTP/1')
 })

@@ -1,15 +1,15 @@
 import { validateHeaderName, validateHeaderValue } from 'node:http'
-import { answerBytes } from '../bounded-reader.ts'
-import { serverAddress } from '../server-address.ts'
+import { maxAnswerBytes } from '../bounded-reader.ts'
+import type { HttpTarget } from '../model/target.ts'
+import { parseServerAddress } from '../server-address.ts'
 import {
   type AnswerReader,
+  answerTooLarge,
   badEncoding,
+  ExpectedTextReader,
   resolveOutcome,
-  tooLarge,
-  WholeAnswer,
 } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
-import type { HttpTarget } from './child-messages.ts'
 import { BodyDecoder } from './content-encoding.ts'
 import {
   type Endpoint,
@@ -17,9 +17,9 @@ import {
   type RequestEvents,
   type RequestFailure,
 } from './http1-connection.ts'
-import { errorKind } from './recorder.ts'
-import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
-import { tlsChecks } from './tls.ts'
+import { classifyError } from './recorder.ts'
+import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
+import { buildTlsOptions } from './tls.ts'
 
 const defaultConnections = 512
 /** Longer bodies are written separately from their heads, which saves a copy. */
@@ -51,26 +51,30 @@ export class HttpSender implements Sender {
   /** @param reader creates the reader of an answer when its request is sent */
   constructor(
     target: HttpTarget,
-    private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
+    private readonly reader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
-    this.endpoint = { url: target.url, checks: tlsChecks(target.tls), session: { last: undefined } }
+    this.endpoint = {
+      url: target.url,
+      tls: buildTlsOptions(target.tls),
+      session: { last: undefined },
+    }
     this.maxConnections = target.connections ?? defaultConnections
-    this.requests = oncePerBody(target, (body) => encodeRequest(target, body))
+    this.requests = convertBodies(target, (body) => encodeRequest(target, body))
   }
 
   async connect(): Promise<void> {}
 
-  takeSampled() {
-    return this.sampler.take()
+  takeSamples() {
+    return this.sampler.takeSamples()
   }
 
-  send(index: number, ended: Ended): { abandon(): void } {
+  send(index: number, ended: OnRequestEnd): { abandon(): void } {
     const body = index % this.requests.length
     const exchange = new Exchange(
       this.requests[body]!,
       ended,
-      this.sampler.reading(body, this.reader()),
+      this.sampler.wrapReader(body, this.reader()),
       (failed) => this.retry(failed),
     )
     const connection = this.takeIdle()
@@ -177,7 +181,7 @@ function encodeRequest(
 ): Uint8Array[] {
   const bytes = typeof body === 'string' ? Buffer.from(body) : body
   const fields = {
-    host: serverAddress(url)!.host,
+    host: parseServerAddress(url)!.host,
     ...lowerCased(headers),
     'content-type': contentType,
     'content-length': String(bytes.byteLength),
@@ -201,11 +205,11 @@ class Exchange implements RequestEvents {
   private retried = false
   private decoder: BodyDecoder | undefined
   /** Bytes that the answer may still have. */
-  private bytesLeft = answerBytes()
+  private bytesLeft = maxAnswerBytes()
 
   constructor(
     private readonly request: readonly Uint8Array[],
-    private readonly ended: Ended,
+    private readonly ended: OnRequestEnd,
     private readonly reader: AnswerReader,
     private readonly retry: (exchange: Exchange) => void,
   ) {}
@@ -234,7 +238,7 @@ class Exchange implements RequestEvents {
     if (this.bytesLeft >= 0) this.reader.read(chunk)
     else {
       this.abandon()
-      this.ended(tooLarge)
+      this.ended(answerTooLarge)
     }
   }
 
@@ -258,6 +262,6 @@ class Exchange implements RequestEvents {
     if (retriable && !this.retried) {
       this.retried = true
       this.retry(this)
-    } else this.ended(this.reader.broken() ?? errorKind(error))
+    } else this.ended(this.reader.classifyInterruption() ?? classifyError(error))
   }
 }

@@ -12,9 +12,9 @@ const read = (text: string, cuts: readonly number[] = [], ends = false) => {
   })
   for (const [i, end] of [...places, bytes.length].entries())
     answer.push(bytes.subarray(i === 0 ? 0 : places[i - 1], end))
-  if (ends) answer.ended()
-  const { head, complete, excess } = answer
-  return { ...head, text: body, complete, excess }
+  if (ends) answer.handleConnectionEnd()
+  const { head, complete, hasExcessBytes } = answer
+  return { ...head, text: body, complete, hasExcessBytes }
 }
 
 describe('where an answer ends', () => {
@@ -57,7 +57,7 @@ describe('where an answer ends', () => {
     [
       'more than was asked for',
       'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nokHTTP',
-      { text: 'ok', complete: true, excess: true },
+      { text: 'ok', complete: true, hasExcessBytes: true },
     ],
     [
       'to the end, not yet',
@@ -68,7 +68,7 @@ describe('where an answer ends', () => {
     expect(read(text)).toMatchObject(expected)
   })
 
-  test('the end of the connection ends what has no other end, and nothing else', () => {
+  test('the end of the connection completes only a body without a length', () => {
     expect(read('HTTP/1.0 200 OK\r\n\r\nok', [], true)).toMatchObject({
       text: 'ok',
       complete: true,
@@ -79,7 +79,7 @@ describe('where an answer ends', () => {
     ).toBe(false)
   })
 
-  test('property: it may be cut anywhere', () => {
+  test('property: chunks may be split anywhere', () => {
     const body = fc.stringMatching(/^[ -~\r\n]{0,40}$/)
     fc.assert(
       fc.property(
@@ -98,7 +98,7 @@ describe('where an answer ends', () => {
             status: 200,
             text: whole,
             complete: true,
-            excess: false,
+            hasExcessBytes: false,
           })
         },
       ),

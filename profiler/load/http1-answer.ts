@@ -33,10 +33,10 @@ const empty = Buffer.alloc(0)
 export class Http1Answer {
   head: AnswerHead | undefined
   /** Any of its bytes have arrived. */
-  begun = false
+  hasBegun = false
   complete = false
   /** Bytes arrived after its end, without a request. */
-  excess = false
+  hasExcessBytes = false
   private state: 'head' | 'body' | 'chunk size' | 'chunk' | 'chunk end' | 'trailers' = 'head'
   private pending = empty
   /** Bytes missing from the current chunk, or from a body with a content-length. */
@@ -50,15 +50,15 @@ export class Http1Answer {
    * @throws NotHttpError
    */
   push(bytes: Buffer): void {
-    if (bytes.length > 0) this.begun = true
+    if (bytes.length > 0) this.hasBegun = true
     let chunk = this.pending.length === 0 ? bytes : Buffer.concat([this.pending, bytes])
     this.pending = empty
     while (chunk.length > 0) {
       if (this.complete) {
-        this.excess = true
+        this.hasExcessBytes = true
         return
       }
-      const rest = this.step(chunk)
+      const rest = this.parseElement(chunk)
       if (rest === undefined) {
         this.pending = Buffer.from(chunk)
         return
@@ -68,7 +68,7 @@ export class Http1Answer {
   }
 
   /** Handles the end of the connection. True when it completes the answer. */
-  ended(): boolean {
+  handleConnectionEnd(): boolean {
     if (this.state === 'body' && this.head?.body === 'to the end') this.complete = true
     return this.complete
   }
@@ -77,7 +77,7 @@ export class Http1Answer {
    * Parses the next element (head, part of a body, line of a chunked body) and returns the bytes
    * after it; undefined while the element is incomplete.
    */
-  private step(chunk: Buffer): Buffer | undefined {
+  private parseElement(chunk: Buffer): Buffer | undefined {
     switch (this.state) {
       case 'head':
         return this.readHead(chunk)
@@ -86,12 +86,12 @@ export class Http1Answer {
           this.read(chunk)
           return empty
         }
-        const rest = this.take(chunk)
+        const rest = this.readBodyPart(chunk)
         this.complete = this.bytesLeft === 0
         return rest
       }
       case 'chunk': {
-        const rest = this.take(chunk)
+        const rest = this.readBodyPart(chunk)
         if (this.bytesLeft === 0) this.state = 'chunk end'
         return rest
       }
@@ -102,13 +102,13 @@ export class Http1Answer {
             throw new NotHttpError('a line of a chunked body without end')
           return undefined
         }
-        this.line(chunk.toString('latin1', 0, end).trim())
+        this.parseLine(chunk.toString('latin1', 0, end).trim())
         return chunk.subarray(end + 1)
       }
     }
   }
 
-  private take(chunk: Buffer): Buffer {
+  private readBodyPart(chunk: Buffer): Buffer {
     const part = chunk.length <= this.bytesLeft ? chunk : chunk.subarray(0, this.bytesLeft)
     this.bytesLeft -= part.length
     if (part.length > 0) this.read(part)
@@ -116,7 +116,7 @@ export class Http1Answer {
   }
 
   /** Parses a line of a chunked body: a chunk size, the end of a chunk, or a trailer. */
-  private line(text: string): void {
+  private parseLine(text: string): void {
     if (this.state === 'chunk end') {
       if (text !== '') throw new NotHttpError('a chunk longer than it says')
       this.state = 'chunk size'

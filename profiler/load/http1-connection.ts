@@ -1,15 +1,15 @@
 /** One HTTP/1.1 connection of the pool (http-sender.ts). It carries one request at a time. */
 import { connect, isIP, type Socket } from 'node:net'
 import { connect as connectTls, TLSSocket } from 'node:tls'
-import { serverAddress } from '../server-address.ts'
+import { parseServerAddress } from '../server-address.ts'
 import { SendTime } from './close-race.ts'
 import { Http1Answer } from './http1-answer.ts'
-import type { tlsChecks } from './tls.ts'
+import type { buildTlsOptions } from './tls.ts'
 
 /** Server to connect to. */
 export interface Endpoint {
   readonly url: string
-  readonly checks: ReturnType<typeof tlsChecks>
+  readonly tls: ReturnType<typeof buildTlsOptions>
   /** Last TLS session, which further connections resume. */
   readonly session: { last: Buffer | undefined }
 }
@@ -140,7 +140,7 @@ export class Http1Connection {
     // 15.5.9), so it answered no request.
     const crossedTimeout = status === requestTimeoutStatus && !persistent && this.answers > 0
     this.answers++
-    if (persistent && !answer.excess && !this.ended) {
+    if (persistent && !answer.hasExcessBytes && !this.ended) {
       this.idleSinceMs = performance.now()
       if (idleMs !== undefined) this.idleTimeoutMs = idleMs
       this.events.reusable()
@@ -167,7 +167,7 @@ export class Http1Connection {
     }
     this.socket.destroy()
     if (request === undefined) return
-    if (this.error === undefined && request.answer.ended())
+    if (this.error === undefined && request.answer.handleConnectionEnd())
       request.on.answered(request.answer.head!.status)
     else
       request.on.failed({
@@ -177,15 +177,15 @@ export class Http1Connection {
   }
 
   private isRetriable({ answer, sent }: NonNullable<Http1Connection['request']>): boolean {
-    return this.answers > 0 && !answer.begun && sent.crossedClose(this.roundTripMs)
+    return this.answers > 0 && !answer.hasBegun && sent.hasCrossedClose(this.roundTripMs)
   }
 }
 
 const closedByServerError = () =>
   Object.assign(new Error('closed by server'), { code: 'closed by server' })
 
-function openSocket({ url, checks, session }: Endpoint): Socket {
-  const { socketPath } = serverAddress(url) ?? {}
+function openSocket({ url, tls, session }: Endpoint): Socket {
+  const { socketPath } = parseServerAddress(url) ?? {}
   if (socketPath !== undefined) return connect(socketPath)
   const { protocol, hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
@@ -197,6 +197,6 @@ function openSocket({ url, checks, session }: Endpoint): Socket {
     ALPNProtocols: ['http/1.1'],
     session: session.last,
     ...name,
-    ...checks,
+    ...tls,
   })
 }

@@ -12,10 +12,10 @@ import {
   type OutgoingHttpHeaders,
 } from 'node:http2'
 import { connect as connectSocket } from 'node:net'
-import { serverAddress } from '../server-address.ts'
+import { parseServerAddress } from '../server-address.ts'
 import { SendTime } from './close-race.ts'
-import { errorKind } from './recorder.ts'
-import type { tlsChecks } from './tls.ts'
+import { classifyError } from './recorder.ts'
+import type { buildTlsOptions } from './tls.ts'
 
 /** Flow-control window of a connection, bytes: large, so that answers never wait for it. */
 const windowBytes = 16 * 1024 * 1024
@@ -52,8 +52,12 @@ export class Http2Connection {
   private lastStreamId = Number.POSITIVE_INFINITY
 
   /** @param unusable called when no further request may be sent; possibly more than once */
-  constructor(url: string, checks: ReturnType<typeof tlsChecks>, unusable: () => void = () => {}) {
-    const { socketPath, host } = serverAddress(url) ?? {}
+  constructor(
+    url: string,
+    checks: ReturnType<typeof buildTlsOptions>,
+    unusable: () => void = () => {},
+  ) {
+    const { socketPath, host } = parseServerAddress(url) ?? {}
     this.session =
       socketPath === undefined
         ? connect(url, { maxSessionMemory: maxSessionMemoryMB, ...checks })
@@ -126,7 +130,7 @@ export class Http2Connection {
         this.answers > 0 &&
         answer === undefined &&
         this.error !== undefined &&
-        sent.crossedClose(this.roundTripMs)
+        sent.hasCrossedClose(this.roundTripMs)
       ended({
         failure: this.classifyFailure(cause),
         error: cause,
@@ -148,7 +152,7 @@ export class Http2Connection {
       code === 'ERR_HTTP2_STREAM_CANCEL'
     )
       return 'reset'
-    return errorKind(cause)
+    return classifyError(cause)
   }
 }
 

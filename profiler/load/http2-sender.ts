@@ -1,18 +1,18 @@
 import { type ClientHttp2Stream, constants } from 'node:http2'
-import { answerBytes } from '../bounded-reader.ts'
+import { maxAnswerBytes } from '../bounded-reader.ts'
+import type { HttpTarget } from '../model/target.ts'
 import {
   type AnswerReader,
+  answerTooLarge,
   badEncoding,
+  ExpectedTextReader,
   resolveOutcome,
-  tooLarge,
-  WholeAnswer,
 } from './answer-reader.ts'
 import { AnswerSampler } from './answer-sampler.ts'
-import type { HttpTarget } from './child-messages.ts'
 import { BodyDecoder } from './content-encoding.ts'
 import { Http2Connection, type Http2Request } from './http2-connection.ts'
-import { type ConnectionCounts, type Ended, oncePerBody, type Sender } from './sender.ts'
-import { tlsChecks } from './tls.ts'
+import { type ConnectionCounts, convertBodies, type OnRequestEnd, type Sender } from './sender.ts'
+import { buildTlsOptions } from './tls.ts'
 
 const defaultConnections = 512
 /** Concurrent requests per connection, unless the server allows fewer. */
@@ -25,7 +25,7 @@ const streamsPerConnection = 100
 export class Http2Sender implements Sender {
   private readonly requests: readonly Http2Request[]
   private readonly sampler: AnswerSampler
-  private readonly checks: ReturnType<typeof tlsChecks>
+  private readonly checks: ReturnType<typeof buildTlsOptions>
   /** Number of requests in progress on each connection. */
   private readonly connections = new Map<Http2Connection, number>()
   private readonly waiting: Exchange[] = []
@@ -33,11 +33,11 @@ export class Http2Sender implements Sender {
 
   constructor(
     private readonly target: HttpTarget,
-    private readonly reader: () => AnswerReader = () => new WholeAnswer(target.expect),
+    private readonly reader: () => AnswerReader = () => new ExpectedTextReader(target.expect),
   ) {
     this.sampler = new AnswerSampler(target)
-    this.checks = tlsChecks(target.tls)
-    this.requests = oncePerBody(target, ({ contentType, body }) => ({
+    this.checks = buildTlsOptions(target.tls)
+    this.requests = convertBodies(target, ({ contentType, body }) => ({
       headers: {
         ...target.headers,
         ':method': 'POST',
@@ -50,16 +50,16 @@ export class Http2Sender implements Sender {
 
   async connect(): Promise<void> {}
 
-  takeSampled() {
-    return this.sampler.take()
+  takeSamples() {
+    return this.sampler.takeSamples()
   }
 
-  send(index: number, ended: Ended): { abandon(): void } {
+  send(index: number, ended: OnRequestEnd): { abandon(): void } {
     const body = index % this.requests.length
     const exchange = new Exchange(
       this.requests[body]!,
       ended,
-      this.sampler.reading(body, this.reader()),
+      this.sampler.wrapReader(body, this.reader()),
       (exchange) => {
         this.counts.retried++
         this.waiting.unshift(exchange)
@@ -131,7 +131,7 @@ class Exchange {
 
   constructor(
     private readonly request: Http2Request,
-    private readonly ended: Ended,
+    private readonly ended: OnRequestEnd,
     private readonly reader: AnswerReader,
     private readonly retry: (exchange: Exchange) => void,
   ) {}
@@ -143,7 +143,7 @@ class Exchange {
 
   /** @param released called once, when the connection can carry another stream instead */
   start(connection: Http2Connection, released: () => void): void {
-    let bytesLeft = answerBytes()
+    let bytesLeft = maxAnswerBytes()
     const read = (chunk: Buffer) => {
       bytesLeft -= chunk.length
       if (bytesLeft >= 0) this.reader.read(chunk)
@@ -158,15 +158,16 @@ class Exchange {
     this.stream = connection.send(this.request, decode, (end) => {
       released()
       if (this.abandoned) return decoder?.abandon()
-      if (bytesLeft < 0) return this.ended(tooLarge)
+      if (bytesLeft < 0) return this.ended(answerTooLarge)
       if ('failure' in end) {
-        if (!end.retriable || this.retried) return this.ended(this.reader.broken() ?? end.failure)
+        if (!end.retriable || this.retried)
+          return this.ended(this.reader.classifyInterruption() ?? end.failure)
         this.retried = true
         return this.retry(this)
       }
       const finish = (fault: boolean) => {
         if (this.abandoned) return
-        if (bytesLeft < 0) return this.ended(tooLarge)
+        if (bytesLeft < 0) return this.ended(answerTooLarge)
         const { failure, stream } = fault
           ? { failure: badEncoding }
           : resolveOutcome(Number(end.headers[':status']), this.reader)

@@ -5,7 +5,7 @@ import { startTestServer, type TestServer, targetAt } from '../testing/servers.t
 import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { httpServers, loadGeneratorContract } from './load-generator.contract.ts'
+import { loadGeneratorContract, startHttpServers } from './load-generator.contract.ts'
 import { summariseRun } from './load-point.ts'
 
 const { signal } = new AbortController()
@@ -43,7 +43,7 @@ describe('over plain TCP', () => {
   loadGeneratorContract({
     durationS: 0.6,
     create: () => new HttpLoadGenerator(),
-    servers: () => httpServers(serve),
+    servers: () => startHttpServers(serve),
   })
 })
 
@@ -51,9 +51,7 @@ describe('HTTP/2', () => {
   const generator = new HttpLoadGenerator()
   afterAll(() => generator.close())
 
-  test('over TLS it is agreed on by ALPN, and measured alike; closed loops too', async ({
-    skip,
-  }) => {
+  test('over TLS it is negotiated by ALPN, with the same latencies', async ({ skip }) => {
     const target = await start({ http: 'h2', time: { kind: 'fixed', ms: 51 } })
     for (const each of [
       load,
@@ -68,7 +66,7 @@ describe('HTTP/2', () => {
     }
   })
 
-  test('many requests share a connection: one is enough for a hundred under way', async () => {
+  test('one connection carries a hundred concurrent requests', async () => {
     const target = await start({ http: 'h2c', time: { kind: 'fixed', ms: 200 } })
     const point = await generator.run({ ...target, connections: 1 }, load, slo, signal)
     expect(point.errors).toBe(0)

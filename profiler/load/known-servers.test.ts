@@ -5,7 +5,7 @@
  * skipped.
  */
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
-import type { Load } from '../model/load.ts'
+import type { OpenLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
 import { seeded } from '../seeded-random.ts'
 import { QueueServer, type QueueServerOptions } from '../testing/queue-server.ts'
@@ -115,7 +115,6 @@ const servers: readonly Known[] = [
     serviceMs: () => () => 20,
   },
 ]
-type OpenLoad = Extract<Load, { kind: 'open' }>
 const loadOf = ({ rateRps }: Known): OpenLoad => ({
   kind: 'open',
   rateRps,

@@ -26,7 +26,7 @@ describe('a record', () => {
     expect(recordOf(1.024, 1.024 * 1.043, 1.024 * 1.045)).toEqual([160, 2, 161, 1])
   })
 
-  test('keeps what is beyond its ends in the last of them', () => {
+  test('counts latencies out of range in the outermost bins', () => {
     expect(recordOf(0, 1e-6)).toEqual([0, 2])
     expect(recordOf(3_600_000, 1e9)).toEqual([Math.floor(16 * Math.log2(3.6e9)), 2])
     expect(recordOf(3_400_000)).not.toEqual(recordOf(3_600_000))
@@ -70,7 +70,7 @@ describe('the dispersion of a record', () => {
     expect(recordLatencies(runOf(nested)).dispersion).toBe(overNinety)
   })
 
-  test('does not hang on the order of speeds, but on what stands together, failures as the slowest', () => {
+  test('depends on the clustering of slow requests; failures count as the slowest', () => {
     const mirrored = slowest(0.3).toReversed()
     expect(recordLatencies(runOf(mirrored)).dispersion).toBe(
       recordLatencies(runOf(slowest(0.3))).dispersion,
@@ -81,7 +81,7 @@ describe('the dispersion of a record', () => {
     )
   })
 
-  test('is that of the part of a stream that is most alike, to four digits, and 1 of nothing', () => {
+  test('is the largest over the stream metrics, to four digits; 1 without requests', () => {
     const even = Float64Array.from({ length: 400 }, (_, i) => 10 + (i % 2))
     const inARow = Float64Array.from(slowest(1 / 3))
     const stream = {
@@ -97,8 +97,8 @@ describe('the dispersion of a record', () => {
   })
 })
 
-describe('how many kept a limit', () => {
-  test('is known but for those in its own bin', () => {
+describe('the number of requests within a limit', () => {
+  test('is known up to the count of the bin of the limit', () => {
     const record = recordOf(0.001, 0.002, 0.002, 0.004, 0.004, 0.004, 0.008)
     expect(countWithin(record, 0.004)).toEqual([3, 6])
     expect(countWithin(record, 0.003)).toEqual([3, 3])
@@ -109,7 +109,7 @@ describe('how many kept a limit', () => {
     expect(countWithin([], 5)).toEqual([0, 0])
   })
 
-  test('encloses the truth, and misses it by no more than 4.4 % of the limit tell apart', () => {
+  test('bounds the true number within 4.4 % of the limit', () => {
     fc.assert(
       fc.property(
         fc.array(fc.double({ min: 0.01, max: 1e4, noNaN: true }), { maxLength: 60 }),

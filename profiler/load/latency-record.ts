@@ -9,19 +9,19 @@ import { dispersion } from '../statistics/dependence.ts'
 import { quantileOfSorted } from '../statistics/percentile.ts'
 
 /** Bins per doubling: each is 4.4 % wide. */
-const perDoubling = 16
+const binsPerDoubling = 16
 const minMs = 1e-3
 const maxMs = 3_600_000
 
 /** Index of the bin of a latency. */
 const findBin = (ms: number): number =>
-  Math.floor(perDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
+  Math.floor(binsPerDoubling * Math.log2(Math.min(maxMs, Math.max(minMs, ms)) / minMs))
 
 /** Geometric middle of a bin, ms: within 2.2 % of every latency in it. */
-export const middleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / perDoubling)
+export const binMiddleMs = (bin: number): number => minMs * 2 ** ((bin + 0.5) / binsPerDoubling)
 
 /** The clustering of slow requests is measured above these quantiles. */
-const tails = [0.5, 0.9, 0.95, 0.99]
+const tailQuantiles = [0.5, 0.9, 0.95, 0.99]
 
 /** Bin, count, bin, count, ... of the answered requests (NaN are left out), in ascending order. */
 function countBins(latencyMs: Float64Array): number[] {
@@ -40,16 +40,16 @@ export function recordLatencies({ latencyMs, stream }: LoadRun): RecordedLatenci
   return {
     e2e: countBins(each.e2e),
     ...Object.fromEntries(Object.entries(each).map(([metric, ms]) => [metric, countBins(ms)])),
-    dispersion: Number(Math.max(...Object.values(each).map(largestDispersion)).toPrecision(4)),
+    dispersion: Number(Math.max(...Object.values(each).map(findMaxDispersion)).toPrecision(4)),
   }
 }
 
-function largestDispersion(latencyMs: Float64Array): number {
+function findMaxDispersion(latencyMs: Float64Array): number {
   const slow = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms))
   const sorted = slow.slice().sort()
   return Math.max(
     1,
-    ...tails.map((tail) => {
+    ...tailQuantiles.map((tail) => {
       const limit = quantileOfSorted(sorted, tail)
       return dispersion(Uint8Array.from(slow, (ms) => (ms > limit ? 1 : 0)))
     }),

@@ -44,7 +44,7 @@ describe.each([
   ['a slow one', 8],
   ['one so fast that autocannon plays it', 0.1],
 ])('of %s', (_, ms) => {
-  test('every request is served that was taken', async () => {
+  test('every accepted request is answered', async () => {
     serviceMs = ms
     const target = {
       ...targetAt(`http://127.0.0.1:${(server.address() as AddressInfo).port}`),

@@ -8,14 +8,14 @@ import type { TestService } from '../testing/service.ts'
 import { skipIfDisturbed } from '../testing/undisturbed.ts'
 import { summariseRun } from './load-point.ts'
 
-/** A server whose latency distribution is known, and what that is. */
+/** A server with a known latency distribution. */
 export interface KnownServer {
   readonly name: string
   readonly target: Target
   /** Offered rate of the open loads. */
   readonly rateRps: number
   readonly p50Ms: number
-  /** Undefined where what a machine does unseen is no small part of it. */
+  /** Undefined where interference that the test cannot detect could change it much. */
   readonly p99Ms?: number
   /** Share of requests that fail. */
   readonly errorShare: number
@@ -24,25 +24,24 @@ export interface KnownServer {
 interface ContractOptions {
   readonly durationS: number
   readonly create: () => LoadGenerator
-  /** Asked once, with the first test. Who gives them ends them. */
+  /** Called once, by the first test. The caller of the contract closes the servers. */
   readonly servers: () => Promise<readonly KnownServer[]>
 }
 
 const slo: Slo = { percentile: 0.99, limitMs: 100, maxErrorRate: 0.001 }
 const { signal } = new AbortController()
 /**
- * How far a percentile may be from the truth, as a share of it: a generator that is wrong by an
- * eighth fails. In virtual time that leaves room for the sampling error of a queue's p99; over real
- * time for timers and an answer's way (2 ms of 51), and at p99 for what the machine did unseen (20
- * ms of 400).
+ * Tolerance of a percentile, relative to the true one; a generator that is wrong by an eighth
+ * fails. In virtual time the tolerance covers the sampling error of a queue's p99. In real time it
+ * covers timers and the network (2 ms of 51), and undetected interference at p99 (20 ms of 400).
  */
-const most = 0.06
+const maxRelativeError = 0.06
 
 /**
- * The servers of generators of HTTP, started by `serve`: one that takes 51 ms, one that takes 400
- * ms and fails one request in ten.
+ * Starts the servers for HTTP generators: one that takes 51 ms, and one that takes 400 ms and fails
+ * one request in ten.
  */
-export const httpServers = async (
+export const startHttpServers = async (
   serve: (service: Partial<TestService>) => Promise<Target>,
 ): Promise<readonly KnownServer[]> => [
   {
@@ -65,18 +64,18 @@ export const httpServers = async (
   },
 ]
 
-/** The percentiles of a run that are not those of its server. */
-function percentilesOff(run: LoadRun, server: KnownServer): string[] {
+/** Describes the percentiles of a run that differ from those of its server. */
+function findWrongPercentiles(run: LoadRun, server: KnownServer): string[] {
   const point = summariseRun(run, slo)
   return (['p50Ms', 'p99Ms'] as const).flatMap((name) => {
     const truth = server[name]
-    return truth === undefined || Math.abs(point[name] / truth - 1) <= most
+    return truth === undefined || Math.abs(point[name] / truth - 1) <= maxRelativeError
       ? []
-      : [`${name}: ${point[name]} and not ${truth}`]
+      : [`${name}: ${point[name]} instead of ${truth}`]
   })
 }
 
-/** What every load generator must do, against servers whose latencies are known. */
+/** Tests that every load generator must pass, on servers with known latencies. */
 export function loadGeneratorContract({ durationS, create, servers }: ContractOptions): void {
   const open = (rateRps: number, seed = 1): Load => ({
     kind: 'open',
@@ -86,7 +85,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     seed,
   })
 
-  // One process for all tests: starting it takes longer than most of them.
+  // All tests share one process, because starting it takes longer than most of them.
   let generator: LoadGenerator | undefined
   let known: readonly KnownServer[] | undefined
   afterAll(() => generator?.close())
@@ -99,20 +98,25 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     await check(generator, known)
   }
 
-  test('percentiles and errors are those of the server', async ({ skip }) => {
+  test('reports the percentiles and errors of the server', async ({ skip }) => {
     await withServers(async (generator, known) => {
       for (const server of known) {
         const run = await generator.play(server.target, open(server.rateRps), signal)
         skipIfDisturbed(run, skip)
         const { errors, requests, sloMs } = summariseRun(run, slo)
-        expect({ server: server.name, off: percentilesOff(run, server) }).toEqual({
+        expect({ server: server.name, off: findWrongPercentiles(run, server) }).toEqual({
           server: server.name,
           off: [],
         })
-        // Whatever was accepted: what is wrong by twice the tolerance is not.
-        for (const factor of [(0.99 * (1 - most)) / (1 + most), (1.01 * (1 + most)) / (1 - most)]) {
+        // A run that is wrong by twice the tolerance must fail.
+        for (const factor of [
+          (0.99 * (1 - maxRelativeError)) / (1 + maxRelativeError),
+          (1.01 * (1 + maxRelativeError)) / (1 - maxRelativeError),
+        ]) {
           const wrong = { ...run, latencyMs: run.latencyMs.map((ms) => factor * ms) }
-          expect(percentilesOff(wrong, server)).toHaveLength(server.p99Ms === undefined ? 1 : 2)
+          expect(findWrongPercentiles(wrong, server)).toHaveLength(
+            server.p99Ms === undefined ? 1 : 2,
+          )
         }
         expect(Math.abs(errors / requests - server.errorShare)).toBeLessThan(
           0.02 + 0.5 * server.errorShare,
@@ -122,7 +126,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     })
   })
 
-  test('an open load offers its rate whatever the server does, and its run is in order of sends', async () => {
+  test('an open load keeps its rate on any server, and its run is in send order', async () => {
     await withServers(async (generator, [server]) => {
       const rateRps = server!.rateRps
       const run = await generator.play(server!.target, open(rateRps), signal)
@@ -134,7 +138,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     })
   })
 
-  test('the same seed sends at the same times', async () => {
+  test('equal seeds give equal send times', async () => {
     await withServers(async (generator, [server]) => {
       const times = async (seed: number) => [
         ...(
@@ -151,7 +155,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     })
   })
 
-  test('a closed load keeps one request under way on each connection', async () => {
+  test('a closed loop keeps one request in flight on each connection', async () => {
     await withServers(async (generator, [server]) => {
       const run = await generator.play(
         server!.target,
@@ -160,17 +164,17 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
       )
       for (let i = 0; i < run.sentMs.length; i += 7) {
         const at = run.sentMs[i]! + 1e-6
-        const underWay = run.sentMs.filter(
+        const inFlight = run.sentMs.filter(
           (sent, j) => sent <= at && sent + run.latencyMs[j]! > at,
         ).length
-        expect(underWay).toBeGreaterThanOrEqual(1)
-        expect(underWay).toBeLessThanOrEqual(3)
+        expect(inFlight).toBeGreaterThanOrEqual(1)
+        expect(inFlight).toBeLessThanOrEqual(3)
       }
       expect(run.sentMs.every((at) => at < 400)).toBe(true)
     })
   })
 
-  test('a window that is lost is cut short', async () => {
+  test('a window that already violates the SLO is cut', async () => {
     await withServers(async (generator, [server]) => {
       const cut = { overMs: server!.p50Ms / 2, requests: 3 }
       const run = await generator.play(
@@ -183,7 +187,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     })
   })
 
-  test('an aborted signal ends it with the reason', async () => {
+  test('rejects with the reason of an aborted signal', async () => {
     await withServers(async (generator, [server]) => {
       await expect(
         generator.run(server!.target, open(10), slo, AbortSignal.abort(new Error('stop here'))),
@@ -191,7 +195,7 @@ export function loadGeneratorContract({ durationS, create, servers }: ContractOp
     })
   })
 
-  test('an unusable load is refused with every reason', async () => {
+  test('rejects an unusable load with all reasons', async () => {
     await withServers(async (generator, [server]) => {
       const load: Load = {
         kind: 'open',

@@ -17,7 +17,7 @@ import {
 import { quantileInterval, quantileOfSorted } from '../statistics/percentile.ts'
 import { recordLatencies } from './latency-record.ts'
 import { summariseSorted } from './latency-summary.ts'
-import { isDisturbed, isGeneratorSaturated } from './window-validity.ts'
+import { hasHostInterference, isGeneratorSaturated } from './window-validity.ts'
 
 /**
  * Summarises a run under an SLO. Failed requests count as infinitely slow in the SLO percentile,
@@ -41,7 +41,7 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
   // A server that meets the SLO keeps up with the load, so its token rate is taken over the window.
   // Otherwise it still answers the backlog after the window, and the time until the last answer
   // counts.
-  const keptUp = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
+  const isSustained = run.load.kind === 'open' && meetsSlo({ requests: n, errors, sloMs }, slo)
   return {
     ...summariseSorted(answered),
     requests: n,
@@ -58,9 +58,9 @@ export function summariseRun(played: LoadRun, slo: Slo): LoadPoint {
     seconds: run.seconds,
     cut: run.cutMs !== undefined,
     latencies: recordLatencies(run),
-    ...(isDisturbed(run.machineWait ?? {}, slo) && { invalid: true }),
+    ...(hasHostInterference(run.machineWait ?? {}, slo) && { invalid: true }),
     ...(run.stream && {
-      stream: summariseStream(run, run.stream, slo, keptUp ? run.seconds : run.elapsedS),
+      stream: summariseStream(run, run.stream, slo, isSustained ? run.seconds : run.elapsedS),
     }),
     ...(run.stream &&
       slo.limits &&
@@ -87,9 +87,8 @@ function computeWorstPercentile(run: LoadRun, slo: Slo): Pick<LoadPoint, 'sloMs'
 }
 
 /**
- * Shares of requests that meet a joint SLO, which limits several latencies of each answer: `good`
- * of them meet all limits, and `kept[metric]` those of one metric, which shows the limit that
- * fails.
+ * Shares of requests that meet a joint SLO, which limits several latencies of each answer. `good`
+ * requests meet all limits, `met[metric]` those of one metric, which shows the limit that fails.
  * @param countedMs latencies normalised to the SLO by `selectSloLatencies`: at most `slo.limitMs`
  * where all limits are met
  */
@@ -148,12 +147,12 @@ function summariseClasses(
   const names = [...new Set(classes)].filter((name) => name !== undefined).sort()
   return Object.fromEntries(
     names.map((name) => {
-      const ofClass = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
-      const counted = ofClass(countedMs)
-      const e2eMs = ofClass(latenciesMs.e2e)
+      const selectClass = (ms: Float64Array) => ms.filter((_, i) => classes[i] === name)
+      const counted = selectClass(countedMs)
+      const e2eMs = selectClass(latenciesMs.e2e)
       const good = countWithin(counted, limitMs) / counted.length
       const errors = counted.filter((ms, i) => Number.isNaN(ms) && Number.isNaN(e2eMs[i]!)).length
-      const latencies = byMetric((metric) => summarise(ofClass(latenciesMs[metric])))
+      const latencies = byMetric((metric) => summarise(selectClass(latenciesMs[metric])))
       return [name, { ...latencies, good, errors }]
     }),
   )

@@ -8,7 +8,7 @@ import { HttpLoadGenerator } from './http-generator.ts'
 import { summariseRun } from './load-point.ts'
 import { watchMachine } from './machine-watch.ts'
 
-describe('by numbers', () => {
+describe('with a fake process file system', () => {
   let root: string
   beforeEach(() => {
     root = mkdtempSync(join(tmpdir(), 'proc-'))
@@ -71,12 +71,12 @@ describe('by numbers', () => {
     }
   }
 
-  test('threads of a saturated server that wait for one another are its own speed', async () => {
+  test('threads that wait for one another are no interference', async () => {
     const { server, generator } = await waits({ busy: [100, 30], threads: { 10: [[500, 400], [500, 400]], 20: [[300, 5]] } }) // biome-ignore format: one state
     expect([server, generator]).toEqual([0, 0])
   })
 
-  test('a server with more threads than cores loses to others a share of all its cores', async () => {
+  test('a server with more threads than cores loses a share of all its cores', async () => {
     const four = Array.from({ length: 4 }, () => [14, 100] as const)
     const both = { 10: '0-1', 20: '0-1' }
     const { server } = await waits({ busy: [4, 4], threads: { 10: four, 20: [[0, 0]] } }, both)
@@ -84,7 +84,7 @@ describe('by numbers', () => {
     expect(server).toBeCloseTo(0.002, 3)
   })
 
-  test('what processes of the server run that it starts meanwhile, or that end, is no work of others', async () => {
+  test('processes that the server starts or ends meanwhile are no interference', async () => {
     const cores = { 10: '0', 11: '0', 20: '1' }
     const threads = { 10: [[5, 20]], 20: [[0, 0]] } as const
     const pids = [[10], [10, 11]]
@@ -94,7 +94,7 @@ describe('by numbers', () => {
     expect((await waits({ busy: [5, 0], threads }, cores)).server).toBeGreaterThan(0.01)
   })
 
-  test('a wait counts as far as others had the core', async () => {
+  test('a wait counts in proportion to the CPU time of other processes', async () => {
     const { server, generator } = await waits({
       busy: [100, 0],
       threads: { 10: [[20, 15]], 20: [[0, 0]] },
@@ -104,12 +104,12 @@ describe('by numbers', () => {
     expect(generator).toBe(0)
   })
 
-  test('and never for longer than they ran', async () => {
+  test('a wait counts for at most that CPU time', async () => {
     const { server } = await waits({ busy: [5, 0], threads: { 10: [[10, 45], [0, 45]], 20: [[0, 0]] } }) // biome-ignore format: one state
     expect(server).toBeCloseTo(0.03 * (90 / 90), 3)
   })
 
-  test('cores that the server may not use are nothing to it', async () => {
+  test('cores that the server may not use do not count', async () => {
     const { server, generator } = await waits({
       busy: [2, 100],
       threads: { 10: [[20, 10]], 20: [[20, 30]] },
@@ -118,7 +118,7 @@ describe('by numbers', () => {
     expect(generator).toBeGreaterThan(0.02)
   })
 
-  test('the generator’s wait is told each time too', async () => {
+  test('reports the mean wait of the generator as well', async () => {
     const { generatorMs } = await waits({ busy: [0, 100], threads: { 10: [[0, 0]], 20: [[10, 30, 50], [10, 10, 150]] } }) // biome-ignore format: one state
     expect(generatorMs).toBeCloseTo((40 * (970 / 990)) / 200, 6)
     expect(
@@ -126,13 +126,13 @@ describe('by numbers', () => {
     ).toBe(0)
   })
 
-  test('what the host took is a share of all cores', async () => {
+  test('steal time is a share of all cores', async () => {
     expect(
       (await waits({ busy: [0, 0], stolen: 2, threads: { 10: [[0, 0]], 20: [[0, 0]] } })).stolen,
     ).toBeCloseTo(0.02, 3)
   })
 
-  test('a system that does not tell is asked in vain', () => {
+  test('returns undefined on a system without these times', () => {
     expect(watchMachine(() => [10], [20], join(root, 'nothing'))).toBeUndefined()
     write({ busy: [0], threads: { 20: [[0, 0]] } }, { 20: '0' })
     expect(watchMachine(() => [], [20], root)!().server).toBeUndefined()
@@ -149,7 +149,7 @@ describe.skipIf(process.platform !== 'linux')(
       await generator.close()
     })
 
-    test('beside two busy loops a core, a window is marked', async () => {
+    test('two busy loops per core make a window invalid', async () => {
       const server = await startTestServer()
       const load = {
         kind: 'open',

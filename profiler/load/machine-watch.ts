@@ -17,7 +17,7 @@ import { readAllowedCores } from './cpu-affinity.ts'
 const tickMs = 10
 
 /** CPU and waiting time of threads so far, ms. */
-interface Threads {
+interface ThreadTimes {
   readonly runMs: ReadonlyMap<string, number>
   readonly waitMs: ReadonlyMap<string, number>
   /** Number of times each thread was scheduled on a core. */
@@ -29,15 +29,20 @@ interface Threads {
 }
 
 /** CPU time of all threads on a core so far, without interrupts, and its steal time, ms. */
-interface Core {
+interface CoreTimes {
   readonly busyMs: number
   readonly stolenMs: number
 }
 
-interface Processes {
-  readonly pids: readonly number[]
-  /** Cores on which they may run. */
+/** Times of a group of processes in the window, and the cores on which they may run. */
+interface Usage {
   readonly cores: readonly number[]
+  /** CPU time, children that ended included. */
+  readonly runMs: number
+  /** Time in which threads were runnable and waited for a core. */
+  readonly waitMs: number
+  /** Number of times the threads were scheduled on a core. */
+  readonly timeslices: number
 }
 
 /**
@@ -51,114 +56,84 @@ export function watchMachine(
   generatorPids: readonly number[],
   root = '/proc',
 ): (() => MachineWait) | undefined {
-  const coresBefore = coresAt(root)
-  const generator = findProcesses(generatorPids, root)
-  if (coresBefore === undefined || generator === undefined) return undefined
-  const server = findProcesses(serverPids(), root)
-  const threadsBefore = [server, generator].map((one) => one && readThreads(one.pids, root))
+  const coresBefore = readCores(root)
+  const watchGenerator = watchProcesses(() => generatorPids, root)
+  if (coresBefore === undefined || watchGenerator === undefined) return undefined
+  const watchServer = watchProcesses(serverPids, root)
   const startMs = performance.now()
   return () => {
     const wallMs = performance.now() - startMs
-    const coresAfter = coresAt(root) ?? coresBefore
-    const serverNow = server && [...new Set([...server.pids, ...serverPids()])]
-    const [ofServer, ofGenerator] = [serverNow, generator.pids].map(
-      (pids, i) => pids && since(threadsBefore[i]!, readThreads(pids, root)),
-    )
-    const spent = { wallMs, coresBefore, coresAfter }
-    const parts = [
-      { processes: server, did: ofServer },
-      { processes: generator, did: ofGenerator },
-    ]
-    const share = (of: Processes | undefined, did: typeof ofServer) =>
-      of && did && waitShare(of, did.waitMs, othersMs(of, parts, spent), parts, spent)
-    const all = [...coresAfter.keys()]
-    const stolenMs = all.reduce(
-      (sum, core) => sum + coresAfter.get(core)!.stolenMs - (coresBefore.get(core)?.stolenMs ?? 0),
-      0,
-    )
-    const serverShare = share(server, ofServer)
-    const generatorShare = share(generator, ofGenerator)!
+    const coresAfter = readCores(root) ?? coresBefore
+    const [server, generator] = [watchServer?.(), watchGenerator()]
+    const usages = server === undefined ? [generator] : [server, generator]
+    const sumCores = (cores: readonly number[], time: keyof CoreTimes) =>
+      cores.reduce(
+        (sum, core) =>
+          sum + (coresAfter.get(core)?.[time] ?? 0) - (coresBefore.get(core)?.[time] ?? 0),
+        0,
+      )
+    const waitShare = (usage: Usage) =>
+      computeWaitShare(usage, usages, sumCores(usage.cores, 'busyMs'), wallMs)
+    const allCores = [...coresAfter.keys()]
+    const generatorShare = waitShare(generator)
     return {
-      ...(serverShare !== undefined && {
-        server: serverShare / coresFilled(server!, ofServer!, wallMs),
-      }),
+      ...(server && { server: waitShare(server) / countFilledCores(server, wallMs) }),
       generator: generatorShare,
-      behindServerMs: Math.max(0, ofGenerator!.waitMs - generatorShare * wallMs),
-      generatorMs: (generatorShare * wallMs) / Math.max(1, ofGenerator!.timeslices),
-      stolen: Math.min(1, stolenMs / (wallMs * all.length)),
+      behindServerMs: Math.max(0, generator.waitMs - generatorShare * wallMs),
+      generatorMs: (generatorShare * wallMs) / Math.max(1, generator.timeslices),
+      stolen: Math.min(1, sumCores(allCores, 'stolenMs') / (wallMs * allCores.length)),
     }
   }
 }
 
 /** Number of cores of a server whose threads could use more than all of them; else 1. */
-const coresFilled = (
-  { cores }: Processes,
-  { runMs, waitMs }: { readonly runMs: number; readonly waitMs: number },
+const countFilledCores = ({ cores, runMs, waitMs }: Usage, wallMs: number): number =>
+  runMs + waitMs > cores.length * wallMs ? cores.length : 1
+
+/**
+ * Share of the window for which a group waited for cores that processes outside of all groups used.
+ * A tick per core is subtracted from their CPU time, which is the error of the clock.
+ * @param busyMs CPU time of all processes on the cores of the group
+ */
+function computeWaitShare(
+  { cores, waitMs }: Usage,
+  groups: readonly Usage[],
+  busyMs: number,
   wallMs: number,
-): number => (runMs + waitMs > cores.length * wallMs ? cores.length : 1)
-
-type Parts = readonly {
-  readonly processes: Processes | undefined
-  readonly did: { readonly runMs: number; readonly waitMs: number } | undefined
-}[]
-interface Spent {
-  readonly wallMs: number
-  readonly coresBefore: ReadonlyMap<number, Core>
-  readonly coresAfter: ReadonlyMap<number, Core>
+): number {
+  const ownMs = estimateCpuOnCores(cores, groups)
+  const foreignMs = Math.max(0, busyMs - ownMs - tickMs * cores.length)
+  if (foreignMs === 0) return 0
+  return Math.min(1, Math.min((waitMs * foreignMs) / (foreignMs + ownMs), foreignMs) / wallMs)
 }
 
-/**
- * CPU time of other processes on these cores. A tick per core is subtracted, which is the error of
- * the clock.
- */
-function othersMs({ cores }: Processes, parts: Parts, { coresBefore, coresAfter }: Spent): number {
-  const busyMs = cores.reduce(
-    (sum, core) => sum + (coresAfter.get(core)?.busyMs ?? 0) - (coresBefore.get(core)?.busyMs ?? 0),
-    0,
-  )
-  return Math.max(0, busyMs - oursMs(cores, parts) - tickMs * cores.length)
-}
-
-/**
- * CPU time of server and generator on these cores. Time on other cores counts by the share of cores
- * that they may use here.
- */
-const oursMs = (cores: readonly number[], parts: Parts): number =>
-  parts.reduce((sum, { processes, did }) => {
-    if (processes === undefined || did === undefined) return sum
-    const here = processes.cores.filter((core) => cores.includes(core)).length
-    return sum + (did.runMs * here) / processes.cores.length
+/** CPU time of the groups on these cores, where each uses all its cores equally. */
+const estimateCpuOnCores = (cores: readonly number[], groups: readonly Usage[]): number =>
+  groups.reduce((sum, group) => {
+    const common = group.cores.filter((core) => cores.includes(core)).length
+    return sum + (group.runMs * common) / group.cores.length
   }, 0)
 
-/** Share of the window for which these processes waited for cores that others used. */
-function waitShare(
-  of: Processes,
-  waitMs: number,
-  others: number,
-  parts: Parts,
-  { wallMs }: Spent,
-): number {
-  if (others === 0) return 0
-  return Math.min(
-    1,
-    Math.min((waitMs * others) / (others + oursMs(of.cores, parts)), others) / wallMs,
-  )
-}
-
 /**
- * The living processes of these ids and their cores. Undefined without any, or without schedstat.
+ * Watches the living processes of these ids from now until the returned function is called.
+ * Undefined without any, or without schedstat.
  */
-function findProcesses(pids: readonly number[], root: string): Processes | undefined {
+function watchProcesses(pids: () => readonly number[], root: string): (() => Usage) | undefined {
   const cores = new Set<number>()
-  const living = pids.filter((pid) => {
+  const living = pids().filter((pid) => {
     const allowed = readAllowedCores(pid, root)
     for (const core of allowed) cores.add(core)
-    return allowed.length > 0 && read(join(root, String(pid), 'schedstat')) !== undefined
+    return allowed.length > 0 && tryRead(join(root, String(pid), 'schedstat')) !== undefined
   })
-  return living.length === 0 ? undefined : { pids: living, cores: [...cores] }
+  if (living.length === 0) return undefined
+  const before = readThreads(living, root)
+  return () => ({
+    cores: [...cores],
+    ...subtractTimes(before, readThreads([...new Set([...living, ...pids()])], root)),
+  })
 }
 
-function readThreads(pids: readonly number[], root: string): Threads {
+function readThreads(pids: readonly number[], root: string): ThreadTimes {
   const runMs = new Map<string, number>()
   const waitMs = new Map<string, number>()
   const timeslices = new Map<string, number>()
@@ -166,8 +141,8 @@ function readThreads(pids: readonly number[], root: string): Threads {
   let reapedMs = 0
   for (const pid of pids) {
     const folder = join(root, String(pid), 'task')
-    for (const thread of list(folder)) {
-      const [ran, waited, slices = 0] = (read(join(folder, thread, 'schedstat')) ?? '')
+    for (const thread of tryList(folder)) {
+      const [ran, waited, slices = 0] = (tryRead(join(folder, thread, 'schedstat')) ?? '')
         .split(' ')
         .map(Number)
       if (ran === undefined || waited === undefined) continue
@@ -176,27 +151,24 @@ function readThreads(pids: readonly number[], root: string): Threads {
       waitMs.set(thread, waited / 1e6)
       timeslices.set(thread, slices)
     }
-    reapedMs += tickMs * reapedTicks(read(join(root, String(pid), 'stat')) ?? '')
+    reapedMs += tickMs * parseReapedTicks(tryRead(join(root, String(pid), 'stat')) ?? '')
   }
   return { runMs, waitMs, timeslices, processMs, reapedMs }
 }
 
 /**
- * cutime and cstime, https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html: the name, in
- * parentheses, may hold spaces.
+ * cutime and cstime in clock ticks (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html). The
+ * fields are counted from the end of the process name, which may hold spaces.
  */
-function reapedTicks(stat: string): number {
+function parseReapedTicks(stat: string): number {
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return (Number(fields[13]) || 0) + (Number(fields[14]) || 0)
 }
 
 /** CPU and waiting time between two readings. The whole time of a new thread lies between them. */
-function since(
-  before: Threads,
-  after: Threads,
-): { runMs: number; waitMs: number; timeslices: number } {
-  const sum = (of: 'runMs' | 'waitMs' | 'timeslices') =>
-    [...after[of]].reduce((total, [thread, n]) => total + n - (before[of].get(thread) ?? 0), 0)
+function subtractTimes(before: ThreadTimes, after: ThreadTimes): Omit<Usage, 'cores'> {
+  const sum = (time: 'runMs' | 'waitMs' | 'timeslices') =>
+    [...after[time]].reduce((total, [thread, n]) => total + n - (before[time].get(thread) ?? 0), 0)
   // Parents now report the whole time of ended processes, of which a part is before this window.
   const endedMs = [...before.processMs].reduce(
     (total, [pid, ms]) => (after.processMs.has(pid) ? total : total + ms),
@@ -210,10 +182,10 @@ function since(
  * https://man7.org/linux/man-pages/man5/proc_stat.5.html: user, nice, system, idle, iowait, irq,
  * softirq, steal.
  */
-function coresAt(root: string): ReadonlyMap<number, Core> | undefined {
-  const text = read(join(root, 'stat'))
+function readCores(root: string): ReadonlyMap<number, CoreTimes> | undefined {
+  const text = tryRead(join(root, 'stat'))
   if (text === undefined) return undefined
-  const cores = new Map<number, Core>()
+  const cores = new Map<number, CoreTimes>()
   for (const [, core, times] of text.matchAll(/^cpu(\d+) (.*)$/gm)) {
     const [user = 0, nice = 0, system = 0, , , , , steal = 0] = times!
       .trim()
@@ -225,7 +197,7 @@ function coresAt(root: string): ReadonlyMap<number, Core> | undefined {
 }
 
 /** Undefined for a missing file. */
-function read(path: string): string | undefined {
+function tryRead(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8')
   } catch {
@@ -233,7 +205,7 @@ function read(path: string): string | undefined {
   }
 }
 
-function list(folder: string): string[] {
+function tryList(folder: string): string[] {
   try {
     return readdirSync(folder)
   } catch {

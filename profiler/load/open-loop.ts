@@ -4,18 +4,16 @@
  * omission: Schroeder et al., NSDI 2006; wrk2).
  */
 
-import type { Load } from '../model/load.ts'
+import type { OpenLoad } from '../model/load.ts'
 import type { LoadRun } from '../model/load-run.ts'
+import type { HttpTarget } from '../model/target.ts'
 import { schedule } from './arrivals.ts'
-import type { HttpTarget } from './child-messages.ts'
 import { Exchanges } from './exchanges.ts'
 import type { Pacer } from './pacer.ts'
 import type { Sender } from './sender.ts'
 
-type OpenLoad = Extract<Load, { kind: 'open' }>
-
 /** Limit on requests in progress; further ones are dropped and count as failed. */
-const maxUnderWay = 20_000
+const maxInFlight = 20_000
 /** Time from the preparation of the load to its first send, so that the first send is not late. */
 const leadMs = 5
 /** Tolerance between the clocks of the pacer's thread and of this one, ms. */
@@ -38,7 +36,7 @@ export async function playOpen(
   let cutMs: number | undefined
 
   const endIfDone = () => {
-    if (next >= atMs.length && exchanges.underWay.size === 0) exchanges.end()
+    if (next >= atMs.length && exchanges.inFlight.size === 0) exchanges.end()
   }
   const ended = (failure: string | undefined, latencyMs: number) => {
     if (cut !== undefined && (failure !== undefined || latencyMs > cut.overMs)) overLimit++
@@ -51,8 +49,8 @@ export async function playOpen(
       atMs[next]! <= exchanges.now() + clockToleranceMs
     ) {
       const intendedMs = atMs[next++]!
-      if (exchanges.underWay.size < maxUnderWay) exchanges.send(intendedMs, ended)
-      else exchanges.drop(intendedMs)
+      if (exchanges.inFlight.size < maxInFlight) exchanges.send(intendedMs, ended)
+      else exchanges.recordDropped(intendedMs)
     }
     endIfDone()
   }
@@ -60,16 +58,16 @@ export async function playOpen(
    * Ends the window once more requests than `cut.requests` failed or exceed the limit, those in
    * progress included: it can no longer meet the SLO.
    */
-  const cutIfLost = (nowMs: number) => {
+  const cutIfViolated = (nowMs: number) => {
     if (cut === undefined || cutMs !== undefined) return
-    let late = overLimit
-    for (const exchange of exchanges.underWay) {
+    let violations = overLimit
+    for (const exchange of exchanges.inFlight) {
       if (nowMs - exchange.intendedMs <= cut.overMs) break
-      late++
+      violations++
     }
-    if (late <= cut.requests) return
+    if (violations <= cut.requests) return
     cutMs = nowMs
-    exchanges.cutShort(nowMs)
+    exchanges.cut(nowMs)
   }
 
   let pacing: { stop(): void } | undefined
@@ -79,7 +77,7 @@ export async function playOpen(
       () => {
         pacing = pacer.start(atMs, exchanges.startMs, sendDue)
       },
-      cutIfLost,
+      cutIfViolated,
     )
   } finally {
     pacing?.stop()

@@ -4,13 +4,13 @@
  * message. Meanwhile this thread reads answers. Neither thread spins.
  */
 import { Worker } from 'node:worker_threads'
-import { threadEntry } from '../module-entry.ts'
+import { resolveThreadEntry } from '../module-entry.ts'
 import type { Pace } from './pacer-thread.ts'
 
 export class Pacer {
   /** Shared with the thread: [number of the current run, 1 while a wake-up is pending]. */
   private readonly control = new Int32Array(new SharedArrayBuffer(8))
-  private readonly worker = new Worker(threadEntry('./pacer-thread', import.meta.url), {
+  private readonly worker = new Worker(resolveThreadEntry('./pacer-thread', import.meta.url), {
     workerData: this.control,
     execArgv: [],
   })

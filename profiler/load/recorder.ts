@@ -17,14 +17,14 @@ export class Recorder {
    * Reserves an entry for a request with this intended send time, ms from the start, sent `lateMs`
    * later. Returns its index.
    */
-  open(sentMs: number, lateMs = 0): number {
+  addRequest(sentMs: number, lateMs = 0): number {
     this.sent.push(sentMs)
     this.late.push(lateMs)
     return this.latency.push(Number.NaN) - 1
   }
 
   /** @param e2eMs time from the intended send to the last byte */
-  answered(index: number, e2eMs: number, stream?: StreamTimes): void {
+  recordAnswer(index: number, e2eMs: number, stream?: StreamTimes): void {
     if (stream !== undefined) this.streams.set(index, { ...stream, e2eMs })
     this.latency[index] = e2eMs
   }
@@ -34,12 +34,12 @@ export class Recorder {
     this.classes.set(index, requestClass)
   }
 
-  failed(index: number, kind: string): void {
+  recordFailure(index: number, kind: string): void {
     this.latency[index] = Number.NaN
     this.kinds[kind] = (this.kinds[kind] ?? 0) + 1
   }
 
-  finish(
+  buildRun(
     load: Load,
     rest: Pick<
       LoadRun,
@@ -67,11 +67,11 @@ export class Recorder {
       cutMs: rest.cutMs,
       generatorPausesMs: rest.generatorPausesMs,
       ...(rest.connections && { connections: rest.connections }),
-      ...(this.streams.size > 0 && { stream: this.streamRun(order) }),
+      ...(this.streams.size > 0 && { stream: this.buildStreamRun(order) }),
     }
   }
 
-  private streamRun(order: Uint32Array): StreamRun {
+  private buildStreamRun(order: Uint32Array): StreamRun {
     const collect = (
       value: (stream: StreamTimes & { readonly e2eMs: number }, index: number) => number,
     ) =>
@@ -82,7 +82,7 @@ export class Recorder {
     return {
       latenciesMs: {
         ttft: collect((stream, i) => stream.firstTokenMs + this.late[i]!),
-        tpot: collect(perTokenMs),
+        tpot: collect(computeTpotMs),
         e2e: collect((stream) => stream.e2eMs),
       },
       tokens: collect((stream) => stream.tokens),
@@ -97,19 +97,19 @@ export class Recorder {
  * Time per output token after the first, ms; 0 for an answer of one token, NaN for tokens that came
  * all at once.
  */
-function perTokenMs({
+function computeTpotMs({
   firstTokenMs,
   lastTokenMs,
   tokens,
-  unseen = 0,
-  inOnePiece,
+  hiddenTokens = 0,
+  arrivedAtOnce,
 }: StreamTimes): number {
-  if (inOnePiece) return Number.NaN
-  return tokens - unseen < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - unseen - 1)
+  if (arrivedAtOnce) return Number.NaN
+  return tokens - hiddenTokens < 2 ? 0 : (lastTokenMs - firstTokenMs) / (tokens - hiddenTokens - 1)
 }
 
 /** Error class of a failed request, as in the load point's `errorKinds`. */
-export function errorKind(error: unknown): string {
+export function classifyError(error: unknown): string {
   const code = (error as { code?: unknown }).code
   switch (code) {
     case 'ECONNREFUSED':

@@ -16,20 +16,20 @@ export function toChatChunk(event: Event): Event | undefined {
   const type = String(event.type)
   if (type === 'error' || type === 'response.failed')
     return { error: event.error ?? asRecord(event.response).error ?? event }
-  const reason = ends[type]
+  const reason = finishReasons[type]
   if (reason !== undefined)
     return {
       ...convertUsage(event),
       choices: [{ finish_reason: reason(asRecord(event.response)) }],
     }
-  const delta = type.endsWith('.delta') ? deltas.find(([of]) => of.test(type)) : undefined
+  const delta = type.endsWith('.delta') ? deltaConverters.find(([of]) => of.test(type)) : undefined
   return (
     delta && { choices: [{ delta: delta[1](event.delta), logprobs: { content: event.logprobs } }] }
   )
 }
 
 /** End of a response, as a completion expresses it. */
-const ends: Readonly<Record<string, (response: Event) => unknown>> = {
+const finishReasons: Readonly<Record<string, (response: Event) => unknown>> = {
   'response.completed': () => 'stop',
   'response.incomplete': ({ incomplete_details: why }) => {
     const { reason } = asRecord(why)
@@ -39,7 +39,7 @@ const ends: Readonly<Record<string, (response: Event) => unknown>> = {
 }
 
 /** Token texts by the events that carry them. */
-const deltas: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
+const deltaConverters: readonly (readonly [RegExp, (text: unknown) => Event])[] = [
   [/^response\.(output_text|refusal)\./, (content) => ({ content })],
   [/^response\.reasoning/, (text) => ({ reasoning_content: text })],
   [

@@ -1,6 +1,7 @@
 /** Interface of all transports: a sender carries requests to the server and reports their ends. */
+
 import type { LoadRun } from '../model/load-run.ts'
-import type { HttpTarget } from './child-messages.ts'
+import type { HttpTarget } from '../model/target.ts'
 
 /** Times within one streamed answer, ms from the request's actual send. */
 export interface StreamTimes {
@@ -14,7 +15,7 @@ export interface StreamTimes {
    * Tokens before the first observed one: hidden reasoning that is counted but not sent. Absent:
    * none.
    */
-  readonly unseen?: number
+  readonly hiddenTokens?: number
   /** Prompt tokens as the server counted them, else as the prompt generator did. */
   readonly inputTokens?: number
   /**
@@ -23,11 +24,11 @@ export interface StreamTimes {
    */
   readonly gapsMs: readonly number[]
   /** Several tokens came at once, so the time per token is not observable. */
-  readonly inOnePiece?: true
+  readonly arrivedAtOnce?: true
 }
 
 /** Callback for the end of a request. `failure`: its error class; undefined for a good answer. */
-export type Ended = (failure: string | undefined, stream?: StreamTimes) => void
+export type OnRequestEnd = (failure: string | undefined, stream?: StreamTimes) => void
 
 /** Connections of a sender since it was created. */
 export interface ConnectionCounts {
@@ -39,16 +40,16 @@ export interface ConnectionCounts {
 }
 
 /** A request in progress. */
-export interface Sent {
+export interface RequestHandle {
   abandon(): void
   /** Name of its class, if any. */
   readonly requestClass?: string
 }
 
-/** Time of the last byte of any stream, by performance.now(), and the longest wait for one, ms. */
-export interface Heard {
-  lastMs: number
-  longestWaitMs: number
+/** Bytes of all streams: time of the last one, by performance.now(), and the longest gap, ms. */
+export interface StreamActivity {
+  lastByteMs: number
+  longestGapMs: number
 }
 
 export interface Sender {
@@ -56,7 +57,7 @@ export interface Sender {
    * Arrival of bytes over all streams of the server. Undefined before the first byte, and for
    * answers that are not streamed.
    */
-  readonly heard?: Heard
+  readonly activity?: StreamActivity
   /** Undefined where connections carry many requests at once. */
   readonly counts?: ConnectionCounts
   /**
@@ -67,15 +68,15 @@ export interface Sender {
    * Sends the body with this index, round robin. `ended` is called at most once, and not after
    * `abandon`.
    */
-  send(index: number, ended: Ended): Sent
+  send(index: number, ended: OnRequestEnd): RequestHandle
   /** Sampled answers since the last call. */
-  takeSampled(): NonNullable<LoadRun['sampled']>
+  takeSamples(): NonNullable<LoadRun['answerSamples']>
   /** Closes every connection at once. */
   close(): Promise<void>
 }
 
 /** Converts each of the target's bodies. A body that a trace repeats is converted once. */
-export function oncePerBody<T>(
+export function convertBodies<T>(
   { bodies }: Pick<HttpTarget, 'bodies'>,
   make: (body: HttpTarget['bodies'][number]) => T,
 ): T[] {

@@ -66,7 +66,7 @@ describe.each([
   ['open', open],
   ['closed', closed],
 ])('%s load on streams of which none goes on', (_, load) => {
-  test('is given up soon, all of it as timed out; what was answered before counts', async () => {
+  test('times out soon; earlier answers count', async () => {
     const play = await served(
       (response, number) => (number < 4 ? answer(response) : response.flushHeaders()),
       300,
@@ -77,7 +77,7 @@ describe.each([
     expect(run.errorKinds).toEqual({ timeout: run.latencyMs.length - 4 })
   })
 
-  test('so too where some of an answer came', async () => {
+  test('also times out after a partial answer', async () => {
     const play = await served(
       (response, number) => (number === 0 ? answer(response) : response.write(token)),
       300,
@@ -100,7 +100,7 @@ const slowly = () => {
   }
 }
 
-test('a slow server is waited for: until it was heard for the first time by its timeout alone, then three times as long as it ever was', async () => {
+test('a slow server gets its whole timeout before the first byte, then three times its longest gap', async () => {
   const play = await served(slowly(), 100)
   const runs = [
     await play({ ...closed, connections: 1, durationS: 0.05 }),

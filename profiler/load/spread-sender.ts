@@ -1,6 +1,12 @@
 import type { LoadRun } from '../model/load-run.ts'
-import type { HttpTarget } from './child-messages.ts'
-import type { ConnectionCounts, Ended, Heard, Sender, Sent } from './sender.ts'
+import type { HttpTarget } from '../model/target.ts'
+import type {
+  ConnectionCounts,
+  OnRequestEnd,
+  RequestHandle,
+  Sender,
+  StreamActivity,
+} from './sender.ts'
 
 /** Spreads the load over several servers by weight, each with its own connections. */
 export class SpreadSender implements Sender {
@@ -9,11 +15,11 @@ export class SpreadSender implements Sender {
     private readonly senders: readonly Sender[],
     weights: readonly number[],
   ) {
-    this.next = weightedTurns(weights)
+    this.next = createWeightedRoundRobin(weights)
   }
 
   /** @param make creates a sender to one server */
-  static async to(
+  static async create(
     target: HttpTarget,
     make: (one: HttpTarget) => Promise<Sender>,
   ): Promise<SpreadSender> {
@@ -36,23 +42,23 @@ export class SpreadSender implements Sender {
       : { opened: sum('opened'), closed: sum('closed'), retried: sum('retried') }
   }
 
-  get heard(): Heard | undefined {
-    const all = this.senders.flatMap(({ heard }) => heard ?? [])
+  get activity(): StreamActivity | undefined {
+    const all = this.senders.flatMap(({ activity }) => activity ?? [])
     if (all.length === 0) return undefined
-    const max = (name: keyof Heard) => Math.max(...all.map((heard) => heard[name]))
-    return { lastMs: max('lastMs'), longestWaitMs: max('longestWaitMs') }
+    const max = (name: keyof StreamActivity) => Math.max(...all.map((activity) => activity[name]))
+    return { lastByteMs: max('lastByteMs'), longestGapMs: max('longestGapMs') }
   }
 
   async connect(): Promise<void> {
     await Promise.all(this.senders.map((sender) => sender.connect()))
   }
 
-  send(index: number, ended: Ended): Sent {
+  send(index: number, ended: OnRequestEnd): RequestHandle {
     return this.senders[this.next()]!.send(index, ended)
   }
 
-  takeSampled(): NonNullable<LoadRun['sampled']> {
-    return this.senders.flatMap((sender) => sender.takeSampled())
+  takeSamples(): NonNullable<LoadRun['answerSamples']> {
+    return this.senders.flatMap((sender) => sender.takeSamples())
   }
 
   async close(): Promise<void> {
@@ -65,7 +71,7 @@ export class SpreadSender implements Sender {
  * @param weights above 0
  * @returns a function that returns the next index
  */
-export function weightedTurns(weights: readonly number[]): () => number {
+export function createWeightedRoundRobin(weights: readonly number[]): () => number {
   const total = weights.reduce((sum, weight) => sum + weight, 0)
   const due = weights.map(() => 0)
   return () => {

@@ -5,7 +5,7 @@ import { afterAll, expect, test } from 'vitest'
 import { targetAt } from '../testing/servers.ts'
 import { okBody } from '../testing/service.ts'
 import { HttpLoadGenerator } from './http-generator.ts'
-import { weightedTurns } from './spread-sender.ts'
+import { createWeightedRoundRobin } from './spread-sender.ts'
 
 const generator = new HttpLoadGenerator()
 afterAll(() => generator.close())
@@ -54,7 +54,7 @@ test.each([
   },
 )
 
-test('one that does not answer costs its share of the requests, and no other', async () => {
+test('a server that does not answer fails only its share of the requests', async () => {
   const a = await countingServer('a')
   try {
     const spread = [
@@ -77,11 +77,11 @@ test('one that does not answer costs its share of the requests, and no other', a
 })
 
 const turns = (weights: number[], count: number) => {
-  const next = weightedTurns(weights)
+  const next = createWeightedRoundRobin(weights)
   return Array.from({ length: count }, next)
 }
 
-test('each as often as its weight says, and spread evenly', () => {
+test('each server gets its weight, spread evenly', () => {
   expect(turns([5, 1, 1], 7)).toEqual([0, 0, 1, 0, 2, 0, 0])
   expect(turns([1], 3)).toEqual([0, 0, 0])
 })

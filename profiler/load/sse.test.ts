@@ -62,7 +62,7 @@ describe('streamed completions', () => {
       [60, token('d', 'stop')],
       [70, `${usage}data: [DONE]\n\n`],
     )
-    expect(stream.fault).toBeUndefined()
+    expect(stream.failure).toBeUndefined()
     expect(stream.times).toEqual({
       firstTokenMs: 10,
       lastTokenMs: 60,
@@ -120,10 +120,10 @@ describe('streamed completions', () => {
         [29, token('', 'length') + told(3)],
       ],
     ],
-  ])('in one piece: %s, %s', (_, inOnePiece, parts) => {
+  ])('arrived at once: %s, %s', (_, arrivedAtOnce, parts) => {
     const { times } = read(...parts)
-    expect(times!.inOnePiece ?? false).toBe(inOnePiece)
-    if (inOnePiece) expect(times!.gapsMs).toEqual([])
+    expect(times!.arrivedAtOnce ?? false).toBe(arrivedAtOnce)
+    if (arrivedAtOnce) expect(times!.gapsMs).toEqual([])
   })
 
   test('completions have text, and without usage chunks are counted', () => {
@@ -131,7 +131,7 @@ describe('streamed completions', () => {
       [10, event({ choices: [{ text: 'a' }] })],
       [20, `${event({ choices: [{ text: 'b', finish_reason: 'length' }] })}`],
     )
-    expect([stream.fault, stream.times?.tokens]).toEqual([undefined, 2])
+    expect([stream.failure, stream.times?.tokens]).toEqual([undefined, 2])
   })
 
   test.each<[string, string, string]>([
@@ -147,27 +147,30 @@ describe('streamed completions', () => {
     ['not JSON', 'data: <html>\n\n', 'bad answer'],
     ['nothing', '', 'bad answer'],
   ])('%s is an error', (_, text, fault) => {
-    expect(read([1, text]).fault).toBe(fault)
+    expect(read([1, text]).failure).toBe(fault)
   })
 })
 
 describe('streams of real servers', () => {
   test.each(serverStreams)(
     '$server',
-    ({ writes, text, tokens, unseen, inputTokens, tokensEach, fault }) => {
+    ({ writes, text, tokens, hiddenTokens, inputTokens, tokensEach, fault }) => {
       const whole = new TokenStream()
       for (const [i, write] of writes.entries()) whole.push(Buffer.from(write), 10 * (i + 1))
-      expect([whole.fault, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
-      expect([whole.times?.inputTokens, whole.times?.unseen]).toEqual([inputTokens, unseen])
+      expect([whole.failure, whole.text, whole.times?.tokens ?? 0]).toEqual([fault, text, tokens])
+      expect([whole.times?.inputTokens, whole.times?.hiddenTokens]).toEqual([
+        inputTokens,
+        hiddenTokens,
+      ])
       expect(whole.times?.gapsMs.length ?? 0).toBe(tokensEach.reduce((sum, n) => sum + n, 0))
       // Byte by byte, characters of several bytes among them.
       const cut = new TokenStream()
       for (const byte of Buffer.from(writes.join(''))) cut.push(Buffer.of(byte), 10)
-      expect([cut.fault, cut.text, cut.times?.tokens]).toEqual([fault, text, whole.times?.tokens])
+      expect([cut.failure, cut.text, cut.times?.tokens]).toEqual([fault, text, whole.times?.tokens])
     },
   )
 
-  test('tokens that come together share the time since those before', () => {
+  test('tokens of one chunk share the time since the chunk before', () => {
     const { writes } = serverStreams.find(({ server }) =>
       server.startsWith('SGLang with a stream interval'),
     )!
@@ -198,7 +201,7 @@ describe('streams of real servers', () => {
     })
   })
 
-  test('a count that goes up and down with every chunk fills no memory', () => {
+  test('a count that changes with every chunk does not fill the memory', () => {
     const stream = new TokenStream()
     for (let i = 0; i < 100; i++) {
       const usage = { completion_tokens: i % 2 === 0 ? 0 : 1_000_000 }
@@ -210,7 +213,7 @@ describe('streams of real servers', () => {
     expect(stream.times!.gapsMs.length).toBeLessThan(1000)
   })
 
-  test('a count that no text of that length can have fills no memory', () => {
+  test('an impossible count does not fill the memory', () => {
     const stream = new TokenStream()
     stream.push(
       Buffer.from(`data: ${JSON.stringify({ choices: [{ delta: { content: 'ab' } }] })}\n\n`),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { runOf } from '../testing/scripted-generator.ts'
-import { computeRateWhileAllWait } from './throughput.ts'
+import { computeSteadyThroughput } from './throughput.ts'
 
 /**
  * A closed loop over a quarter of a second: its connections get their first answers from `firstMs`
@@ -23,26 +23,29 @@ function loop(connections: number, rps: number, firstMs: number, batch = 1) {
   })
 }
 
-describe('what all connections of a closed loop get together', () => {
+describe('throughput of a closed loop', () => {
   test.each([
     ['at once', 20, 2000, 5, 1],
     ['after a hundred milliseconds of connecting', 100, 4000, 100, 1],
     ['in batches of 64', 200, 6400, 60, 64],
-  ])('is the rate once each had an answer, %s', (_, connections, rps, firstMs, batch) => {
-    const run = loop(connections, rps, firstMs, batch)
-    expect(computeRateWhileAllWait(run, connections) / rps).toBeGreaterThan(0.95)
-    expect(computeRateWhileAllWait(run, connections) / rps).toBeLessThan(1.05)
-  })
+  ])(
+    'is the rate after the first answer of each connection, %s',
+    (_, connections, rps, firstMs, batch) => {
+      const run = loop(connections, rps, firstMs, batch)
+      expect(computeSteadyThroughput(run, connections) / rps).toBeGreaterThan(0.95)
+      expect(computeSteadyThroughput(run, connections) / rps).toBeLessThan(1.05)
+    },
+  )
 
-  test('is unknown where hardly any came after that, or all at one moment', () => {
-    expect(computeRateWhileAllWait(loop(200, 1000, 50), 200)).toBe(0)
+  test('is 0 where few answers follow, or all at one time', () => {
+    expect(computeSteadyThroughput(loop(200, 1000, 50), 200)).toBe(0)
     const atOnce = runOf({ kind: 'closed', connections: 2, durationS: 1 }, [8, 8, 8, 8, 8, 8], {
       sentMs: new Float64Array(6),
     })
-    expect(computeRateWhileAllWait(atOnce, 2)).toBe(0)
+    expect(computeSteadyThroughput(atOnce, 2)).toBe(0)
   })
 
-  test('is no more than what each connection waits allows, where a single batch came after that', () => {
+  test('has the bound of Little where a single batch follows', () => {
     // Two batches of 13, each answered within a tenth of a millisecond, 80 ms apart: 162 a second.
     const run = loop(13, 162, 60, 13)
     expect(run.latencyMs.length).toBeGreaterThanOrEqual(26)
@@ -51,20 +54,20 @@ describe('what all connections of a closed loop get together', () => {
       sentMs: run.sentMs.slice(0, 26),
       latencyMs: run.latencyMs.slice(0, 26),
     }
-    expect(computeRateWhileAllWait(oneSince, 13)).toBeCloseTo(162, 0)
+    expect(computeSteadyThroughput(oneSince, 13)).toBeCloseTo(162, 0)
   })
 
-  test('counts no request that failed, and no answer that came after the window', () => {
+  test('ignores failed requests and answers after the window', () => {
     const run = loop(20, 2000, 5)
     const failing = {
       ...run,
       latencyMs: run.latencyMs.map((ms, i) => (i % 2 === 0 ? Number.NaN : ms)),
     }
-    expect(computeRateWhileAllWait(failing, 20) / 1000).toBeCloseTo(1, 1)
+    expect(computeSteadyThroughput(failing, 20) / 1000).toBeCloseTo(1, 1)
     const late = {
       ...run,
       latencyMs: run.latencyMs.map((ms, i) => (run.sentMs[i]! + ms > 100 ? ms + 1000 : ms)),
     }
-    expect(computeRateWhileAllWait(late, 20) / 2000).toBeCloseTo(1, 1)
+    expect(computeSteadyThroughput(late, 20) / 2000).toBeCloseTo(1, 1)
   })
 })

@@ -1,4 +1,4 @@
-/** Throughput of a whole run, from the times of its answers. */
+/** Throughput of a run, from the times of its answers. */
 import { linearRegression, mean } from 'simple-statistics'
 import type { LoadRun } from '../model/load-run.ts'
 
@@ -6,7 +6,7 @@ import type { LoadRun } from '../model/load-run.ts'
  * Answers per second from the start to the last answer. Requests that take longer than the window
  * finish after it, so a rate within the window would miss most of them.
  */
-export const computeRateUntilLast = ({ latencyMs, elapsedS }: LoadRun): number =>
+export const computeMeanThroughput = ({ latencyMs, elapsedS }: LoadRun): number =>
   elapsedS > 0
     ? latencyMs.reduce((count, ms) => (Number.isNaN(ms) ? count : count + 1), 0) / elapsedS
     : 0
@@ -19,7 +19,7 @@ export const computeRateUntilLast = ({ latencyMs, elapsedS }: LoadRun): number =
  * connections divided by their mean latency.
  * @returns 0 with fewer than `connections` answers after the first ones
  */
-export function computeRateWhileAllWait(
+export function computeSteadyThroughput(
   { sentMs, latencyMs, stream, seconds }: LoadRun,
   connections: number,
 ): number {

@@ -5,7 +5,7 @@ import type { TlsOptions } from '../model/tls-options.ts'
  * Options of node:tls that check a server's certificate. Throws for a `ca`, `cert` or `key` that is
  * no PEM, or a pair that does not match.
  */
-export function tlsChecks({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}): {
+export function buildTlsOptions({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}): {
   secureContext?: SecureContext
   rejectUnauthorized?: false
 } {
@@ -22,13 +22,13 @@ export function tlsChecks({ ca, cert, key, insecureSkipVerify }: TlsOptions = {}
  * Whether a server closed the connection for lack of a client certificate: by an alert of TLS 1.3,
  * or one of TLS 1.2 that only reports a failed handshake.
  */
-export const asksForCertificate = (words: string): boolean =>
+export const requiresClientCertificate = (words: string): boolean =>
   /certificate.required|handshake.failure|alert bad certificate|ALERT_BAD_CERTIFICATE/i.test(words)
 
 /** Hint for a server that requires a client certificate. */
 export const clientCertificateHint =
-  "it asks for a certificate of the client's own: --cert FILE --key FILE (predictor.tls: {cert, key} in an experiment file)"
+  'it requires a client certificate: --cert FILE --key FILE (predictor.tls: {cert, key} in an experiment file)'
 
 /** Hint for a certificate that is not trusted. */
 export const trustHint =
-  'name the authority (ca, --ca FILE), or take any certificate (insecureSkipVerify, --insecure-skip-verify)'
+  'give its certificate authority (ca, --ca FILE), or accept any certificate (insecureSkipVerify, --insecure-skip-verify)'

@@ -24,14 +24,15 @@ interface Chunk {
  * Error reported by a chunk; undefined or null without one. A chunk with a message but without
  * choices and usage is an error, too.
  */
-function errorIn(chunk: Chunk): unknown {
+function findError(chunk: Chunk): unknown {
   if (chunk.error !== undefined && chunk.error !== null) return chunk.error
   const isAnswer = chunk.choices !== undefined || chunk.usage !== undefined
-  const hasWords = [field(chunk, 'message'), field(chunk, 'detail')].some(isText)
+  const hasWords = [getField(chunk, 'message'), getField(chunk, 'detail')].some(isText)
   return chunk.object === 'error' || (!isAnswer && hasWords) ? chunk : undefined
 }
 
-const field = (value: unknown, name: string): unknown => (isRecord(value) ? value[name] : undefined)
+const getField = (value: unknown, name: string): unknown =>
+  isRecord(value) ? value[name] : undefined
 const isText = (value: unknown): value is string => typeof value === 'string' && value !== ''
 
 /**
@@ -76,8 +77,8 @@ const abortReasons: ReadonlySet<unknown> = new Set([
   'insufficient_system_resource',
 ])
 
-function countIn(usage: unknown, name: string): number | undefined {
-  const count = field(usage, name)
+function readCount(usage: unknown, name: string): number | undefined {
+  const count = getField(usage, name)
   return Number.isSafeInteger(count) && (count as number) >= 0 && (count as number) <= maxTokens
     ? (count as number)
     : undefined
@@ -90,11 +91,11 @@ const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => a
  * completions.
  */
 function countListedTokens(choice: unknown): number | undefined {
-  const logprobs = field(choice, 'logprobs')
+  const logprobs = getField(choice, 'logprobs')
   const listed = [
-    field(choice, 'token_ids'),
-    field(logprobs, 'content'),
-    field(logprobs, 'tokens'),
+    getField(choice, 'token_ids'),
+    getField(logprobs, 'content'),
+    getField(logprobs, 'tokens'),
   ].find(Array.isArray)
   return listed !== undefined && listed.length > 0 ? listed.length : undefined
 }
@@ -104,11 +105,11 @@ function countListedTokens(choice: unknown): number | undefined {
  * server counts more tokens in all, chunks without text get one each, and the rest is shared in
  * proportion to the length of the texts. A single remaining token is the end token, which has no
  * chunk.
- * @param counted tokens of the answer, as the server counts them
+ * @param reportedTokens tokens of the answer, as the server counts them
  */
-function inferTokens(chunks: readonly AnswerChunk[], counted: number): number[] {
+function inferTokens(chunks: readonly AnswerChunk[], reportedTokens: number): number[] {
   const perChunk = chunks.map(({ text, tokens }) => tokens ?? (text === '' ? 0 : 1))
-  let left = counted - sum(perChunk)
+  let left = reportedTokens - sum(perChunk)
   const withoutText = chunks.flatMap(({ text, tokens }, i) =>
     tokens === undefined && text === '' ? [i] : [],
   )
@@ -137,57 +138,57 @@ function inferTokens(chunks: readonly AnswerChunk[], counted: number): number[] 
 }
 
 /** Names and arguments of tool calls, which consist of tokens too. */
-function toolCallText(delta: unknown): string {
-  const calls = field(delta, 'tool_calls')
+function joinToolCallTexts(delta: unknown): string {
+  const calls = getField(delta, 'tool_calls')
   const functions = [
-    ...(Array.isArray(calls) ? calls.map((call) => field(call, 'function')) : []),
-    field(delta, 'function_call'),
+    ...(Array.isArray(calls) ? calls.map((call) => getField(call, 'function')) : []),
+    getField(delta, 'function_call'),
   ]
   return functions
-    .flatMap((each) => [field(each, 'name'), field(each, 'arguments')].filter(isText))
+    .flatMap((each) => [getField(each, 'name'), getField(each, 'arguments')].filter(isText))
     .join('')
 }
 
 /** Reasoning text; some servers send it twice, under an old and a new name. */
-const reasoningText = (delta: unknown): unknown =>
-  [field(delta, 'reasoning_content'), field(delta, 'reasoning')].find(isText)
+const findReasoningText = (delta: unknown): unknown =>
+  [getField(delta, 'reasoning_content'), getField(delta, 'reasoning')].find(isText)
 
 /** Reasoning tokens, as OpenAI and SGLang report them. */
-const countReasoning = (usage: unknown): number | undefined =>
-  countIn(field(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
-  countIn(usage, 'reasoning_tokens')
+const readReasoningTokens = (usage: unknown): number | undefined =>
+  readCount(getField(usage, 'completion_tokens_details'), 'reasoning_tokens') ??
+  readCount(usage, 'reasoning_tokens')
 
 /** One streamed completion: the times of its tokens, and whether it is complete. */
 export class TokenStream {
   private readonly parser = new SseParser()
   private readonly chunks: AnswerChunk[] = []
-  private counted: number | undefined
-  private prompted: number | undefined
+  private reportedTokens: number | undefined
+  private promptTokens: number | undefined
   private reasoningTokens = 0
   /** The reasoning is streamed, not only counted. */
   private streamsReasoning = false
   /** Every chunk with text so far has reported the number of tokens up to it. */
-  private countedEach = true
+  private countsEveryChunk = true
   private finished = false
   private done = false
-  private wrong: string | undefined
-  private endless = false
+  private firstFailure: string | undefined
+  private isEventTooLong = false
 
   /** Error reported by the server: a text, or an object with its message. */
-  error: unknown
+  serverError: unknown
 
   /** True once any text has arrived. */
-  started = false
+  hasText = false
 
   /** @param atMs arrival of the chunk, ms from the send */
   push(chunk: Uint8Array, atMs: number): void {
-    if (this.endless) return
+    if (this.isEventTooLong) return
     let events: string[] = []
     try {
       events = this.parser.push(chunk)
     } catch {
-      this.endless = true
-      this.wrong ??= 'bad answer' // An event without end.
+      this.isEventTooLong = true
+      this.firstFailure ??= 'bad answer' // An event without end.
     }
     for (const data of events) {
       if (data.trim() === '[DONE]') this.done = true
@@ -203,64 +204,64 @@ export class TokenStream {
       chunk = undefined // Not JSON.
     }
     if (!isRecord(chunk)) {
-      this.wrong ??= 'bad answer'
+      this.firstFailure ??= 'bad answer'
       return
     }
     const chatChunk = isResponseEvent(chunk) ? toChatChunk(chunk) : chunk
     if (chatChunk === undefined) return
     const { choices, usage } = chatChunk as Chunk
-    const error = errorIn(chatChunk as Chunk)
+    const error = findError(chatChunk as Chunk)
     if (error !== undefined && error !== null) {
-      this.wrong ??= 'error in stream'
-      this.error ??= error
+      this.firstFailure ??= 'error in stream'
+      this.serverError ??= error
     }
-    const before = this.counted ?? 0
-    this.counted = countIn(usage, 'completion_tokens') ?? this.counted
-    this.prompted = countIn(usage, 'prompt_tokens') ?? this.prompted
-    this.reasoningTokens = countReasoning(usage) ?? this.reasoningTokens
+    const before = this.reportedTokens ?? 0
+    this.reportedTokens = readCount(usage, 'completion_tokens') ?? this.reportedTokens
+    this.promptTokens = readCount(usage, 'prompt_tokens') ?? this.promptTokens
+    this.reasoningTokens = readReasoningTokens(usage) ?? this.reasoningTokens
     const choice: unknown = Array.isArray(choices) ? choices[0] : undefined
     if (isRecord(choice))
-      this.readChoice(choice, atMs, (countIn(usage, 'completion_tokens') ?? before) - before)
+      this.readChoice(choice, atMs, (readCount(usage, 'completion_tokens') ?? before) - before)
   }
 
-  /** @param more tokens that the server has counted since the chunk before */
-  private readChoice(choice: Record<string, unknown>, atMs: number, more: number): void {
+  /** @param added tokens that the server has counted since the chunk before */
+  private readChoice(choice: Record<string, unknown>, atMs: number, added: number): void {
     const { delta } = choice
-    const reasoning = reasoningText(delta)
+    const reasoning = findReasoningText(delta)
     this.streamsReasoning ||= reasoning !== undefined
     const text = [
       choice.text,
       reasoning,
-      field(delta, 'content'),
-      field(delta, 'refusal'),
-      toolCallText(delta),
+      getField(delta, 'content'),
+      getField(delta, 'refusal'),
+      joinToolCallTexts(delta),
     ]
       .filter(isText)
       .join('')
     const reason = choice.finish_reason
     const finish = isText(reason) ? reason : undefined
-    if (abortReasons.has(finish)) this.wrong ??= 'aborted'
+    if (abortReasons.has(finish)) this.firstFailure ??= 'aborted'
     this.finished ||= Boolean(reason)
-    if (text !== '') this.countedEach &&= more > 0
-    const since = this.countedEach
-      ? Math.min(more, Math.max(1, maxTokensPerCharacter * text.length))
+    if (text !== '') this.countsEveryChunk &&= added > 0
+    const newTokens = this.countsEveryChunk
+      ? Math.min(added, Math.max(1, maxTokensPerCharacter * text.length))
       : 0
-    const tokens = countListedTokens(choice) ?? (since > 0 ? since : undefined)
-    this.started ||= text !== ''
+    const tokens = countListedTokens(choice) ?? (newTokens > 0 ? newTokens : undefined)
+    this.hasText ||= text !== ''
     // The first chunk of many servers only names the role, before any token.
     const namesRoleOnly =
       this.chunks.length === 0 &&
       text === '' &&
       tokens === undefined &&
-      isText(field(delta, 'role'))
+      isText(getField(delta, 'role'))
     if (!namesRoleOnly || finish !== undefined) this.chunks.push({ atMs, text, tokens, finish })
   }
 
   /** Error class once the answer has ended; undefined for a good one. */
-  get fault(): string | undefined {
-    if (this.wrong !== undefined) return this.wrong
-    if (!this.done && !this.finished) return this.started ? 'cut stream' : 'bad answer'
-    return this.started || this.times !== undefined ? undefined : 'no token'
+  get failure(): string | undefined {
+    if (this.firstFailure !== undefined) return this.firstFailure
+    if (!this.done && !this.finished) return this.hasText ? 'cut stream' : 'bad answer'
+    return this.hasText || this.times !== undefined ? undefined : 'no token'
   }
 
   /** Text so far. */
@@ -270,32 +271,32 @@ export class TokenStream {
 
   /** Undefined without a token. Times start at the first observed token. */
   get times(): StreamTimes | undefined {
-    const { chunks, counted } = this
+    const { chunks, reportedTokens } = this
     const withText = chunks.filter(({ text }) => text !== '').length
     const hidden = this.streamsReasoning
       ? 0
-      : Math.min(this.reasoningTokens, Math.max(0, (counted ?? 0) - withText))
-    const each = inferTokens(chunks, (counted ?? 0) - hidden)
-    const shown = chunks.findIndex(({ text }) => text !== '')
-    const first = shown >= 0 ? shown : each.findIndex((tokens) => tokens > 0)
+      : Math.min(this.reasoningTokens, Math.max(0, (reportedTokens ?? 0) - withText))
+    const perChunk = inferTokens(chunks, (reportedTokens ?? 0) - hidden)
+    const firstText = chunks.findIndex(({ text }) => text !== '')
+    const first = firstText >= 0 ? firstText : perChunk.findIndex((tokens) => tokens > 0)
     if (first < 0) return undefined
-    const unseen = hidden + sum(each.slice(0, first))
+    const hiddenTokens = hidden + sum(perChunk.slice(0, first))
     const gapsMs: number[] = []
     let lastTokenMs = chunks[first]!.atMs
     for (let i = first + 1; i < chunks.length; i++) {
-      const [{ atMs }, tokens] = [chunks[i]!, each[i]!]
+      const [{ atMs }, tokens] = [chunks[i]!, perChunk[i]!]
       for (let token = 0; token < tokens; token++) gapsMs.push((atMs - lastTokenMs) / tokens)
       if (tokens > 0) lastTokenMs = atMs
     }
-    const inOnePiece = this.arrivedAtOnce(each, first)
+    const arrivedAtOnce = this.hasArrivedAtOnce(perChunk, first)
     return {
       firstTokenMs: chunks[first]!.atMs,
       lastTokenMs,
-      tokens: counted ?? sum(each),
-      ...(unseen > 0 && { unseen }),
-      ...(this.prompted !== undefined && { inputTokens: this.prompted }),
-      gapsMs: inOnePiece ? [] : gapsMs,
-      ...(inOnePiece && { inOnePiece }),
+      tokens: reportedTokens ?? sum(perChunk),
+      ...(hiddenTokens > 0 && { hiddenTokens }),
+      ...(this.promptTokens !== undefined && { inputTokens: this.promptTokens }),
+      gapsMs: arrivedAtOnce ? [] : gapsMs,
+      ...(arrivedAtOnce && { arrivedAtOnce }),
     }
   }
 
@@ -303,18 +304,18 @@ export class TokenStream {
    * Whether several tokens arrived without time between them. The end token may arrive later, also
    * after an answer in one piece.
    */
-  private arrivedAtOnce(each: readonly number[], first: number): boolean {
-    const { chunks, counted } = this
-    const came = chunks.flatMap(({ atMs, text, finish }, i) =>
-      i >= first && each[i]! > 0 && (text !== '' || finish === undefined)
-        ? [{ atMs, tokens: each[i]! }]
+  private hasArrivedAtOnce(perChunk: readonly number[], first: number): boolean {
+    const { chunks, reportedTokens } = this
+    const arrivals = chunks.flatMap(({ atMs, text, finish }, i) =>
+      i >= first && perChunk[i]! > 0 && (text !== '' || finish === undefined)
+        ? [{ atMs, tokens: perChunk[i]! }]
         : [],
     )
-    const tokens = sum(came.map((chunk) => chunk.tokens))
+    const tokens = sum(arrivals.map((chunk) => chunk.tokens))
     const text = this.text.trim()
-    if (counted === undefined && came.length === 1 && tokens === 1)
+    if (reportedTokens === undefined && arrivals.length === 1 && tokens === 1)
       return /\s/.test(text) || text.length > maxTokenChars
-    const tookMs = tokens < 2 ? 0 : came.at(-1)!.atMs - came[0]!.atMs
+    const tookMs = tokens < 2 ? 0 : arrivals.at(-1)!.atMs - arrivals[0]!.atMs
     return tokens > 1 && tookMs <= minTokenMs * (tokens - 1)
   }
 }

@@ -88,7 +88,7 @@ describe('VirtualLoadGenerator', () => {
   })
 })
 
-test('a batch server takes what waits, up to its batch', async () => {
+test('a batch server takes the waiting requests, up to its batch size', async () => {
   const sizes: number[] = []
   const target = virtual({ maxBatch: 4, serviceMs: (batch) => sizes.push(batch) && 10 })
   await new VirtualLoadGenerator().play(
@@ -113,7 +113,7 @@ test('processor sharing: two equal jobs at once take twice as long on one core',
   expect([...run.latencyMs].map(Math.round)).toEqual([20, 20, 10])
 })
 
-test("a server's clock and randomness go on from load to load", () => {
+test('the clock and random numbers of a server continue from load to load', () => {
   const seen: number[] = []
   const server = new QueueServer({
     seed: 1,

@@ -6,8 +6,8 @@ import type { Slo } from '../model/slo.ts'
 import type { Target } from '../model/target.ts'
 import type { VirtualRun } from '../model/virtual-server.ts'
 import { GeneratorError } from '../profiler-errors.ts'
+import { checkLoad } from './check-load.ts'
 import { summariseRun } from './load-point.ts'
-import { checkLoad } from './play-load.ts'
 
 /**
  * Loads simulated servers. It behaves like the HTTP generator, in the virtual time of the server.
@@ -48,7 +48,7 @@ function buildRun(load: Load, played: VirtualRun): LoadRun {
   // show the latency of its first token.
   const cutMs =
     load.kind === 'open' && load.cut !== undefined && played.stream === undefined
-      ? cutTimeMs(played, load.cut)
+      ? computeCutMs(played, load.cut)
       : undefined
   const end = cutMs === undefined ? undefined : played.sentMs.findIndex((at) => at > cutMs)
   const n = end === undefined || end < 0 ? played.sentMs.length : end
@@ -83,7 +83,7 @@ function buildRun(load: Load, played: VirtualRun): LoadRun {
  * When more requests than the cut allows had failed or grown too old, ms; undefined when that never
  * happened.
  */
-function cutTimeMs(
+function computeCutMs(
   { sentMs, latencyMs }: VirtualRun,
   cut: { overMs: number; requests: number },
 ): number | undefined {

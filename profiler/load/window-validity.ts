@@ -28,7 +28,7 @@ const negligibleWaitShare = 0.01
  * server is lost capacity. A wait of the generator only adds latency, so it counts only where it is
  * long compared with the SLO: other processes always run on a cluster node.
  */
-export function isDisturbed(
+export function hasHostInterference(
   { server = 0, generator = 0, generatorMs = Number.POSITIVE_INFINITY, stolen = 0 }: MachineWait,
   slo: Slo,
 ): boolean {

@@ -54,7 +54,7 @@ export interface LoadRun {
   /** Present for streamed answers. */
   readonly stream?: StreamRun
   /** Sampled answers that the target requested, until they are passed on. */
-  readonly sampled?: readonly { readonly body: number; readonly answer: Uint8Array }[]
+  readonly answerSamples?: readonly { readonly body: number; readonly answer: Uint8Array }[]
 }
 
 /**

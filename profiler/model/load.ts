@@ -20,6 +20,9 @@ export type Load =
       readonly cut?: { readonly overMs: number; readonly requests: number }
     }
 
+export type ClosedLoad = Extract<Load, { kind: 'closed' }>
+export type OpenLoad = Extract<Load, { kind: 'open' }>
+
 export type Arrivals =
   | { readonly kind: 'constant' }
   | { readonly kind: 'poisson' }

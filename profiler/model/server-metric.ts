@@ -1,5 +1,5 @@
 /** A metric of the server that a user requests. */
-export interface AskedMetric {
+export interface ServerMetric {
   readonly name: string
   /** Labels that a series must have. */
   readonly labels?: Readonly<Record<string, string>>
@@ -9,7 +9,7 @@ export interface AskedMetric {
   readonly from: string
 }
 
-export interface MetricReading extends Pick<AskedMetric, 'name' | 'labels' | 'max'> {
+export interface MetricReading extends Pick<ServerMetric, 'name' | 'labels' | 'max'> {
   /**
    * Mean of a gauge over the window, increase per second of a counter, or mean of the observations
    * of a histogram or summary. NaN where the server does not report it.

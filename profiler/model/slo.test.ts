@@ -66,7 +66,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   const recorder = new Recorder()
   const answer = (firstTokenMs: number, perTokenMs: number, tokens: number) => {
     const lastTokenMs = firstTokenMs + perTokenMs * (tokens - 1)
-    recorder.answered(recorder.open(0), lastTokenMs + 1, {
+    recorder.recordAnswer(recorder.addRequest(0), lastTokenMs + 1, {
       firstTokenMs,
       lastTokenMs,
       tokens,
@@ -76,7 +76,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
   answer(100, 20, 11)
   answer(300, 20, 11)
   answer(100, 40, 11)
-  recorder.failed(recorder.open(0), 'timeout')
+  recorder.recordFailure(recorder.addRequest(0), 'timeout')
   const load = {
     kind: 'open',
     rateRps: 4,
@@ -85,7 +85,7 @@ test('a run counts good requests, those that keep each limit, and failed ones ag
     seed: 1,
   } as const
   const point = summariseRun(
-    recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
+    recorder.buildRun(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
     slo,
   )
   expect(point.joint).toEqual({ good: 0.25, met: { ttft: 0.5, tpot: 0.5, e2e: 0.75 } })
@@ -102,12 +102,12 @@ test('the time per token is of those from the first that was seen: thoughts that
     firstTokenMs: 1000,
     lastTokenMs: 1100,
     tokens: 311,
-    unseen: 300,
+    hiddenTokens: 300,
     gapsMs: new Array<number>(10).fill(10),
   }
-  recorder.answered(recorder.open(0), 1101, stream)
+  recorder.recordAnswer(recorder.addRequest(0), 1101, stream)
   const load = { kind: 'closed', connections: 1, durationS: 1 } as const
-  const { stream: run } = recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 })
+  const { stream: run } = recorder.buildRun(load, { seconds: 1, elapsedS: 1, generatorCores: 0 })
   expect([run!.latenciesMs.tpot![0], run!.tokens![0]]).toEqual([10, 311])
 })
 
@@ -283,7 +283,7 @@ test('what an axis shows is named with its unit, of a joint SLO the part of its 
 test('a closed loop has done what came to its end in the window, whatever the SLO is about', () => {
   const recorder = new Recorder()
   for (const lastTokenMs of [400, 900, 1500])
-    recorder.answered(recorder.open(0), lastTokenMs, {
+    recorder.recordAnswer(recorder.addRequest(0), lastTokenMs, {
       firstTokenMs: 10,
       lastTokenMs,
       tokens: 2,
@@ -292,7 +292,7 @@ test('a closed loop has done what came to its end in the window, whatever the SL
   const load = { kind: 'closed', connections: 3, durationS: 1 } as const
   const ttft: Slo = { percentile: 0.9, limitMs: 50, maxErrorRate: 0.1, metric: 'ttft' }
   const point = summariseRun(
-    recorder.finish(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }),
+    recorder.buildRun(load, { seconds: 1, elapsedS: 1.5, generatorCores: 0 }),
     ttft,
   )
   expect([point.achievedRps, point.goodputRps, point.requests]).toEqual([2, 2, 3])
@@ -369,12 +369,12 @@ describe('classes of requests', () => {
             { ttft: 1, tpot: 1, of: 'batch', fails: false },
             ...requests,
           ]) {
-            const index = recorder.open(0)
+            const index = recorder.addRequest(0)
             recorder.setClass(index, of)
             const lastTokenMs = ttft + tpot
-            if (fails) recorder.failed(index, 'timeout')
+            if (fails) recorder.recordFailure(index, 'timeout')
             else
-              recorder.answered(index, lastTokenMs, {
+              recorder.recordAnswer(index, lastTokenMs, {
                 firstTokenMs: ttft,
                 lastTokenMs,
                 tokens: 2,
@@ -389,7 +389,7 @@ describe('classes of requests', () => {
             seed: 1,
           } as const
           const point = summariseRun(
-            recorder.finish(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
+            recorder.buildRun(load, { seconds: 1, elapsedS: 1, generatorCores: 0 }),
             own,
           )
           const all = [{ ttft: 1, tpot: 1, of: 'batch', fails: false }, ...requests]

@@ -9,7 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { HttpLoadGenerator } from '../load/http-generator.ts'
 import type { Load } from '../model/load.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, serverAddress } from '../server-address.ts'
+import { formatUrl, parseServerAddress } from '../server-address.ts'
 import { testCertificate, testKey } from '../testing/certificate.ts'
 import { detectProtocol, protocolFor } from './index.ts'
 import type { ProtocolName } from './protocol-table.ts'
@@ -110,7 +110,7 @@ async function servesAll(
 }
 
 describe.each(names)('a server of %s', (name) => {
-  test.each(['/ml/prod', '/ml/prod/'])('below %s is asked there alone', async (base) => {
+  test.each(['/ml/prod', '/ml/prod/'])('below %s is requested only there', async (base) => {
     const asked: string[] = []
     const url = `http://${await listen(createServer(below('/ml/prod', name, asked)))}${base}`
     if (name !== 'json') expect(await detectProtocol(url, 'm', {}, signal)).toBe(name)
@@ -126,7 +126,7 @@ describe.each(names)('a server of %s', (name) => {
     }
   })
 
-  test('behind a redirect is named with what to write', async () => {
+  test('behind a redirect is reported with the right URL', async () => {
     const moved: RequestListener = (request, response) =>
       request
         .resume()
@@ -135,7 +135,7 @@ describe.each(names)('a server of %s', (name) => {
         )
     const url = `http://${await listen(createServer(moved))}`
     const protocol = protocolFor(name, name === 'json' ? { path: '/predict' } : {})
-    const never = await protocol.whyNever!(url, 'm', signal)
+    const never = await protocol.explainNeverReady!(url, 'm', signal)
     expect(never).toMatchObject({
       what: expect.stringContaining('redirects (308) to https://inference.example/ml/'),
     })
@@ -147,7 +147,7 @@ describe.each(names)('a server of %s', (name) => {
     expect((asked as ProtocolError).message).toMatch(/308/)
   })
 
-  test('that asks for a client certificate gets it, and refuses who has none', async () => {
+  test('that requires a client certificate gets it, and rejects clients without one', async () => {
     const tls = {
       key: testKey,
       cert: testCertificate,
@@ -222,5 +222,7 @@ test('a query of the URL goes with every request', async () => {
     signal,
   )
   expect(asked).toEqual(['/ml/predict?api-version=2'])
-  expect(hrefOf(serverAddress(target.url)!, target.path)).toBe(url.replace('/ml?', '/ml/predict?'))
+  expect(formatUrl(parseServerAddress(target.url)!, target.path)).toBe(
+    url.replace('/ml?', '/ml/predict?'),
+  )
 })

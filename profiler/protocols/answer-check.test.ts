@@ -1,21 +1,21 @@
 import { describe, expect, test } from 'vitest'
 import { AnswerCheck, type AnswerSpec } from './answer-check.ts'
 import { buildGoldenAnswers, detectBits } from './golden-answers.ts'
-import type { Answered, AnswerReading } from './protocol.ts'
+import type { AnswerClient, ParsedAnswer } from './protocol.ts'
 
-const of = (document: unknown): Answered => ({ document, result: document })
-const said = (text: string): Answered => ({ document: { text }, result: text, generated: true })
-const reading = (tensors: boolean): AnswerReading => ({
+const of = (document: unknown): ParsedAnswer => ({ document, result: document })
+const said = (text: string): ParsedAnswer => ({ document: { text }, result: text, generated: true })
+const reading = (tensors: boolean): AnswerClient => ({
   tensors,
   ask: () => Promise.reject(new Error('not asked here')),
   read: async (answer) => of(JSON.parse(Buffer.from(answer).toString())),
-  of: async (document) => of(document),
+  fromDocument: async (document) => of(document),
 })
 
 interface Case {
   /** Answers of the first configuration to the requests 0, 1, ..., each time that it was asked. */
-  readonly first: readonly (readonly Answered[])[]
-  readonly later: readonly Answered[]
+  readonly first: readonly (readonly ParsedAnswer[])[]
+  readonly later: readonly ParsedAnswer[]
   readonly rest?: Partial<AnswerSpec>
   readonly tensors?: boolean
 }
@@ -23,7 +23,7 @@ interface Case {
 async function faultOf({ first, later, rest, tensors = false }: Case): Promise<string | undefined> {
   const bodies = first[0]!.map((_, i) => i)
   const golden = buildGoldenAnswers(
-    { of: 'trial 1', bits: 32, configuration: { batch: 1 } },
+    { source: 'trial 1', bits: 32, configuration: { batch: 1 } },
     bodies,
     first,
   )
@@ -37,7 +37,7 @@ async function faultOf({ first, later, rest, tensors = false }: Case): Promise<s
     },
     reading(tensors),
   )
-  for (const [body, answer] of later.entries()) check.add(body, answer)
+  for (const [body, answer] of later.entries()) check.checkAnswer(body, answer)
   return check.fault()
 }
 const scores = (...values: number[]) => values.map((score) => of({ score }))
@@ -45,9 +45,9 @@ const labels = (...values: unknown[]) => values.map((label) => of({ label }))
 
 describe('numbers', () => {
   const first = [scores(0.5, 2, 1)]
-  test('a little apart are the same', () =>
+  test('within the tolerance are equal', () =>
     expect(faultOf({ first, later: scores(0.51, 2.01, 0.99) })).resolves.toBeUndefined())
-  test('of one answer further apart are not, and both are shown', () =>
+  test('beyond the tolerance in one answer are a fault that shows both', () =>
     expect(faultOf({ first, later: scores(0.5, 2, 1.05) })).resolves.toMatch(
       /^request 2, score: 1.05 in place of 1, the answer of trial 1/,
     ))
@@ -59,7 +59,7 @@ describe('numbers', () => {
     expect(await faultOf({ first, later: scores(0.5, 2, near), rest: { bits } })).toBeUndefined()
     expect(await faultOf({ first, later: scores(0.5, 2, far), rest: { bits } })).toBeDefined()
   })
-  test('the user says how far, of some of them', async () => {
+  test('tolerance of the user for a path', async () => {
     const both = (score: number, other: number) => [of({ score, other })]
     const expected = { expect: [{ path: 'score', tolerance: 0.1 }] }
     expect(
@@ -74,7 +74,7 @@ describe('numbers', () => {
       /^request 0, score: 1.6/,
     )
   })
-  test('the user says how far', async () => {
+  test('tolerance of the user for all numbers', async () => {
     expect(
       await faultOf({ first, later: scores(0.5, 2, 1.05), rest: { tolerance: 0.1 } }),
     ).toBeUndefined()
@@ -88,11 +88,11 @@ describe('numbers', () => {
       }),
     ).toBeUndefined()
   })
-  test('that are none', () =>
+  test('that are not finite', () =>
     expect(
       faultOf({ first, later: [of({ score: null }), of({ score: 2 }), of({ score: 1 })] }),
     ).resolves.toBeDefined())
-  test('of a list: a longer or an exchanged one is another', async () => {
+  test('of a list differ in length and order', async () => {
     const list = (...data: number[]) => [of({ outputs: { y: { shape: [data.length], data } } })]
     expect(
       await faultOf({ first: [list(0.1, 0.9)], later: list(0.1, 0.9), tensors: true }),
@@ -104,7 +104,7 @@ describe('numbers', () => {
       await faultOf({ first: [list(0.1, 0.9)], later: list(0.9, 0.1), tensors: true }),
     ).toMatch(/\[0.9,0.1\] in place of \[0.1,0.9\]/)
   })
-  test('as large as another number at their place may be as far apart as that allows', async () => {
+  test('have a tolerance relative to the largest number at their path', async () => {
     // One in a hundred of the largest, 200: 2.
     const found = (...values: number[]) =>
       faultOf({ first: [scores(0.5, 200.5)], later: scores(...values) })
@@ -112,22 +112,22 @@ describe('numbers', () => {
     expect(await found(2.6, 200.5)).toMatch(/^request 0, score: 2.6 in place of 0.5/)
     expect(await found(0.5, 198.4)).toMatch(/^request 1/)
   })
-  test('are held against the lesser precision of the two', async () => {
+  test('are compared with the lower precision of the two', async () => {
     const golden = buildGoldenAnswers(
-      { of: 'trial 1', bits: 8, configuration: {} },
+      { source: 'trial 1', bits: 8, configuration: {} },
       [0],
       [scores(1.5)],
     )
     const check = (bits: 4 | 16, score: number) => {
       const one = new AnswerCheck({ expect: [], golden, bits, configuration: {} }, reading(false))
-      one.add(0, of({ score }))
+      one.checkAnswer(0, of({ score }))
       return one.fault()
     }
     expect(await check(16, 1.75)).toBeUndefined()
     expect(await check(16, 1.85)).toBeDefined()
     expect(await check(4, 1.9)).toBeUndefined()
   })
-  test('drawn each time are found by how far apart that precision lets them be', async () => {
+  test('that vary beyond the precision are random', async () => {
     const noisy = (score: number) => [of({ score, label: 'a' })]
     // Within one in a hundred twice: they are no chance, and count.
     expect(await faultOf({ first: [noisy(1.5), noisy(1.51)], later: noisy(2.5) })).toMatch(/score/)
@@ -147,18 +147,18 @@ describe('numbers', () => {
     expect(await faultOf({ first: [scores(0.5), two], later: two })).toBeUndefined()
     expect(await faultOf({ first: [two, scores(0.5)], later: scores(0.5) })).toBeUndefined()
   })
-  test('in words are no numbers', async () => {
+  test('as texts are not compared as numbers', async () => {
     expect(await faultOf({ first: [scores(0.5)], later: labels(0) })).toBeDefined()
     expect(await faultOf({ first: [scores(0.5)], later: [of({ score: '0.50' })] })).toMatch(
       /"0.50" in place of 0.5/,
     )
   })
-  test('are shown to four figures', async () => {
+  test('are shown with four digits', async () => {
     expect(await faultOf({ first: [scores(0.123456)], later: scores(0.234567) })).toContain(
       'score: 0.2346 in place of 0.1235',
     )
   })
-  test('shown begin with the first that is another, four of them', async () => {
+  test('are shown from the first different one, four of them', async () => {
     const list = (...y: number[]) => [of({ y })]
     expect(
       await faultOf({ first: [list(1, 2, 3, 4, 5, 6, 7)], later: list(1, 2, 9, 4, 5, 6, 7) }),
@@ -192,31 +192,31 @@ describe('numbers', () => {
 
 describe('labels', () => {
   const first = [labels('a', 'b', 'a', 'b')]
-  test('one of four may be as likely as another', () =>
+  test('one of four may differ', () =>
     expect(faultOf({ first, later: labels('a', 'b', 'a', 'a') })).resolves.toBeUndefined())
-  test('two of four are wrong', () =>
+  test('two of four are a fault', () =>
     expect(faultOf({ first, later: labels('a', 'b', 'b', 'a') })).resolves.toMatch(
       /"b" in place of "a"/,
     ))
-  test('one of one is', () =>
+  test('one of one is a fault', () =>
     expect(faultOf({ first: [labels('a')], later: labels('b') })).resolves.toBeDefined())
   test('whole numbers are labels', () =>
     expect(faultOf({ first: [labels(1000)], later: labels(1001) })).resolves.toBeDefined())
 })
 
-describe('what is not the answer', () => {
-  test('ids, times and what is drawn are found by asking again', async () => {
+describe('parts that are not compared', () => {
+  test('ids, times and random values are found by repetition', async () => {
     const once = (n: number) => [of({ ref: `x${n}`, draw: Math.sin(n), label: 'a' })]
     expect(await faultOf({ first: [once(1), once(2), once(3)], later: once(9) })).toBeUndefined()
     expect(
       await faultOf({ first: [once(1), once(2)], later: [of({ ref: 'x', draw: 0, label: 'b' })] }),
     ).toMatch(/label/)
   })
-  test('all of it drawn says nothing', () =>
+  test('a completely random answer is not compared', () =>
     expect(
       faultOf({ first: [labels('a', 'b'), labels('c', 'd')], later: labels('e', 'f') }),
     ).resolves.toBeUndefined())
-  test('what a server tells of itself is none, of a declared tensor it is', async () => {
+  test('facts about the server are ignored, except in tensors', async () => {
     const about = (pid: number, batch: number, label = 'a') => [
       of({ pid, size: batch, took_ms: pid / 10, label }),
     ]
@@ -226,12 +226,12 @@ describe('what is not the answer', () => {
       /pid/,
     )
   })
-  test('headers that a server repeats are of whoever asks', async () => {
+  test('echoed headers are ignored', async () => {
     const echoed = (headers: object) => [of({ headers, label: 'a' })]
     const [first, later] = [echoed({ host: 'h', connection: 'keep-alive' }), echoed({ host: 'h' })]
     expect(await faultOf({ first: [first], later })).toBeUndefined()
   })
-  test('a parameter repeated is one value alone, and that of each configuration', async () => {
+  test('an echoed parameter is a single value of each configuration', async () => {
     const sizes = (...size: number[]) => [of({ size })]
     expect(await faultOf({ first: [sizes(1)], later: sizes(8) })).toBeUndefined()
     expect(await faultOf({ first: [sizes(1, 1)], later: sizes(8, 8) })).toMatch(/size/)
@@ -246,18 +246,18 @@ describe('what is not the answer', () => {
 
 describe('texts of language models', () => {
   const first = [[said('Paris is'), said('Yes, it'), said('Four'), said('Blue')]]
-  test('go other ways after a while', () =>
+  test('may diverge after the first word', () =>
     expect(
       faultOf({
         first,
         later: [said('Paris was'), said('Yes, of'), said('Four is'), said('Green')],
       }),
     ).resolves.toBeUndefined())
-  test('most of which begin otherwise are others', () =>
+  test('that mostly begin differently are a fault', () =>
     expect(
       faultOf({ first, later: [said('!!!'), said('!!!'), said('!!!'), said('Blue')] }),
     ).resolves.toMatch(/"!!!" in place of "Paris"/))
-  test('of sixteen bits may no more than of all', async () => {
+  test('at 16 bits may differ as often as at 32', async () => {
     const rest = { bits: 16 } as const
     expect(
       await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest }),
@@ -266,7 +266,7 @@ describe('texts of language models', () => {
       await faultOf({ first, later: [said('x'), said('y'), said('Four'), said('Blue')], rest }),
     ).toBeUndefined()
   })
-  test('of few bits may, unless all do', async () => {
+  test('at few bits may differ, unless all do', async () => {
     const rest = { bits: 4 } as const
     expect(
       await faultOf({ first, later: [said('x'), said('y'), said('z'), said('Blue')], rest }),
@@ -277,21 +277,21 @@ describe('texts of language models', () => {
   })
 })
 
-test('what the user expects is held against every answer', async () => {
+test('every answer is checked against the expectations', async () => {
   const check = new AnswerCheck(
     { expect: [{ path: 'label', value: 'a' }], bits: 32, configuration: {} },
     reading(false),
   )
-  check.take(3, Buffer.from('{"label": "a"}'))
+  check.checkBytes(3, Buffer.from('{"label": "a"}'))
   expect(await check.fault()).toBeUndefined()
-  check.take(4, Buffer.from('{"label": "b"}'))
+  check.checkBytes(4, Buffer.from('{"label": "b"}'))
   expect(await check.fault()).toBe('request 4 was answered, but label is "b", and "a" is expected')
 })
 
-test('an answer that cannot be read is named', async () => {
+test('an unreadable answer is reported', async () => {
   const check = new AnswerCheck({ expect: [], bits: 32, configuration: {} }, reading(false))
-  check.take(0, Buffer.from('<html>'))
-  expect(await check.fault()).toMatch(/request 0 got what is no answer/)
+  check.checkBytes(0, Buffer.from('<html>'))
+  expect(await check.fault()).toMatch(/request 0 got an unreadable answer/)
 })
 
 test.each([

@@ -2,16 +2,16 @@
  * Checks answers, in order, against the user's expectations and the golden answers of a reference:
  * first answers before a load, and a sample of those given under the load.
  */
-import type { Target } from '../model/target.ts'
-import { covers, type Expectation, unexpected } from './expectations.ts'
+import type { HttpTarget } from '../model/target.ts'
+import { coversPath, type Expectation, findViolation } from './expectations.ts'
 import {
   type Bits,
   type Comparison,
-  differenceFrom,
+  findDifference,
   type GoldenAnswers,
   maxDifferentRequests,
 } from './golden-answers.ts'
-import type { Answered, AnswerReading } from './protocol.ts'
+import type { AnswerClient, ParsedAnswer } from './protocol.ts'
 
 /** Expected answers of one configuration. JSON-safe, for a remote process. */
 export interface AnswerSpec {
@@ -29,64 +29,63 @@ export interface AnswerSpec {
  * Message for a wrong answer.
  * @param what completes the sentence 'answered, but'
  */
-export const answeredBut = (body: number, what: string): string =>
+export const describeWrongAnswer = (body: number, what: string): string =>
   `request ${body} was answered, but ${what}`
 
 export class AnswerCheck {
   private readonly comparison: Comparison
   /**
-   * Answers with another label, text or integer, described. Rounding may cause a few of them, so
-   * they are a fault only beyond `maxDifferentRequests`.
+   * Descriptions of answers with another label, text or integer than the golden one. Rounding may
+   * cause a few, so they are a fault only beyond `maxDifferentRequests`.
    */
-  private readonly tolerable: string[] = []
-  private compared = 0
+  private readonly tolerableDifferences: string[] = []
+  private comparedAnswers = 0
   /** Any answer was text of a language model, whose default tolerance is larger. */
-  private generated = false
+  private hasGeneratedText = false
   /** First fault that no tolerance excuses. */
-  private wrong: string | undefined
+  private firstFault: string | undefined
   private pending: Promise<void> = Promise.resolve()
 
   /**
-   * @param target target of the answers, whose `meaning` checks that an answer fits its request;
-   * absent: that is not checked
+   * @param target its `findFault` checks that an answer fits its request; absent: that is not checked
    */
   constructor(
     private readonly spec: AnswerSpec,
-    private readonly reading: AnswerReading,
-    private readonly target?: Pick<Extract<Target, { kind: 'http' }>, 'bodies' | 'meaning'>,
+    private readonly reading: AnswerClient,
+    private readonly target?: Pick<HttpTarget, 'bodies' | 'findFault'>,
   ) {
     const { bits, configuration, tolerance, expect } = spec
     const toleranceAt = (leaf: string) =>
-      expect.find(({ path, value }) => value === undefined && covers(path, leaf))?.tolerance
+      expect.find(({ path, value }) => value === undefined && coversPath(path, leaf))?.tolerance
     this.comparison = { bits, configuration, tolerance, toleranceAt, tensors: reading.tensors }
   }
 
   /** Adds the bytes of an answer to the body with this index. Answers are checked in order. */
-  take(body: number, answer: Uint8Array): void {
+  checkBytes(body: number, answer: Uint8Array): void {
     this.pending = this.pending.then(async () => {
-      if (this.wrong !== undefined) return
+      if (this.firstFault !== undefined) return
       try {
-        const fault = this.target?.meaning?.(this.target.bodies[body]!, answer)
-        if (fault === undefined) this.add(body, await this.reading.read(answer))
-        else this.wrong = answeredBut(body, fault)
+        const fault = this.target?.findFault?.(this.target.bodies[body]!, answer)
+        if (fault === undefined) this.checkAnswer(body, await this.reading.read(answer))
+        else this.firstFault = describeWrongAnswer(body, fault)
       } catch (error) {
-        this.wrong = `request ${body} got what is no answer: ${(error as Error).message}`
+        this.firstFault = `request ${body} got an unreadable answer: ${(error as Error).message}`
       }
     })
   }
 
   /** Adds an answer that was already parsed. */
-  add(body: number, answer: Answered): void {
+  checkAnswer(body: number, answer: ParsedAnswer): void {
     const { expect, golden } = this.spec
-    const fault = unexpected(answer.document, expect)
-    if (fault !== undefined) this.wrong ??= answeredBut(body, fault)
+    const fault = findViolation(answer.document, expect)
+    if (fault !== undefined) this.firstFault ??= describeWrongAnswer(body, fault)
     if (golden === undefined) return
-    this.compared++
-    this.generated ||= answer.generated === true
-    const difference = differenceFrom(golden, body, answer, this.comparison)
-    // `far`: numbers differ beyond the tolerance, which is a fault even once.
-    if (difference?.far) this.wrong ??= this.describe(difference.shown)
-    else if (difference !== undefined) this.tolerable.push(difference.shown)
+    this.comparedAnswers++
+    this.hasGeneratedText ||= answer.generated === true
+    const difference = findDifference(golden, body, answer, this.comparison)
+    // `isBeyondTolerance`: numbers differ beyond the tolerance, which is a fault even once.
+    if (difference?.isBeyondTolerance) this.firstFault ??= this.describe(difference.description)
+    else if (difference !== undefined) this.tolerableDifferences.push(difference.description)
   }
 
   /**
@@ -96,12 +95,19 @@ export class AnswerCheck {
   async fault(): Promise<string | undefined> {
     await this.pending
     const { golden } = this.spec
-    if (this.wrong !== undefined || golden === undefined) return this.wrong
-    const max = maxDifferentRequests(golden, this.comparison, this.compared, this.generated)
-    return this.tolerable.length > max ? this.describe(this.tolerable[0]!) : undefined
+    if (this.firstFault !== undefined || golden === undefined) return this.firstFault
+    const max = maxDifferentRequests(
+      golden,
+      this.comparison,
+      this.comparedAnswers,
+      this.hasGeneratedText,
+    )
+    return this.tolerableDifferences.length > max
+      ? this.describe(this.tolerableDifferences[0]!)
+      : undefined
   }
 
-  private describe(shown: string): string {
-    return `${shown}, the answer of ${this.spec.golden!.of} (where both are right: golden: off, or a tolerance)`
+  private describe(description: string): string {
+    return `${description}, the answer of ${this.spec.golden!.source} (if both are right, set golden: off or a tolerance)`
   }
 }

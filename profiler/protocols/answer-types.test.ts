@@ -34,10 +34,10 @@ test.each([
   ['JSON that is said to be HTML', 'text/html', '{"label": "spam"}', { label: 'spam' }],
 ])('an answer may be %s', async (_, type, body, document) => {
   answer = { type, body }
-  const { meaning, bodies } = await prepare()
+  const { findFault, bodies } = await prepare()
   const bytes = Buffer.from(body)
-  expect(meaning!(bodies[0]!, bytes)).toBeUndefined()
-  expect(meaning!(bodies[0]!, Buffer.alloc(0))).toBe('with an empty body')
+  expect(findFault!(bodies[0]!, bytes)).toBeUndefined()
+  expect(findFault!(bodies[0]!, Buffer.alloc(0))).toBe('with an empty body')
   const { answers } = protocolFor('json')
   expect((await answers!.read(bytes)).document).toEqual(document)
 })
@@ -49,15 +49,17 @@ test.each([
   ['a text that is said to be JSON', 'application/json', 'positive', 'not with JSON'],
   ['a text of no type', undefined, 'positive', 'not with JSON'],
   ['an error', 'text/plain', '{"error": "no voice"}', 'with the error "no voice"'],
-])('%s is none', async (_, type, body, words) => {
+])('%s is no answer', async (_, type, body, words) => {
   answer = { type, body }
   await expect(prepare()).rejects.toThrow(words)
 })
 
-test('a text in place of audio is found under load, and what was asked for is looked for', async () => {
+test('a text instead of audio is found under load, and the expected string is checked', async () => {
   answer = { type: 'audio/wav', body: wav }
-  const { meaning, bodies } = await prepare()
-  expect(meaning!(bodies[0]!, Buffer.from('busy'))).toBe('with a text, and with audio/wav at first')
+  const { findFault, bodies } = await prepare()
+  expect(findFault!(bodies[0]!, Buffer.from('busy'))).toBe(
+    'with a text, and with audio/wav at first',
+  )
   answer = { type: 'text/plain', body: 'spam' }
   await expect(prepare(protocolFor('json', { expect: 'label' }))).rejects.toThrow("without 'label'")
 })

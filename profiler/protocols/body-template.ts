@@ -1,11 +1,12 @@
 /** Templates of JSON bodies: a text with placeholders for items. */
+import type { Problem } from '../profiler-errors.ts'
 
-/** {{text}}, {{image}} or {{int}}, or a list of them. */
-export const placeholder = /\{\{\s*(\w+)\s*\}\}/g
+/** Matches {{text}}, {{image}}, {{int}}, and the lists {{texts}}, {{images}}, {{ints}}. */
+export const placeholderPattern = /\{\{\s*(\w+)\s*\}\}/g
 
 export const defaultTemplate = '{"text": "{{text}}"}'
 
-export const knownHint = 'known are {{text}}, {{image}} and {{int}}, and lists of them: {{texts}}'
+export const placeholderHint = 'use {{text}}, {{image}} or {{int}}, or a list of them: {{texts}}'
 
 const examples: Readonly<Record<string, string>> = {
   text: 'a text',
@@ -17,19 +18,19 @@ const examples: Readonly<Record<string, string>> = {
 }
 
 /**
- * Line of a text at which it stops being the beginning of JSON, from 1; undefined for a text of one
- * line. The parser of Node 20 reports the position in some messages only. So the text is shortened
- * until `message` changes.
+ * Line of the first syntax error, from 1; undefined for a text of one line. Node 20 reports the
+ * position in some messages only. Otherwise the position is found by shortening the text until the
+ * message changes.
  */
-function lineOfFault(message: string, text: string): number | undefined {
+function findFaultLine(message: string, text: string): number | undefined {
   if (!text.includes('\n')) return undefined
-  const told = /at position (\d+)/.exec(message)?.[1]
-  const at = told === undefined ? lastNeeded(message, text) : Number(told)
+  const position = /at position (\d+)/.exec(message)?.[1]
+  const at = position === undefined ? bisectFaultPosition(message, text) : Number(position)
   return text.slice(0, at).split('\n').length
 }
 
-/** Length of text that makes the parser stop at the same token. */
-function lastNeeded(message: string, text: string): number {
+/** Position of the syntax error: the shortest beginning that gives the same message, less one. */
+function bisectFaultPosition(message: string, text: string): number {
   const token = /^[^,]*/.exec(message)![0]
   let [fine, faulty] = [0, text.length]
   while (faulty - fine > 1) {
@@ -50,32 +51,31 @@ function findJsonFault(text: string): string | undefined {
 }
 
 /** First placeholder with an unknown name. */
-function unknownName(
-  template: string,
-): { readonly what: string; readonly hint: string } | undefined {
-  const names = [...template.matchAll(placeholder)].map(([, name]) => name!)
+function findUnknownPlaceholder(template: string): Problem | undefined {
+  const names = [...template.matchAll(placeholderPattern)].map(([, name]) => name!)
   const unknown = names.find((name) => !Object.hasOwn(examples, name))
   return unknown === undefined
     ? undefined
-    : { what: `the body template asks for {{${unknown}}}`, hint: knownHint }
+    : {
+        what: `the body template has the unknown placeholder {{${unknown}}}`,
+        hint: placeholderHint,
+      }
 }
 
-/** The same for templates that need not be JSON: form fields, texts. */
-export const formFault = (
-  templates: readonly string[],
-): { readonly what: string; readonly hint: string } | undefined =>
-  templates.map(unknownName).find((fault) => fault !== undefined)
+/** Finds an unknown placeholder in templates that need not be JSON: form fields, texts. */
+export const findFormFault = (templates: readonly string[]): Problem | undefined =>
+  templates.map(findUnknownPlaceholder).find((fault) => fault !== undefined)
 
 /**
  * Describes what is wrong with a body template, by filling in an example; undefined where nothing
  * is.
  */
-export function templateFault(
-  template: string,
-): { readonly what: string; readonly hint: string } | undefined {
-  const unknown = unknownName(template)
+export function findTemplateFault(template: string): Problem | undefined {
+  const unknown = findUnknownPlaceholder(template)
   if (unknown !== undefined) return unknown
-  const filled = template.trimEnd().replaceAll(placeholder, (_, name: string) => examples[name]!)
+  const filled = template
+    .trimEnd()
+    .replaceAll(placeholderPattern, (_, name: string) => examples[name]!)
   try {
     JSON.parse(filled)
     return undefined
@@ -88,7 +88,7 @@ export function templateFault(
         ? 'write {{texts}}, {{images}} and {{ints}} without quotes: they are lists'
         : `for example ${defaultTemplate}`
     const { message } = error as Error
-    const line = lineOfFault(message, filled)
+    const line = findFaultLine(message, filled)
     return {
       what: `the body template is not JSON once filled in${line === undefined ? '' : `, line ${line}`}: ${message.replace(/\s+/g, ' ')}`,
       hint,

@@ -120,7 +120,7 @@ describe.each(kinds)('over %s', (kind) => {
     })
   })
 
-  test('redirects, error statuses and a dead port are said', async () => {
+  test('redirects, error statuses and a dead port are reported', async () => {
     const url = await serve(kind, (request, response) => {
       if (request.method === 'GET') return oip(request, response)
       response.writeHead(302, { location: '/elsewhere' }).end()
@@ -167,7 +167,7 @@ describe.each(kinds)('over %s', (kind) => {
 describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
   const http2 = isHttp2(kind)
 
-  test('an unknown authority is refused by name, in probes and in loads', async () => {
+  test('an unknown authority is reported, in probes and in loads', async () => {
     const url = await serve(kind, oip)
     const unknown = protocolFor('oip-v2', { http2 })
     for (const ask of [
@@ -196,7 +196,7 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
     }
   })
 
-  test('a certificate of another host is refused, unless any is taken', async () => {
+  test('a certificate of another host is rejected, unless any is accepted', async () => {
     // Its names are localhost and 127.0.0.1.
     const url = await serve(kind, oip, '127.0.0.2')
     const ca = { ca: testCertificate }
@@ -215,7 +215,7 @@ describe.each(['https', 'h2'] as const)('certificates over %s', (kind) => {
   })
 })
 
-describe('what stands in HTTP/2 otherwise', () => {
+describe('differences of HTTP/2', () => {
   test('a server that hangs up before it speaks HTTP/2', async () => {
     const url = await listen(createTcpServer((socket) => socket.on('error', () => {}).end()))
     await expect(

@@ -12,7 +12,7 @@ import { seeded } from '../seeded-random.ts'
 import { type Handler, startGrpcServer } from '../testing/known-grpc-server.ts'
 import { unwire, wire } from '../testing/wire.ts'
 import { protocolFor } from './index.ts'
-import { drawItems, poolSizes } from './items.ts'
+import { drawBodySizes, drawItems } from './items.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import type { ProtocolName } from './protocol-table.ts'
 
@@ -94,8 +94,8 @@ describe('numbers of items', () => {
     expect(share(32)).toBeCloseTo(0.1, 1)
   })
 
-  test('a file of texts is used up where no count is said', () => {
-    const sizes = poolSizes(
+  test('all texts of a file are used by default', () => {
+    const sizes = drawBodySizes(
       { kind: 'texts', path: '', seed: 1, items: { kind: 'fixed', items: 4 } },
       10,
     )
@@ -153,7 +153,7 @@ describe('several items in a request', () => {
     expect(elements).toBe(3)
   })
 
-  test('are lists of a template, which one item is not', async () => {
+  test('need a list placeholder in a template', async () => {
     const [body] = await bodies(
       'json',
       { ...generated, items: { kind: 'fixed', items: 2 } },
@@ -174,11 +174,11 @@ describe('several items in a request', () => {
     expect(await bodies('oip-v2', generated)).toHaveLength(20)
   })
 
-  test('are not of a language model, nor of whole requests', async () => {
+  test('do not apply to language models or complete requests', async () => {
     await expect(bodies('openai', { ...generated, items })).rejects.toThrow(/one prompt/)
     await expect(
       bodies('oip-v2', { kind: 'file', path: 'x.jsonl', order: order({ items: [1, 2, 3] }) }),
-    ).rejects.toThrow(/whole requests/)
+    ).rejects.toThrow(/complete requests/)
   })
 })
 
@@ -209,15 +209,15 @@ describe('texts of a file', () => {
     await expect(bodies('oip-v2', await write(text))).rejects.toThrow(message)
   })
 
-  test('a model of numbers takes none', async () => {
+  test('a model with numeric inputs takes none', async () => {
     inputs = [{ name: 'input_ids', datatype: 'INT64', shape: [-1, 8] }]
     await expect(bodies('oip-v2', await write('a'))).rejects.toThrow(
-      /holds texts, and the model takes input_ids \(integer, \[1, 8\]\)/,
+      /holds texts, but the model takes input_ids \(integer, \[1, 8\]\)/,
     )
   })
 })
 
-describe('pictures of a folder', () => {
+describe('images of a folder', () => {
   let path: string
   const red = { width: 6, height: 4, channels: 3, background: { r: 255, g: 0, b: 51 } } as const
   beforeAll(async () => {
@@ -228,7 +228,7 @@ describe('pictures of a folder', () => {
   })
   const source = () => ({ kind: 'images', path, seed: 1 }) as const
 
-  test('go as their bytes to an input of bytes, whatever its name', async () => {
+  test('fill any byte input', async () => {
     inputs = [{ name: 'x', datatype: 'BYTES', shape: [-1] }]
     const made = (await bodies('oip-v2', source())).map((body) =>
       Buffer.from(parsed(body).inputs[0].data[0], 'base64'),
@@ -257,12 +257,12 @@ describe('pictures of a folder', () => {
     })
   })
 
-  test('what is no picture is named, and so is a folder without any', async () => {
+  test('files that are no images are reported, and an empty folder', async () => {
     const bad = await mkdtemp(join(folder, 'bad-'))
-    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(/holds no picture/)
+    await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(/holds no images/)
     await writeFile(join(bad, 'x.png'), 'GIF89a')
     await expect(bodies('oip-v2', { ...source(), path: bad })).rejects.toThrow(
-      /no picture, whatever its name says: .*x\.png/,
+      /not an image, despite its name: .*x\.png/,
     )
     inputs = [{ name: 'x', datatype: 'FP32', shape: [-1, 3, 2, 2] }]
     await writeFile(join(bad, 'x.png'), Buffer.from('89504e470d0a1a0a00', 'hex'))
@@ -274,13 +274,13 @@ describe('pictures of a folder', () => {
   test('a model of token ids takes none', async () => {
     inputs = [{ name: 'input_ids', datatype: 'INT64', shape: [-1, 8] }]
     await expect(bodies('oip-v2', source())).rejects.toThrow(
-      /holds pictures, and the model takes input_ids/,
+      /holds images, but the model takes input_ids/,
     )
   })
 })
 
 describe('the order of a trace', () => {
-  test('sizes: each request has the items that its line says, and equal ones are the same body', async () => {
+  test('sizes: each request has the items of its line; equal sizes may share a body', async () => {
     const sizes = [1, 5, 1, 2, 1]
     const made = await bodies('tfserving', {
       ...generated,
@@ -291,12 +291,12 @@ describe('the order of a trace', () => {
     expect(made[2]).toBe(made[0])
   })
 
-  test('bodies: by number, and one that is not there is named by its line', async () => {
+  test('bodies: by number; a missing one is reported with its line', async () => {
     const path = join(folder, 'bodies.jsonl')
     await writeFile(path, '{"inputs":[0]}\n{"inputs":[1]}\n')
     const made = await bodies('oip-v2', { kind: 'file', path, order: order({ bodies: [1, 0, 1] }) })
     expect(made.map((body) => parsed(body).inputs[0])).toEqual([1, 0, 1])
     const beyond = bodies('oip-v2', { kind: 'file', path, order: order({ bodies: [0, 2, 1] }) })
-    await expect(beyond).rejects.toThrow('trace.csv:3: body 2, and the payload has 2')
+    await expect(beyond).rejects.toThrow('trace.csv:3: body 2, but the payload has only 2')
   })
 })

@@ -4,15 +4,15 @@
  */
 import { open, readdir } from 'node:fs/promises'
 import { extname, join } from 'node:path'
-import { hintOf, readBytes, readText } from '../bounded-reader.ts'
+import { getHint, readBytes, readText } from '../bounded-reader.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
-import { seeded } from '../seeded-random.ts'
+import { seeded, shuffle } from '../seeded-random.ts'
 import {
-  bodiesFromFile,
-  englishText,
-  jpegImage,
-  numericValues,
+  drawImage,
+  drawNumericValues,
+  drawText,
+  readBodies,
   type TensorInput,
 } from './payload-pool.ts'
 import { countElements } from './tensor-bytes.ts'
@@ -44,7 +44,7 @@ export function openContent(source: ItemSource): Promise<Content> {
  * @throws PayloadError that names every unusable file or line
  */
 export async function checkPayload(source: PayloadSource): Promise<void> {
-  if (source.kind === 'file') await bodiesFromFile(source)
+  if (source.kind === 'file') await readBodies(source)
   else await openContent(source)
 }
 
@@ -52,9 +52,9 @@ function generateContent(seed: number): Content {
   const uniform = seeded(seed)
   return {
     available: Number.POSITIVE_INFINITY,
-    text: () => englishText(uniform),
-    image: () => jpegImage(uniform),
-    numbers: async (input) => numericValues(input, uniform),
+    text: () => drawText(uniform),
+    image: () => drawImage(uniform),
+    numbers: async (input) => drawNumericValues(input, uniform),
   }
 }
 
@@ -66,7 +66,7 @@ async function openTexts({ path, seed }: Extract<ItemSource, { kind: 'texts' }>)
   } catch (error) {
     throw new PayloadError(
       `the file of texts cannot be read: ${(error as Error).message}`,
-      hintOf(error) ?? hint,
+      getHint(error) ?? hint,
     )
   }
   const texts = lines.filter((line) => line.trim() !== '')
@@ -98,19 +98,17 @@ async function openImages({
       .filter((name) => magicBytes[extname(name).toLowerCase()] !== undefined)
       .sort()
   } catch (error) {
-    throw new PayloadError(
-      `the folder of pictures cannot be read: ${(error as Error).message}`,
-      hint,
-    )
+    throw new PayloadError(`the image folder cannot be read: ${(error as Error).message}`, hint)
   }
-  if (names.length === 0) throw new PayloadError(`${path} holds no picture`, hint)
-  const files = shuffled(names, seed).map((name) => join(path, name))
+  if (names.length === 0) throw new PayloadError(`${path} holds no images`, hint)
+  // Shuffled, because the first names may not represent the folder.
+  const files = shuffle(names, seeded(seed)).map((name) => join(path, name))
   const wrong: string[] = []
   // Only as many files as the pool can use are checked.
-  for (const file of files.slice(0, count ?? 64)) if (!(await isPicture(file))) wrong.push(file)
+  for (const file of files.slice(0, count ?? 64)) if (!(await isImageFile(file))) wrong.push(file)
   if (wrong.length > 0)
     throw new PayloadError(
-      `no picture, whatever its name says: ${wrong.sort().join(', ')}`,
+      `not an image, despite its name: ${wrong.sort().join(', ')}`,
       'remove or convert it',
     )
   const generated = generateContent(seed)
@@ -121,11 +119,11 @@ async function openImages({
     available: files.length,
     image: async () => readBytes(nextFile(), 'data'),
     numbers: (input) =>
-      detectLayout(input) === undefined ? generated.numbers(input) : pixels(nextFile(), input),
+      detectLayout(input) === undefined ? generated.numbers(input) : readPixels(nextFile(), input),
   }
 }
 
-async function isPicture(file: string): Promise<boolean> {
+async function isImageFile(file: string): Promise<boolean> {
   const magic = magicBytes[extname(file).toLowerCase()]!
   const handle = await open(file)
   try {
@@ -134,17 +132,6 @@ async function isPicture(file: string): Promise<boolean> {
   } finally {
     await handle.close()
   }
-}
-
-/** Fisher-Yates shuffle with a seed. A sample of the first names would not represent a folder. */
-function shuffled(names: readonly string[], seed: number): string[] {
-  const uniform = seeded(seed)
-  const out = [...names]
-  for (let i = out.length - 1; i > 0; i--) {
-    const j = Math.floor(uniform() * (i + 1))
-    ;[out[i], out[j]] = [out[j]!, out[i]!]
-  }
-  return out
 }
 
 /**
@@ -172,7 +159,7 @@ function detectLayout({
  * Converts an image to the tensor of a model: scaled to cover its size, integers 0 to 255, floats 0
  * to 1.
  */
-async function pixels(file: string, input: TensorInput): Promise<number[]> {
+async function readPixels(file: string, input: TensorInput): Promise<number[]> {
   const { height, width, channels, first } = detectLayout(input)!
   const { default: sharp } = await import('sharp')
   let bytes: Buffer
@@ -188,7 +175,7 @@ async function pixels(file: string, input: TensorInput): Promise<number[]> {
     )
   }
   // Signed bytes are quantised around zero.
-  const zero = input.most === 127 ? 128 : 0
+  const zero = input.maxValue === 127 ? 128 : 0
   const value = (byte: number) =>
     input.kind === 'integer' ? byte - zero : Math.round((byte / 255) * 1e4) / 1e4
   const area = width * height
@@ -204,10 +191,10 @@ const maxValues = 2 ** 24
 const maxDimensions = 32
 
 /**
- * Matches a source to inputs. A folder of images fills byte inputs whatever their name. Throws a
+ * Matches a source to inputs. A folder of images fills all byte inputs. Throws a
  * PayloadError where no input fits the source, and for tensors that are too large.
  */
-export function fitted<Input extends TensorInput>(
+export function matchInputs<Input extends TensorInput>(
   source: ItemSource,
   inputs: readonly Input[],
 ): readonly Input[] {
@@ -219,12 +206,12 @@ export function fitted<Input extends TensorInput>(
     inputs.some(({ shape }) => shape.length > maxDimensions || !shape.every(Number.isSafeInteger))
   )
     throw new PayloadError(
-      `${named}: a request is made of up to ${maxValues.toLocaleString('en-US')} values, in ${maxDimensions} whole dimensions`,
+      `${named}: a request may have at most ${maxValues.toLocaleString('en-US')} values, and ${maxDimensions} dimensions`,
       'give request bodies in a JSON Lines file (--payload)',
     )
   if (source.kind === 'texts' && !inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds texts, and ${named}`,
+      `${source.path} holds texts, but ${named}`,
       'give request bodies in a JSON Lines file',
     )
   if (
@@ -234,7 +221,7 @@ export function fitted<Input extends TensorInput>(
     return inputs
   if (!inputs.some(({ kind }) => kind === 'text'))
     throw new PayloadError(
-      `${source.path} holds pictures, and ${named}`,
+      `${source.path} holds images, but ${named}`,
       'give request bodies in a JSON Lines file',
     )
   return inputs.map((input) => (input.kind === 'text' ? { ...input, kind: 'image' } : input))

@@ -1,6 +1,6 @@
 /**
  * Fits the lengths of prompt and answer to the context of a model, which they share. The server
- * counts more tokens than we do, so its count is estimated by a calibration (fitted-prompts.ts).
+ * counts more tokens than we do, so its count is estimated by a calibration (prompt-fitting.ts).
  */
 
 /** Context of a model and the calibration of its server's token count. */
@@ -33,7 +33,7 @@ function boundServerTokens(
 }
 
 /** Whether prompt and answer fit the context. */
-export const fits = (
+export const fitsContext = (
   fit: ContextFit,
   inputTokens: number,
   outputTokens: number,
@@ -49,7 +49,7 @@ function maxInputTokens(fit: ContextFit, outputTokens: number): number {
   let [low, high] = [1, fit.context]
   while (low < high) {
     const middle = Math.ceil((low + high) / 2)
-    if (fits(fit, middle, outputTokens)) low = middle
+    if (fitsContext(fit, middle, outputTokens)) low = middle
     else high = middle - 1
   }
   return low
@@ -59,18 +59,18 @@ function maxInputTokens(fit: ContextFit, outputTokens: number): number {
  * Shortens prompt and answer to the context. The answer gets what the prompt leaves, or at least
  * half of the context if it is that long; the prompt is cut to the rest.
  */
-export function lengthsWithin(
+export function fitLengths(
   fit: ContextFit | undefined,
   inputTokens: number,
   outputTokens: number,
-): { readonly inputTokens: number; readonly outputTokens: number; readonly fitted?: 'cut' } {
-  if (fit === undefined || fits(fit, inputTokens, outputTokens))
+): { readonly inputTokens: number; readonly outputTokens: number; readonly isCut?: true } {
+  if (fit === undefined || fitsContext(fit, inputTokens, outputTokens))
     return { inputTokens, outputTokens }
   const tokensLeft = fit.context - boundServerTokens(fit, inputTokens, 1)
   const answer = Math.min(outputTokens, Math.max(1, tokensLeft, Math.floor(fit.context / 2)))
   return {
     inputTokens: Math.min(inputTokens, maxInputTokens(fit, answer)),
     outputTokens: answer,
-    fitted: 'cut',
+    isCut: true,
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { PromptSpec } from '../prompt-spec.ts'
 import { isConversations, readConversations } from './conversations.ts'
-import { promptsWithin } from './fitted-prompts.ts'
+import { makeFittingPrompts } from './prompt-fitting.ts'
 import { makePrompts } from './prompts.ts'
 
 let folder: string
@@ -25,7 +25,7 @@ const list = (...conversations: object[][]) =>
 const words = (count: number, word = 'word') => Array(count).fill(word).join(' ')
 
 describe('a file of conversations', () => {
-  test('in its order, each as far as user and model took turns', () => {
+  test('is read in order, each as far as user and model alternate', () => {
     const path = write(
       list(
         [human('a {"b": [1]} \\" grün 日本'), gpt('c'), human('d')],
@@ -38,15 +38,15 @@ describe('a file of conversations', () => {
     )
     expect(isConversations(path)).toBe(true)
     expect([...readConversations(path)]).toEqual([
-      [{ asked: 'a {"b": [1]} \\" grün 日本', answered: 'c' }],
+      [{ prompt: 'a {"b": [1]} \\" grün 日本', answer: 'c' }],
       [
-        { asked: 'e', answered: 'f' },
-        { asked: 'g', answered: 'h' },
+        { prompt: 'e', answer: 'f' },
+        { prompt: 'g', answer: 'h' },
       ],
     ])
   })
 
-  test("JSON Lines, and LMSYS's words", () => {
+  test('JSON Lines, and the field names of LMSYS', () => {
     const lines = ['conversations', 'conversation'].map((key) =>
       JSON.stringify({
         [key]: [
@@ -55,29 +55,29 @@ describe('a file of conversations', () => {
         ],
       }),
     )
-    const hi = [{ asked: 'hi', answered: 'yes' }]
+    const hi = [{ prompt: 'hi', answer: 'yes' }]
     expect([...readConversations(write(`\ufeff${lines.join('\n')}\n`))]).toEqual([hi, hi])
   })
 
-  test('is read no further than is needed, however long it is', () => {
+  test('is read only as far as needed', () => {
     const path = write(
       `${list([human('a'), gpt('b')], [human('c'), gpt('d')]).slice(0, -1)}, ${' '.repeat(3 * 2 ** 20)} no JSON`,
     )
     const read = readConversations(path)
     expect([read.next().value, read.next().value]).toEqual([
-      [{ asked: 'a', answered: 'b' }],
-      [{ asked: 'c', answered: 'd' }],
+      [{ prompt: 'a', answer: 'b' }],
+      [{ prompt: 'c', answer: 'd' }],
     ])
     expect(() => read.next()).toThrow(
-      /share.json is no list of JSON objects: 2 and then no further one/,
+      /share.json is not a list of JSON objects: after object 2 something else follows/,
     )
   })
 
-  test('with an object that lies on both sides of what is read at once', () => {
+  test('may have an object across two reads', () => {
     const long = `${words(400_000)} \\"{`
     const path = write(list([human(long), gpt('b')], [human('c'), gpt(long)]))
     expect(
-      [...readConversations(path)].map(([one]) => [one!.asked.length, one!.answered.length]),
+      [...readConversations(path)].map(([one]) => [one!.prompt.length, one!.answer.length]),
     ).toEqual([
       [long.length, 1],
       [1, long.length],
@@ -89,7 +89,7 @@ describe('a file of conversations', () => {
     ['[{"conversations": [}]', 'object 1 is no JSON'],
     [list([gpt('only')]), 'has no conversation that a user begins and a model answers'],
     ['', 'has no conversation'],
-  ])('%j is refused by its place', (text, message) => {
+  ])('%j is rejected with its position', (text, message) => {
     const path = write(text)
     expect(() => [...readConversations(path)]).toThrow(message)
   })
@@ -120,9 +120,9 @@ describe('prompts of conversations', () => {
     [human('c'), gpt('d'), human('e'), gpt('f'), human('g'), gpt('h')],
   )
 
-  test('are all that was said before; conversations take turns, and none is sent twice', () => {
+  test('contain the conversation so far; conversations are interleaved, without repetition', () => {
     const prompts = makePrompts(spec(three, { conversations: 2 }), 1, 50)
-    expect(prompts.map(({ said }) => said.join('|'))).toEqual([
+    expect(prompts.map(({ messages }) => messages.join('|'))).toEqual([
       'one, two',
       'b',
       'one, two|three four|five',
@@ -139,17 +139,17 @@ describe('prompts of conversations', () => {
       [3, 1],
       [5, 1],
     ])
-    expect(makePrompts(spec(three, { conversations: 2 }), 1, 2).map(({ said }) => said[0])).toEqual(
-      ['one, two', 'b'],
-    )
+    expect(
+      makePrompts(spec(three, { conversations: 2 }), 1, 2).map(({ messages }) => messages[0]),
+    ).toEqual(['one, two', 'b'])
   })
 
-  test('as many turns as are asked for', () => {
+  test('have the requested number of turns', () => {
     const first = makePrompts(spec(three, { turns: { kind: 'fixed', tokens: 1 } }), 1, 50)
-    expect(first.map(({ said }) => said)).toEqual([['one, two'], ['b'], ['c']])
+    expect(first.map(({ messages }) => messages)).toEqual([['one, two'], ['b'], ['c']])
   })
 
-  test('end where the context of the server ends, by its own count, and it is said', async () => {
+  test('end at the context of the server by its own count, with a remark', async () => {
     const talk = (turns: number) =>
       Array.from({ length: turns }, () => [human(words(50)), gpt(words(50))]).flat()
     const payload = spec(list(talk(1), talk(9), [human(words(5000)), gpt('x')], talk(2)), {
@@ -158,14 +158,14 @@ describe('prompts of conversations', () => {
     // Two tokens a word, 10 a message.
     const count = (said: readonly string[]) =>
       said.reduce((sum, text) => sum + 10 + 2 * text.split(' ').length, 0)
-    const { prompts, remarks } = await promptsWithin(
+    const { prompts, remarks } = await makeFittingPrompts(
       1000,
       { kind: 'generated', seed: 1, count: 50, prompts: payload },
-      async ({ said }) => count(said),
+      async ({ messages }) => count(messages),
     )
-    expect(prompts.filter(({ said, outputTokens }) => count(said) + outputTokens > 1000)).toEqual(
-      [],
-    )
+    expect(
+      prompts.filter(({ messages, outputTokens }) => count(messages) + outputTokens > 1000),
+    ).toEqual([])
     // 1 of the first, 9 turns cut to what fits, none of the third, 2 of the last.
     expect(prompts.length).toBeGreaterThan(1 + 2 + 2)
     expect(prompts.length).toBeLessThan(1 + 9 + 2)
@@ -174,14 +174,14 @@ describe('prompts of conversations', () => {
     )
   })
 
-  test('of which none fits are refused', async () => {
+  test('none of which fits are rejected', async () => {
     const payload = {
       kind: 'generated',
       seed: 1,
       prompts: spec(list([human(words(5000)), gpt('x')])),
     } as const
     await expect(
-      promptsWithin(1000, payload, async ({ text }) => text.split(' ').length),
+      makeFittingPrompts(1000, payload, async ({ text }) => text.split(' ').length),
     ).rejects.toThrow(/no conversation of .*share.json is short enough/)
   })
 })

@@ -4,19 +4,19 @@
  * `conversation`, `role` and `content` are accepted names of the same fields (LMSYS-Chat,
  * WildChat).
  */
-import { hintOf, readObjects } from '../bounded-reader.ts'
+import { getHint, readObjects } from '../bounded-reader.ts'
 import { isRecord } from '../plain-record.ts'
 import { PayloadError } from '../profiler-errors.ts'
 
-/** A message of the user (`asked`) and the answer of the model (`answered`). */
-export interface Exchange {
-  readonly asked: string
-  readonly answered: string
+/** A message of the user and the answer of the model. */
+export interface ConversationTurn {
+  readonly prompt: string
+  readonly answer: string
 }
 
 /** Names of the speakers in different data sets. */
-const users = ['human', 'user']
-const models = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude']
+const userRoles = ['human', 'user']
+const modelRoles = ['gpt', 'chatgpt', 'assistant', 'model', 'bing', 'bard', 'claude']
 const hint =
   'a list of {"conversations": [{"from": "human", "value": "..."}, {"from": "gpt", "value": "..."}]}, as ShareGPT has them'
 
@@ -35,7 +35,7 @@ export function isConversations(path: string): boolean {
  * first. Conversations without an answer are left out.
  * @throws PayloadError for an unreadable file, or one without conversations
  */
-export function* readConversations(path: string): Generator<readonly Exchange[]> {
+export function* readConversations(path: string): Generator<readonly ConversationTurn[]> {
   let found = 0
   try {
     for (const object of readObjects(path)) {
@@ -47,7 +47,7 @@ export function* readConversations(path: string): Generator<readonly Exchange[]>
   } catch (error) {
     throw new PayloadError(
       `conversations of ${path} cannot be read: ${(error as Error).message}`,
-      hintOf(error) ?? hint,
+      getHint(error) ?? hint,
     )
   }
   if (found === 0)
@@ -63,15 +63,15 @@ function findMessages(object: unknown): readonly unknown[] | undefined {
   return Array.isArray(messages) ? messages : undefined
 }
 
-function pairMessages(messages: readonly unknown[]): Exchange[] {
-  const exchanges: Exchange[] = []
+function pairMessages(messages: readonly unknown[]): ConversationTurn[] {
+  const exchanges: ConversationTurn[] = []
   for (let i = 0; i + 1 < messages.length; i += 2) {
-    const [asked, answered] = [
-      readMessage(users, messages[i]),
-      readMessage(models, messages[i + 1]),
+    const [prompt, answer] = [
+      readMessage(userRoles, messages[i]),
+      readMessage(modelRoles, messages[i + 1]),
     ]
-    if (asked === undefined || answered === undefined) break
-    exchanges.push({ asked, answered })
+    if (prompt === undefined || answer === undefined) break
+    exchanges.push({ prompt, answer })
   }
   return exchanges
 }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { covers, parsePath, unexpected } from './expectations.ts'
+import { coversPath, findViolation, parsePath } from './expectations.ts'
 
 const document = {
   model_name: 'm',
@@ -22,7 +22,7 @@ describe('paths', () => {
   ])('%s', (path, steps) => expect(parsePath(path)).toEqual(steps))
 })
 
-describe('what stands there', () => {
+describe('values at paths', () => {
   test.each([
     { path: 'outputs[0].data[1]', value: 0.7 },
     { path: 'outputs.logits.data', value: [0.11, 0.69, 0.21], tolerance: 0.011 },
@@ -31,9 +31,9 @@ describe('what stands there', () => {
     { path: 'outputs', value: [{ shape: [1, 3] }, { name: 'label' }] },
     { path: "['a.b'].ok", value: true },
     { path: 'model_name', tolerance: 0.1 },
-  ])('$path is as expected', (one) => expect(unexpected(document, [one])).toBeUndefined())
+  ])('$path is as expected', (one) => expect(findViolation(document, [one])).toBeUndefined())
 
-  test.each<[Parameters<typeof unexpected>[1][number], string]>([
+  test.each<[Parameters<typeof findViolation>[1][number], string]>([
     [{ path: 'outputs[0].data[1]', value: 0.6 }, 'outputs[0].data[1] is 0.7, and 0.6 is expected'],
     [
       { path: 'outputs.logits.data', value: [0.1, 0.7, 0.4], tolerance: 0.1 },
@@ -56,26 +56,26 @@ describe('what stands there', () => {
       'model_name is "m", and {"name":"m"} is expected',
     ],
     [{ path: 'outputs[0].shape[0]', value: '1' }, 'outputs[0].shape[0] is 1, and "1" is expected'],
-    [{ path: 'outputs.mask.data', value: 1 }, 'nothing stands at outputs.mask.data'],
-    [{ path: 'toString', value: 1 }, 'nothing stands at toString'],
-    [{ path: 'outputs[2]', tolerance: 1 }, 'nothing stands at outputs[2]'],
-  ])('%o', (one, words) => expect(unexpected(document, [one])).toBe(words))
+    [{ path: 'outputs.mask.data', value: 1 }, 'it has no value at outputs.mask.data'],
+    [{ path: 'toString', value: 1 }, 'it has no value at toString'],
+    [{ path: 'outputs[2]', tolerance: 1 }, 'it has no value at outputs[2]'],
+  ])('%o', (one, words) => expect(findViolation(document, [one])).toBe(words))
 })
 
-test('what is long is shown by its first hundred letters', () => {
+test('long values are shown with their first hundred characters', () => {
   const letters = (n: number) => 'x'.repeat(n)
-  const words = (n: number) => unexpected({ a: letters(n) }, [{ path: 'a', value: 'y' }])
+  const words = (n: number) => findViolation({ a: letters(n) }, [{ path: 'a', value: 'y' }])
   expect(words(98)).toBe(`a is "${letters(98)}", and "y" is expected`)
   expect(words(99)).toBe(`a is "${letters(96)}..., and "y" is expected`)
 })
 
 test('a path covers the leaves below it, wherever in a list they are', () => {
-  expect(covers('outputs.logits.data', 'outputs.logits.data[]')).toBe(true)
-  expect(covers('outputs[0].data[1]', 'outputs.logits.data[]')).toBe(true)
-  expect(covers('predictions[0].score', 'predictions[].score')).toBe(true)
-  expect(covers('predictions', 'predictions[].score')).toBe(true)
-  expect(covers('scores', 'labels[]')).toBe(false)
-  expect(covers('rows.score', 'rows[][].score')).toBe(true)
-  expect(covers('predictions[0].label', 'predictions[].score')).toBe(false)
-  expect(covers('outputs.logits.data', 'outputs.logits')).toBe(false)
+  expect(coversPath('outputs.logits.data', 'outputs.logits.data[]')).toBe(true)
+  expect(coversPath('outputs[0].data[1]', 'outputs.logits.data[]')).toBe(true)
+  expect(coversPath('predictions[0].score', 'predictions[].score')).toBe(true)
+  expect(coversPath('predictions', 'predictions[].score')).toBe(true)
+  expect(coversPath('scores', 'labels[]')).toBe(false)
+  expect(coversPath('rows.score', 'rows[][].score')).toBe(true)
+  expect(coversPath('predictions[0].label', 'predictions[].score')).toBe(false)
+  expect(coversPath('outputs.logits.data', 'outputs.logits')).toBe(false)
 })

@@ -52,33 +52,33 @@ function selectPath(document: unknown, steps: readonly (string | number)[]): unk
  * Describes the first expectation that an answer violates, to follow 'answered 200, but'; undefined
  * where it meets all.
  */
-export function unexpected(
+export function findViolation(
   document: unknown,
   expectations: readonly Expectation[],
 ): string | undefined {
   for (const { path, value, tolerance = 0 } of expectations) {
     const found = selectPath(document, parsePath(path) ?? [])
-    if (found === undefined) return `nothing stands at ${path}`
-    if (value !== undefined && !matches(found, value, tolerance))
-      return `${path} is ${brief(found)}, and ${brief(value)}${tolerance > 0 ? ` within ${tolerance}` : ''} is expected`
+    if (found === undefined) return `it has no value at ${path}`
+    if (value !== undefined && !matchesValue(found, value, tolerance))
+      return `${path} is ${shorten(found)}, and ${shorten(value)}${tolerance > 0 ? ` within ${tolerance}` : ''} is expected`
   }
   return undefined
 }
 
 /** Whether a value is as expected. Extra fields of records are allowed, and lists are flattened. */
-function matches(found: unknown, value: unknown, tolerance: number): boolean {
+function matchesValue(found: unknown, value: unknown, tolerance: number): boolean {
   if (typeof found === 'number' && typeof value === 'number')
     return Math.abs(found - value) <= tolerance
   if (Array.isArray(found) && Array.isArray(value)) {
     const [a, b] = [found.flat(Number.POSITIVE_INFINITY), value.flat(Number.POSITIVE_INFINITY)]
-    return a.length === b.length && a.every((one, i) => matches(one, b[i], tolerance))
+    return a.length === b.length && a.every((one, i) => matchesValue(one, b[i], tolerance))
   }
   if (isRecord(found) && isRecord(value))
-    return Object.entries(value).every(([key, inner]) => matches(found[key], inner, tolerance))
+    return Object.entries(value).every(([key, inner]) => matchesValue(found[key], inner, tolerance))
   return found === value
 }
 
-const brief = (value: unknown): string => {
+const shorten = (value: unknown): string => {
   const text = JSON.stringify(value)
   return text.length > 100 ? `${text.slice(0, 97)}...` : text
 }
@@ -88,7 +88,7 @@ const brief = (value: unknown): string => {
  * the same or above it. A position matches any item of its list, as golden answers do not have
  * positions.
  */
-export function covers(path: string, leaf: string): boolean {
+export function coversPath(path: string, leaf: string): boolean {
   const segments = leaf.split(/\.|(?=\[\])/)
   for (const step of parsePath(path) ?? []) {
     if (typeof step === 'string') while (segments[0] === '[]') segments.shift()

@@ -1,8 +1,8 @@
 /** Content types of files, by name. */
 import { extname } from 'node:path'
 
-/** Types of files that are whole requests. */
-const typesOfFiles: Readonly<Record<string, string>> = {
+/** Content types of files that are sent as complete requests. */
+const contentTypes: Readonly<Record<string, string>> = {
   '.jpg': 'image/jpeg',
   '.jpeg': 'image/jpeg',
   '.png': 'image/png',
@@ -26,8 +26,8 @@ const typesOfFiles: Readonly<Record<string, string>> = {
 }
 
 /**
- * Content type of a file that is a whole request, by its name. Undefined for files of requests or
- * texts, and unknown types.
+ * Content type of a file that is sent as a complete request, by its name. Undefined for lists of
+ * requests or texts, and for unknown types.
  */
-export const typeOfFile = (path: string): string | undefined =>
-  typesOfFiles[extname(path).toLowerCase()]
+export const detectContentType = (path: string): string | undefined =>
+  contentTypes[extname(path).toLowerCase()]

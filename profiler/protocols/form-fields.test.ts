@@ -2,8 +2,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { fieldFileFault, parseField, withFieldPath } from './form-fields.ts'
-import { exampleRequest, isConstant, requestFault } from './request-forms.ts'
+import { findFieldFileFault, parseField, replaceFieldPath } from './form-fields.ts'
+import { buildExampleRequest, findRequestFault, isConstant } from './request-forms.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'tune-fields-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -14,7 +14,7 @@ writeFileSync(join(folder, 'a;b.bin'), 'x')
 writeFileSync(join(folder, 'empty.wav'), '')
 mkdirSync(join(folder, 'more'))
 
-describe('a field is written as curl has it', () => {
+describe('a field has the syntax of curl', () => {
   test.each([
     ['whisper-1', { kind: 'value', content: 'whisper-1' }],
     ['a@b.example', { kind: 'value', content: 'a@b.example' }],
@@ -70,10 +70,10 @@ describe('a field is written as curl has it', () => {
     ['@-', 'standard input'],
     ['<-', 'standard input'],
     ['@', 'names no file'],
-    ['@clip.wav;headers=@h', ';headers=@h is not understood'],
+    ['@clip.wav;headers=@h', ';headers=@h is unknown'],
     ['@clip.wav;type=wav', 'wav is no content type'],
-  ])('%s is refused, with the way to write it', (text, words) => {
-    const fault = requestFault({ form: { file: text } })
+  ])('%s is rejected with the right syntax', (text, words) => {
+    const fault = findRequestFault({ form: { file: text } })
     expect(fault?.what).toContain(words)
     expect(fault?.hint).toMatch(/file/)
   })
@@ -84,28 +84,28 @@ describe('a field is written as curl has it', () => {
     ['<empty.wav', 'is empty'],
     ['@clip.wav', undefined],
     ['plain', undefined],
-  ])('its file is looked at: %s', (text, words) => {
-    const fault = fieldFileFault(withFieldPath(text, (path) => join(folder, path)))
+  ])('its file is checked: %s', (text, words) => {
+    const fault = findFieldFileFault(replaceFieldPath(text, (path) => join(folder, path)))
     if (words === undefined) expect(fault).toBeUndefined()
     else expect(fault?.what).toContain(words)
   })
 
-  test('its path is one of another folder, with what follows it', () => {
+  test('its path can be replaced, with its options', () => {
     const there = (path: string) => `/there/${path}`
-    expect(withFieldPath('@clip.wav;type=a/b', there)).toBe('@/there/clip.wav;type=a/b')
-    expect(parseField(withFieldPath('@"a;b.wav"', there)).content).toBe('/there/a;b.wav')
-    expect(withFieldPath('\\@clip.wav', there)).toBe('\\@clip.wav')
+    expect(replaceFieldPath('@clip.wav;type=a/b', there)).toBe('@/there/clip.wav;type=a/b')
+    expect(parseField(replaceFieldPath('@"a;b.wav"', there)).content).toBe('/there/a;b.wav')
+    expect(replaceFieldPath('\\@clip.wav', there)).toBe('\\@clip.wav')
   })
 })
 
-test('a form goes out with its files as they are, each name as often as it is said', async () => {
+test('a form is sent with its files and repeated names', async () => {
   const form = {
     file: [`@${clip}`, `@${join(folder, '"a;b.bin"').replace(/^(.*)"(.*)"$/, '"$1$2"')};type=a/b`],
     prompt: `<${join(folder, 'words.txt')}`,
     meta: '{"n": 1};type=application/json',
     home: '\\@home',
   }
-  const { contentType, body } = await exampleRequest(
+  const { contentType, body } = await buildExampleRequest(
     { form },
     { kind: 'generated', seed: 1, count: 1 },
   )

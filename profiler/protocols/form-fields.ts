@@ -5,8 +5,8 @@
  */
 import { existsSync, statSync } from 'node:fs'
 import { basename, extname } from 'node:path'
-import { PayloadError } from '../profiler-errors.ts'
-import { typeOfFile } from './file-types.ts'
+import { PayloadError, type Problem } from '../profiler-errors.ts'
+import { detectContentType } from './file-types.ts'
 
 /** Values by field name; a list for a field that is sent several times. */
 export type FormFields = Readonly<Record<string, string | readonly string[]>>
@@ -21,8 +21,8 @@ interface FormField {
   readonly filename?: string
 }
 
-/** Types of uploads, in addition to those of whole requests. */
-const typesOfTexts: Readonly<Record<string, string>> = {
+/** Content types of uploads, in addition to those in file-types.ts. */
+const uploadContentTypes: Readonly<Record<string, string>> = {
   '.txt': 'text/plain',
   '.csv': 'text/csv',
   '.json': 'application/json',
@@ -33,13 +33,13 @@ const typesOfTexts: Readonly<Record<string, string>> = {
 const uploadHint =
   "write 'file=@clip.wav', 'file=@clip.wav;type=audio/wav;filename=a.wav' or 'text=<words.txt'; a value that begins with an @: 'text=\\@home'"
 
-/** Every field with its value, one after another. */
+/** Lists the fields in order, one entry per value. */
 export const listFields = (form: FormFields): [name: string, value: string][] =>
   Object.entries(form).flatMap(([name, values]) =>
     [values].flat().map((value): [string, string] => [name, value]),
   )
 
-/** The form with every value replaced. */
+/** Replaces every value of a form. */
 export const mapFields = (
   form: FormFields,
   replace: (value: string, name: string) => string,
@@ -72,14 +72,22 @@ function parseFile(text: string): FormField {
   if (path === '') throw new PayloadError(`'${text}' names no file`, uploadHint)
   if (path === '-')
     throw new PayloadError(
-      `'${text}' is standard input, which cannot be sent with every request`,
-      'write it to a file, and name that',
+      `'${text}' means standard input, which cannot be read for every request`,
+      'save it to a file and name the file',
     )
-  const said = parseOptions(options, text)
-  if (text.startsWith('<')) return { kind: 'text', content: path, ...said }
-  const usual =
-    typeOfFile(path) ?? typesOfTexts[extname(path).toLowerCase()] ?? 'application/octet-stream'
-  return { kind: 'upload', content: path, type: usual, filename: basename(path), ...said }
+  const attributes = parseOptions(options, text)
+  if (text.startsWith('<')) return { kind: 'text', content: path, ...attributes }
+  const defaultType =
+    detectContentType(path) ??
+    uploadContentTypes[extname(path).toLowerCase()] ??
+    'application/octet-stream'
+  return {
+    kind: 'upload',
+    content: path,
+    type: defaultType,
+    filename: basename(path),
+    ...attributes,
+  }
 }
 
 /**
@@ -87,27 +95,27 @@ function parseFile(text: string): FormField {
  * type.
  */
 function parseOptions(options: string, text: string): Pick<FormField, 'type' | 'filename'> {
-  const said: { type?: string; filename?: string } = {}
+  const attributes: { type?: string; filename?: string } = {}
   for (const [option, name, quoted, plain = ''] of options.matchAll(
     /;\s*([\w-]*)\s*(?:=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*)))?/g,
   )) {
     const value = quoted?.replace(/\\(["\\])/g, '$1') ?? plain.trim()
-    if ((name === 'type' || name === 'filename') && value !== '') said[name] = value
+    if ((name === 'type' || name === 'filename') && value !== '') attributes[name] = value
     else if (
-      said.type !== undefined &&
-      said.filename === undefined &&
+      attributes.type !== undefined &&
+      attributes.filename === undefined &&
       /^charset$|^\w+$/.test(name!)
     )
-      said.type += `; ${name}=${value}`
-    else throw new PayloadError(`'${text}': ${option} is not understood`, uploadHint)
+      attributes.type += `; ${name}=${value}`
+    else throw new PayloadError(`'${text}': ${option} is unknown`, uploadHint)
   }
-  if (said.type !== undefined && !/^[\w.+-]+\/[\w.+*-]+(;|$)/.test(said.type))
-    throw new PayloadError(`'${text}': ${said.type} is no content type`, uploadHint)
-  return said
+  if (attributes.type !== undefined && !/^[\w.+-]+\/[\w.+*-]+(;|$)/.test(attributes.type))
+    throw new PayloadError(`'${text}': ${attributes.type} is no content type`, uploadHint)
+  return attributes
 }
 
-/** The field with its file at another path. */
-export function withFieldPath(text: string, resolvePath: (path: string) => string): string {
+/** Replaces the path of the file of a field; another field is returned unchanged. */
+export function replaceFieldPath(text: string, resolvePath: (path: string) => string): string {
   const { kind, content } = parseField(text)
   if (kind === 'value') return text
   const path = resolvePath(content)
@@ -117,14 +125,12 @@ export function withFieldPath(text: string, resolvePath: (path: string) => strin
 }
 
 /** Describes what is wrong with the file of a field; undefined where nothing is. */
-export function fieldFileFault(
-  text: string,
-): { readonly what: string; readonly hint: string } | undefined {
+export function findFieldFileFault(text: string): Problem | undefined {
   const { kind, content } = parseField(text)
   if (kind === 'value') return undefined
   if (!existsSync(content)) return { what: `no file ${content}`, hint: uploadHint }
-  const about = statSync(content)
-  if (about.isDirectory()) return { what: `${content} is a folder`, hint: 'name one file of it' }
-  if (about.size === 0) return { what: `the file ${content} is empty`, hint: 'name another' }
+  const stats = statSync(content)
+  if (stats.isDirectory()) return { what: `${content} is a folder`, hint: 'name one file of it' }
+  if (stats.size === 0) return { what: `the file ${content} is empty`, hint: 'name another' }
   return undefined
 }

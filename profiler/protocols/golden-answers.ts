@@ -9,22 +9,22 @@
  */
 import { createHash } from 'node:crypto'
 import { isRecord } from '../plain-record.ts'
-import type { Answered } from './protocol.ts'
+import type { ParsedAnswer } from './protocol.ts'
 
 /**
  * All scalars of a document by path, in order. A list is one path: 'outputs[].data[]' → [0.1, 0.9].
  */
 type Leaves = Readonly<Record<string, readonly unknown[]>>
 
-type Values = Readonly<Record<string, number | string>>
+type Configuration = Readonly<Record<string, number | string>>
 
 /** JSON-safe. */
 export interface GoldenAnswers {
-  /** Where they come from, for messages: 'trial 1'. */
-  readonly of: string
+  /** Trial or file that they come from, for messages: 'trial 1'. */
+  readonly source: string
   readonly bits: Bits
   /** Configuration of the server that gave them. */
-  readonly configuration: Values
+  readonly configuration: Configuration
   readonly answers: readonly { readonly body: number; readonly leaves: Leaves }[]
   /** Paths whose values differed between repetitions of a request. */
   readonly random: readonly string[]
@@ -63,29 +63,29 @@ const digestText = (text: string): string =>
  * Extracts the comparable values of an answer. Of generated text only the first word is compared,
  * because rounding makes correct servers diverge after some words.
  */
-function extractLeaves({ result, generated }: Pick<Answered, 'result' | 'generated'>): Leaves {
-  if (generated) return { text: [firstWord(String(result))] }
+function extractLeaves({ result, generated }: Pick<ParsedAnswer, 'result' | 'generated'>): Leaves {
+  if (generated) return { text: [extractFirstWord(String(result))] }
   const leaves: Record<string, unknown[]> = {}
-  gather(result, '', leaves)
+  collectLeaves(result, '', leaves)
   return Object.fromEntries(
     Object.entries(leaves).map(([path, values]) => [path, sampleValues(values)]),
   )
 }
 
 /** All scalars of an answer, in order. */
-export const extractValues = (answer: Pick<Answered, 'result'>): readonly unknown[] =>
+export const extractValues = (answer: Pick<ParsedAnswer, 'result'>): readonly unknown[] =>
   Object.values(extractLeaves(answer)).flat()
 
-const firstWord = (text: string): string => text.trim().split(/\s+/, 1)[0]!.slice(0, 40)
+const extractFirstWord = (text: string): string => text.trim().split(/\s+/, 1)[0]!.slice(0, 40)
 
-function gather(value: unknown, path: string, leaves: Record<string, unknown[]>): void {
+function collectLeaves(value: unknown, path: string, leaves: Record<string, unknown[]>): void {
   if (Array.isArray(value)) {
-    for (const one of value) gather(one, `${path}[]`, leaves)
+    for (const one of value) collectLeaves(one, `${path}[]`, leaves)
     return
   }
   if (isRecord(value)) {
     for (const [key, inner] of Object.entries(value))
-      gather(inner, path === '' ? key : `${path}.${key}`, leaves)
+      collectLeaves(inner, path === '' ? key : `${path}.${key}`, leaves)
     return
   }
   if (leaves[path] === undefined) {
@@ -118,16 +118,16 @@ function sampleValues(all: readonly unknown[]): readonly unknown[] {
  * @param bodies indices of the requests
  */
 export function buildGoldenAnswers(
-  giver: Pick<GoldenAnswers, 'of' | 'bits' | 'configuration'>,
+  origin: Pick<GoldenAnswers, 'source' | 'bits' | 'configuration'>,
   bodies: readonly number[],
-  rounds: readonly (readonly (Answered | undefined)[])[],
+  rounds: readonly (readonly (ParsedAnswer | undefined)[])[],
 ): GoldenAnswers {
   const [first = [], ...others] = rounds.map((round) =>
     round.map((answer) => answer && extractLeaves(answer)),
   )
   const random = new Set<string>()
   const areSame = (a: readonly unknown[], b: readonly unknown[], maxDifference: number) =>
-    near(a, b, areNames(a, b) ? 0 : maxDifference)
+    areClose(a, b, areLabels(a, b) ? 0 : maxDifference)
   for (const other of others)
     for (const [i, leaves] of other.entries()) {
       const golden = first[i]
@@ -137,7 +137,7 @@ export function buildGoldenAnswers(
           !areSame(
             golden[path] ?? [],
             leaves[path] ?? [],
-            tolerances[giver.bits].number * findMaxMagnitude(first, path),
+            tolerances[origin.bits].number * findMaxMagnitude(first, path),
           )
         )
           random.add(path)
@@ -145,7 +145,7 @@ export function buildGoldenAnswers(
   const answers = bodies.flatMap((body, i) =>
     first[i] === undefined ? [] : [{ body, leaves: first[i] }],
   )
-  return { ...giver, answers, random: [...random] }
+  return { ...origin, answers, random: [...random] }
 }
 
 const unionPaths = (a: Leaves, b: Leaves): Set<string> =>
@@ -161,17 +161,16 @@ function findMaxMagnitude(answers: readonly (Leaves | undefined)[], path: string
 }
 
 /**
- * Whether two lists hold names, which must be equal: texts, or integers (labels, tokens, counts). A
- * tolerance of the user turns integers into quantities.
+ * Whether two lists hold labels, which must be equal: texts and integers (classes, tokens, counts).
+ * With a tolerance of the user, integers are quantities instead.
  */
-const areNames = (a: readonly unknown[], b: readonly unknown[]): boolean =>
+const areLabels = (a: readonly unknown[], b: readonly unknown[]): boolean =>
   [...a, ...b].every((value) => typeof value !== 'number' || Number.isInteger(value))
 
 /** Field names that describe the server rather than the request. */
 const serverFields =
   /^(id|uid|uuid|pid|port|host(name)?|node|pod|server|worker|thread|process|replica|instance|device|gpus?|cores?|cpus?|threads?|batch(_?size|es)?|max_?batch.*|arg(ument|v|)s?|env|config|settings|version|build|commit|precision|dtype|quanti[sz]ation|trial|model(_?(name|version|path))?|created(_?at)?|time(stamp)?|uptime|now|latency|duration|elapsed|took|counter|request_?id|headers?|.*_(ms|us|ns|at|time|seconds))$/i
 
-/** Whether a path describes the server. */
 const describesServer = (path: string): boolean =>
   path.split('.').some((name) => serverFields.test(name.replace(/(\[\])+$/, '')))
 
@@ -182,8 +181,8 @@ const describesServer = (path: string): boolean =>
 const repeatsParameter = (
   a: readonly unknown[],
   b: readonly unknown[],
-  configuration: Values,
-  goldenConfiguration: Values,
+  configuration: Configuration,
+  goldenConfiguration: Configuration,
 ): boolean =>
   Object.entries(configuration).some(
     ([name, value]) =>
@@ -197,7 +196,7 @@ const repeatsParameter = (
 /** How answers of a server are compared with the golden ones. */
 export interface Comparison {
   readonly bits: Bits
-  readonly configuration: Values
+  readonly configuration: Configuration
   /**
    * Tolerances of the user that replace the default of the precision: for all numbers, and by path.
    */
@@ -212,15 +211,15 @@ export interface Comparison {
 /** A path at which an answer differs from the golden one. */
 interface Difference {
   /** Description with both values. */
-  readonly shown: string
+  readonly description: string
   /**
    * Numbers differ beyond the tolerance, which is a fault even once. Otherwise a label, text or
    * integer differs, which rounding may cause in a few answers.
    */
-  readonly far: boolean
+  readonly isBeyondTolerance: boolean
 }
 
-const fewerBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
+const minBits = (golden: GoldenAnswers, { bits }: Comparison): Bits =>
   Math.min(bits, golden.bits) as Bits
 
 /** Number of these answers that may have another label, text or integer: see `Tolerance`. */
@@ -230,7 +229,7 @@ export function maxDifferentRequests(
   answers: number,
   generated: boolean,
 ): number {
-  const bits = fewerBits(golden, comparison)
+  const bits = minBits(golden, comparison)
   if (!generated) return Math.floor(tolerances[bits].requests * answers)
   return bits < 16 ? answers - 1 : Math.floor(answers / 2)
 }
@@ -239,23 +238,14 @@ export function maxDifferentRequests(
  * Compares an answer with the golden one for the same request. Undefined where they match, or where
  * there is no golden answer.
  */
-export function differenceFrom(
+export function findDifference(
   golden: GoldenAnswers,
   body: number,
-  answer: Answered,
+  answer: ParsedAnswer,
   comparison: Comparison,
 ): Difference | undefined {
   const leaves = golden.answers.find((one) => one.body === body)?.leaves
-  return leaves && compareLeaves(golden, leaves, answer, body, comparison)
-}
-
-function compareLeaves(
-  golden: GoldenAnswers,
-  leaves: Leaves,
-  answer: Answered,
-  body: number,
-  comparison: Comparison,
-): Difference | undefined {
+  if (leaves === undefined) return undefined
   const { configuration, tensors, tolerance, toleranceAt } = comparison
   const actual = extractLeaves(answer)
   for (const path of unionPaths(leaves, actual)) {
@@ -271,38 +261,42 @@ function compareLeaves(
       golden.answers.map((one) => one.leaves),
       path,
     )
-    const names = userTolerance === undefined && areNames(a, b)
-    const relative = userTolerance ?? tolerances[fewerBits(golden, comparison)].number
-    if (!near(a, b, names ? 0 : relative * scale))
-      return { shown: shown(body, path, a, b), far: !names }
+    const mustBeEqual = userTolerance === undefined && areLabels(a, b)
+    const relative = userTolerance ?? tolerances[minBits(golden, comparison)].number
+    if (!areClose(a, b, mustBeEqual ? 0 : relative * scale))
+      return { description: describeDifference(body, path, a, b), isBeyondTolerance: !mustBeEqual }
   }
   return undefined
 }
 
 /** Whether two lists have equal texts, and numbers that differ by at most `maxDifference`. */
-function near(a: readonly unknown[], b: readonly unknown[], maxDifference: number): boolean {
-  const alike = (x: unknown, y: unknown) =>
+export function areClose(
+  a: readonly unknown[],
+  b: readonly unknown[],
+  maxDifference: number,
+): boolean {
+  const isClose = (x: unknown, y: unknown) =>
     typeof x === 'number' && typeof y === 'number'
       ? Math.abs(x - y) <= maxDifference
       : String(x) === String(y)
-  return a.length === b.length && a.every((value, i) => alike(value, b[i]))
+  return a.length === b.length && a.every((value, i) => isClose(value, b[i]))
 }
 
-const shown = (
+const describeDifference = (
   body: number,
   path: string,
   expected: readonly unknown[],
-  got: readonly unknown[],
+  actual: readonly unknown[],
 ): string => {
   const at = Math.max(
     0,
-    expected.findIndex((value, i) => String(value) !== String(got[i])),
+    expected.findIndex((value, i) => String(value) !== String(actual[i])),
   )
-  return `request ${body}, ${path || 'the answer'}: ${brief(got, at)} in place of ${brief(expected, at)}`
+  return `request ${body}, ${path || 'the answer'}: ${formatValues(actual, at)} in place of ${formatValues(expected, at)}`
 }
 
-/** Four values from the first different one. */
-function brief(values: readonly unknown[], from: number): string {
+/** Formats four values, from the first different one. */
+export function formatValues(values: readonly unknown[], from = 0): string {
   if (values.length === 0) return 'nothing'
   const start = Math.min(from, Math.max(0, values.length - 1))
   const part = values

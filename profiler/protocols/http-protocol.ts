@@ -2,28 +2,28 @@
  * Builds a Protocol from a dialect. All HTTP protocols share readiness checks, the payload pool and
  * the check of the first answer; a dialect adds paths, bodies and the meaning of answers.
  */
-import { answersHeld, BoundError, jsonFrom } from '../bounded-reader.ts'
-import type { RequestBody, Target } from '../model/target.ts'
+import { BoundError, parseUntrustedJson } from '../bounded-reader.ts'
+import type { HttpTarget, RequestBody } from '../model/target.ts'
 import type { ItemSource, PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import {
-  hrefOf,
-  namesGrpc,
-  namesSocket,
-  pathBelow,
+  formatUrl,
+  isGrpcUrl,
+  isSocketUrl,
+  parseServerAddress,
+  resolveServerPath,
   type ServerAddress,
-  serverAddress,
   socketHint,
 } from '../server-address.ts'
+import type { DeclaredTensor } from './answer-faults.ts'
 import { extractValues } from './golden-answers.ts'
-import { deniesReadiness, firstAnswer, postOnce, readinessAt } from './http.ts'
-import type { DeclaredTensor } from './meaning.ts'
-import { differentOnes, mixedHint, mixedUp } from './mixed-answers.ts'
-import { notReadyReason } from './not-ready.ts'
-import { bodiesFromFile } from './payload-pool.ts'
-import type { Answered, Protocol } from './protocol.ts'
+import { checkReadiness, deniesReadiness, fetchAnswer, fetchFirstAnswer } from './http.ts'
+import { checkConcurrentAnswers } from './mixed-answers.ts'
+import { findNotReadyReason } from './not-ready.ts'
+import { readBodies } from './payload-pool.ts'
+import type { ParsedAnswer, Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { excerpt, noJsonHint } from './refusals.ts'
+import { excerpt, getHtmlHint } from './refusals.ts'
 
 /** The parts of an HTTP protocol that differ from the others. */
 export interface Dialect {
@@ -31,21 +31,26 @@ export interface Dialect {
   /** Paths that must all answer 200, with a body that does not report "not ready". */
   readyPaths(model: string): readonly string[]
   /** Paths that some servers lack: only an answer that reports "not ready" counts. */
-  readyPathsOfSome?(model: string): readonly string[]
+  optionalReadyPaths?(model: string): readonly string[]
   /**
-   * Whether a server without these paths is ready, where the user gave no health path.
+   * Whether a server without these readiness paths is ready, where the user gave no health path.
    * @param call URL of the inference call
    */
-  readyToo?(call: string, signal: AbortSignal): Promise<boolean>
+  isReadyWithoutPaths?(call: string, signal: AbortSignal): Promise<boolean>
   inferPath(model: string): string
   /** Answers may be JSON Lines. */
-  readonly lines?: true
+  readonly acceptsJsonLines?: true
   /** Answers may have another type than JSON: text, audio, images. */
-  readonly anyType?: true
-  /** A path in the server's URL is the path of the inference call. */
-  readonly pathOfUrl?: true
+  readonly acceptsAnyType?: true
+  /** The path of the server's URL, if any, is the path of the inference call. */
+  readonly usesUrlPath?: true
   /** Builds bodies from the source's items, as the server's metadata of the model requires. */
-  generate(at: OwnPath, model: string, source: ItemSource, signal: AbortSignal): Promise<Generated>
+  generate(
+    at: BuildUrl,
+    model: string,
+    source: ItemSource,
+    signal: AbortSignal,
+  ): Promise<GeneratedBodies>
   /** Describes why an answer does not fit its request; undefined where it does. */
   fault(answer: unknown, context: AnswerContext): string | undefined
   /**
@@ -60,10 +65,10 @@ export interface Dialect {
   expect(requests: readonly unknown[]): string | undefined
 }
 
-/** URL of one of the server's own paths, such as that of its health endpoint. */
-type OwnPath = (path: string) => string
+/** Builds the URL of a path of the server, such as that of its health endpoint. */
+type BuildUrl = (path: string) => string
 
-interface Generated {
+interface GeneratedBodies {
   readonly bodies: readonly RequestBody[]
   /** The model's outputs, where it names them. */
   readonly outputs?: readonly DeclaredTensor[]
@@ -86,7 +91,7 @@ interface AnswerType {
 }
 
 /** Builds the Protocol of a dialect. */
-export function httpProtocol(
+export function createHttpProtocol(
   dialect: Dialect,
   options: Parameters<ProtocolModule['create']>[0],
 ): Protocol {
@@ -95,42 +100,42 @@ export function httpProtocol(
     name,
     async ready(url, model, signal, onReason) {
       const { at, call } = resolvePaths(dialect, options, url, model)
-      const check = (path: string) => readinessAt(name, at(path), options, signal, onReason)
+      const check = (path: string) => checkReadiness(name, at(path), options, signal, onReason)
       if (options.healthPath !== undefined) return (await check(options.healthPath)).ok
       for (const path of dialect.readyPaths(model)) {
         const { ok, status, loading } = await check(path)
         if (ok) continue
         // `loading`: the server has the path and reports that it is not ready. Without a `status`
         // nothing listened yet, so the path is checked again once the call has answered.
-        if (loading || dialect.readyToo === undefined) return false
-        if (!(await dialect.readyToo(at(call), signal))) return false
+        if (loading || dialect.isReadyWithoutPaths === undefined) return false
+        if (!(await dialect.isReadyWithoutPaths(at(call), signal))) return false
         if (status !== undefined) continue
         const second = await check(path)
         if (second.loading || (second.status === undefined && (await check(path)).loading))
           return false
       }
-      for (const path of dialect.readyPathsOfSome?.(model) ?? [])
+      for (const path of dialect.optionalReadyPaths?.(model) ?? [])
         if (await deniesReadiness(at(path), options, signal, onReason)) return false
       return true
     },
     answers: {
       tensors: dialect.result !== undefined,
       ask: async (target, body, signal) =>
-        Buffer.from(await postOnce(name, target, target.bodies[body]!, signal)),
+        Buffer.from(await fetchAnswer(name, target, target.bodies[body]!, signal)),
       read: async (answer) =>
         interpretAnswer(dialect, readDocument(dialect, Buffer.from(answer).toString())),
-      of: async (document) => interpretAnswer(dialect, document),
+      fromDocument: async (document) => interpretAnswer(dialect, document),
     },
     async prepare(
       url: string,
       model: string,
       payload: PayloadSource,
       signal: AbortSignal,
-    ): Promise<Extract<Target, { kind: 'http' }>> {
+    ): Promise<HttpTarget> {
       const { origin, path, at } = resolvePaths(dialect, options, url, model)
-      const generated: Generated =
+      const generated: GeneratedBodies =
         payload.kind === 'file'
-          ? { bodies: await bodiesFromFile(payload) }
+          ? { bodies: await readBodies(payload) }
           : await dialect.generate(at, model, payload, signal)
       const { bodies, outputs } = generated
       const expect =
@@ -147,7 +152,7 @@ export function httpProtocol(
           { model, request: parseRequestDocument(body), outputs, answerType },
           expect,
         )
-      const target: Extract<Target, { kind: 'http' }> = {
+      const target: HttpTarget = {
         kind: 'http',
         url: origin,
         path,
@@ -155,103 +160,76 @@ export function httpProtocol(
         bodies,
         timeoutMs: options.timeoutMs,
         expect,
-        meaning: (body, answer) => findFault(body, Buffer.from(answer).toString()),
+        findFault: (body, answer) => findFault(body, Buffer.from(answer).toString()),
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
       }
-      const first = await firstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
+      const first = await fetchFirstAnswer(name, target, bodies[0]!, options.firstAnswerMs, signal)
       const { text } = first
-      if (dialect.anyType && first.contentType !== undefined)
+      if (dialect.acceptsAnyType && first.contentType !== undefined)
         answerType = { contentType: first.contentType, isBinary: isBinary(text) }
+      const callUrl = formatUrl(parseHttpUrl(name, url), path)
       const fault = findFault(bodies[0]!, text)
       if (fault !== undefined)
         throw new ProtocolError(
           name,
-          `${hrefOf(parseUrl(name, url), target.path)} answered 200, but ${fault}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
-          noJsonHint(text),
-          notReadyReason(text) === undefined ? undefined : 'not-ready',
+          `${callUrl} answered 200, but ${fault}${text.trim() === '' ? '' : `: ${excerpt(text)}`}`,
+          getHtmlHint(text),
+          findNotReadyReason(text) === undefined ? undefined : 'not-ready',
         )
-      await checkConcurrentAnswers(
-        dialect,
-        target,
-        differentOnes(bodies).slice(0, answersHeld(text.length)),
-        signal,
-      )
+      const { result } = dialect
+      if (result !== undefined)
+        await checkConcurrentAnswers(
+          { protocol: name, url: callUrl, bodies, answerBytes: text.length },
+          signal,
+          async (body) =>
+            extractValues({
+              result: result(parseUntrustedJson(await fetchAnswer(name, target, body, signal))),
+            }),
+        )
       return target
     },
   }
 }
 
 /** Selects the comparable part of an answer. */
-const interpretAnswer = (dialect: Dialect, document: unknown): Answered => ({
+const interpretAnswer = (dialect: Dialect, document: unknown): ParsedAnswer => ({
   document,
   result: dialect.result ? dialect.result(document) : document,
 })
-
-/**
- * Sends different requests at the same time, and fails where a server with a batching bug mixes up
- * their answers (mixed-answers.ts).
- * @throws ProtocolError
- */
-async function checkConcurrentAnswers(
-  dialect: Dialect,
-  target: Extract<Target, { kind: 'http' }>,
-  bodies: readonly RequestBody[],
-  signal: AbortSignal,
-): Promise<void> {
-  const { result } = dialect
-  if (result === undefined) return
-  const fault = await mixedUp(bodies.length, async (i) => {
-    try {
-      return extractValues({
-        result: result(jsonFrom(await postOnce(dialect.name, target, bodies[i]!, signal))),
-      })
-    } catch {
-      signal.throwIfAborted()
-      return undefined // An overloaded server, for example. The load measures how often.
-    }
-  })
-  if (fault !== undefined)
-    throw new ProtocolError(
-      dialect.name,
-      `${hrefOf(parseUrl(dialect.name, target.url), target.path)} answers, but ${fault}`,
-      mixedHint,
-      'answers-differ',
-    )
-}
 
 /**
  * Resolves the paths of the inference call and of the server's own endpoints, below the URL.
  * @throws ProtocolError for an unusable URL
  */
 function resolvePaths(
-  { name, pathOfUrl, inferPath }: Dialect,
+  { name, usesUrlPath, inferPath }: Dialect,
   options: ProtocolOptions,
   url: string,
   model: string,
 ) {
-  const address = parseUrl(name, url)
-  const isCallUrl = pathOfUrl && options.path === undefined && address.path !== '/'
+  const address = parseHttpUrl(name, url)
+  const isCallUrl = usesUrlPath && options.path === undefined && address.path !== '/'
   const call = isCallUrl ? address.path : (options.path ?? inferPath(model))
-  const at: OwnPath = (own) => hrefOf(address, pathBelow(address, call, own))
-  return { origin: address.origin, call, path: pathBelow(address, call, call), at }
+  const at: BuildUrl = (own) => formatUrl(address, resolveServerPath(address, call, own))
+  return { origin: address.origin, call, path: resolveServerPath(address, call, call), at }
 }
 
 /**
  * Parses the URL of an HTTP server.
  * @throws ProtocolError that says what is wrong with the URL
  */
-export function parseUrl(name: string, url: string): ServerAddress {
-  if (namesGrpc(url))
+export function parseHttpUrl(name: string, url: string): ServerAddress {
+  if (isGrpcUrl(url))
     throw new ProtocolError(
       name,
-      `'${url}' is the URL of a gRPC server, and ${name} is spoken over HTTP`,
-      'write http://, or name a protocol of gRPC: --protocol grpc-v2 or tfserving-grpc',
+      `'${url}' is the URL of a gRPC server, but ${name} uses HTTP`,
+      'use http://, or a gRPC protocol: --protocol grpc-v2 or tfserving-grpc',
     )
-  const address = serverAddress(url)
+  const address = parseServerAddress(url)
   if (address !== undefined) return address
-  if (namesSocket(url)) throw new ProtocolError(name, `'${url}' names no socket`, socketHint)
+  if (isSocketUrl(url)) throw new ProtocolError(name, `'${url}' names no socket`, socketHint)
   if (!URL.canParse(url))
     throw new ProtocolError(name, `'${url}' is not a URL`, 'for example http://127.0.0.1:8000')
   throw new ProtocolError(name, `'${url}' is not an http or https URL`)
@@ -261,13 +239,13 @@ export function parseUrl(name: string, url: string): ServerAddress {
  * Parses an answer: a JSON document, or JSON Lines as a list where the dialect has them.
  * @throws SyntaxError and BoundError
  */
-function parseAnswer({ lines }: Dialect, text: string): unknown {
+function parseAnswer({ acceptsJsonLines }: Dialect, text: string): unknown {
   try {
-    return jsonFrom(text)
+    return parseUntrustedJson(text)
   } catch (error) {
     const documents = text.split(/\r?\n/).filter((line) => line.trim() !== '')
-    if (!lines || documents.length < 2) throw error
-    return documents.map((line) => jsonFrom(line))
+    if (!acceptsJsonLines || documents.length < 2) throw error
+    return documents.map((line) => parseUntrustedJson(line))
   }
 }
 
@@ -279,7 +257,7 @@ function readDocument(dialect: Dialect, text: string): unknown {
   try {
     return parseAnswer(dialect, text)
   } catch (error) {
-    if (!dialect.anyType || error instanceof BoundError) throw error
+    if (!dialect.acceptsAnyType || error instanceof BoundError) throw error
     return isBinary(text) ? null : text
   }
 }
@@ -288,12 +266,12 @@ function readDocument(dialect: Dialect, text: string): unknown {
 const isBinary = (text: string): boolean => /[\0\uFFFD]/.test(text)
 
 /** Whether the content type allows an answer that is not JSON. An HTML page never counts. */
-const isOtherType = (type: AnswerType | undefined, text: string): boolean =>
-  type !== undefined && !/json/i.test(type.contentType) && !isPage(type, text)
+const isAcceptedType = (type: AnswerType | undefined, text: string): boolean =>
+  type !== undefined && !/json/i.test(type.contentType) && !isHtmlPage(type, text)
 
 /** Whether an answer is an HTML page, as gateways and login forms send. */
-const isPage = ({ contentType }: AnswerType, text: string): boolean =>
-  /html/i.test(contentType) && noJsonHint(text) !== undefined
+const isHtmlPage = ({ contentType }: AnswerType, text: string): boolean =>
+  /html/i.test(contentType) && getHtmlHint(text) !== undefined
 
 function parseRequestDocument({ body }: RequestBody): unknown {
   try {
@@ -323,9 +301,9 @@ function findAnswerFault(
     answer = parseAnswer(dialect, text)
   } catch (error) {
     if (error instanceof BoundError) return error.message
-    if (isOtherType(answerType, text)) return lacksExpected ? `without '${expect}'` : undefined
+    if (isAcceptedType(answerType, text)) return lacksExpected ? `without '${expect}'` : undefined
     return /[[,:]\s*-?(NaN|Infinity)\b/.test(text)
-      ? 'with a number that is none, which JSON has not'
+      ? 'with NaN or Infinity, which JSON does not allow'
       : 'not with JSON'
   }
   const fault = dialect.fault(answer, context)

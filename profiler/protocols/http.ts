@@ -5,17 +5,28 @@
 import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Agent, errors, request } from 'undici'
-import { answerBytes, answerTooLong, BoundError, jsonFrom, readAnswer } from '../bounded-reader.ts'
-import { decoded } from '../load/content-encoding.ts'
+import {
+  BoundError,
+  createAnswerTooLongError,
+  maxAnswerBytes,
+  parseUntrustedJson,
+  readAnswer,
+} from '../bounded-reader.ts'
+import { decodeBody } from '../load/content-encoding.ts'
 import { Http2Connection } from '../load/http2-connection.ts'
-import { asksForCertificate, clientCertificateHint, tlsChecks, trustHint } from '../load/tls.ts'
+import {
+  buildTlsOptions,
+  clientCertificateHint,
+  requiresClientCertificate,
+  trustHint,
+} from '../load/tls.ts'
 import type { RequestBody } from '../model/target.ts'
 import type { TlsOptions } from '../model/tls-options.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, httpUrlOf, type ServerAddress, serverAddress } from '../server-address.ts'
-import { notReadyReason } from './not-ready.ts'
+import { formatHttpUrl, formatUrl, parseServerAddress } from '../server-address.ts'
+import { findNotReadyReason } from './not-ready.ts'
 import type { OnReason } from './protocol.ts'
-import { excerpt, refusal } from './refusals.ts'
+import { createRefusalError, excerpt } from './refusals.ts'
 
 /** Options of a request: those of the load. */
 interface RequestOptions {
@@ -40,7 +51,7 @@ const probeTimeoutMs = 5000
 const isPermanent = (error: unknown): boolean =>
   (error instanceof Http2Error && error.kind === 'no HTTP/2') ||
   (error instanceof Error &&
-    (asksForCertificate(error.message) ||
+    (requiresClientCertificate(error.message) ||
       /certificate|self.signed|PEM|wrong version number/i.test(error.message)))
 
 /** Answer of a readiness path. */
@@ -58,7 +69,7 @@ interface Readiness {
  * @throws ProtocolError for an error that waiting does not fix, and the signal's reason
  * @param onReason receives a description of the answer where the server is not ready
  */
-export async function readinessAt(
+export async function checkReadiness(
   protocol: string,
   url: string,
   options: RequestOptions,
@@ -67,13 +78,13 @@ export async function readinessAt(
 ): Promise<Readiness> {
   try {
     const { status, text } = await probe(url, options, signal)
-    const reason = notReadyReason(text)
+    const reason = findNotReadyReason(text)
     const ok = status === 200 && reason === undefined
     if (!ok) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
     return { ok, status, loading: status === 503 || reason !== undefined }
   } catch (error) {
     signal.throwIfAborted()
-    if (isPermanent(error)) throw unreachable(protocol, url, error)
+    if (isPermanent(error)) throw createUnreachableError(protocol, url, error)
     return { ok: false, loading: false } // The server is not up yet.
   }
 }
@@ -90,7 +101,7 @@ export async function deniesReadiness(
 ): Promise<boolean> {
   try {
     const { status, text } = await probe(url, options, signal)
-    const reason = notReadyReason(text)
+    const reason = findNotReadyReason(text)
     const denies = status === 503 || reason !== undefined || (status === 400 && text === '')
     if (denies) onReason?.(`${url} answers ${status}: ${excerpt(reason ?? text)}`)
     return denies
@@ -99,10 +110,6 @@ export async function deniesReadiness(
     return false
   }
 }
-
-/** As `readinessAt`: whether the server reports that it is ready. */
-export const answersOk = async (...at: Parameters<typeof readinessAt>): Promise<boolean> =>
-  (await readinessAt(...at)).ok
 
 /** Status of a GET; undefined for a server that is not up. Rejects only when the signal aborts. */
 export async function fetchStatus(
@@ -118,17 +125,17 @@ export async function fetchStatus(
   }
 }
 
-/** Sends a GET whose status and first bytes suffice. */
+/** Sends a GET, and reads its status and first bytes only. */
 const probe = (url: string, options: RequestOptions, signal: AbortSignal): Promise<Answer> =>
-  ask(
+  sendRequest(
     url,
     options,
-    { method: 'GET', headers: options.headers ?? {}, timeoutMs: probeTimeoutMs, beginning: true },
+    { method: 'GET', headers: options.headers ?? {}, timeoutMs: probeTimeoutMs, isProbe: true },
     signal,
   )
 
 export const get = (url: string, options: RequestOptions, signal: AbortSignal): Promise<Answer> =>
-  ask(
+  sendRequest(
     url,
     options,
     { method: 'GET', headers: options.headers ?? {}, timeoutMs: probeTimeoutMs },
@@ -145,13 +152,13 @@ const noCallStatuses = [404, 405, 501, 502, 503, 504]
  * Whether a path takes a POST of JSON: many frameworks answer 404 to a GET of such a path (Express,
  * Fastify, Sinatra). Rejects where nothing answers.
  */
-export async function takesPost(
+export async function acceptsPost(
   url: string,
   options: RequestOptions,
   signal: AbortSignal,
 ): Promise<boolean> {
   const headers = { ...options.headers, 'content-type': 'application/json' }
-  const { status } = await ask(
+  const { status } = await sendRequest(
     url,
     options,
     { method: 'POST', headers, body: Buffer.from('{}'), timeoutMs: probeTimeoutMs },
@@ -160,17 +167,17 @@ export async function takesPost(
   return status < 300 || (status >= 400 && !noCallStatuses.includes(status))
 }
 
-/** Reads a JSON document; a ProtocolError shows what came instead. */
+/** Fetches a JSON document. Throws a ProtocolError that quotes another answer. */
 export async function getJson(
   protocol: string,
   url: string,
   options: RequestOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const answer = await reach(protocol, url, signal, () => get(url, options, signal))
-  if (answer.status !== 200) throw refusal(protocol, url, answer)
+  const answer = await withProtocolErrors(protocol, url, signal, () => get(url, options, signal))
+  if (answer.status !== 200) throw createRefusalError(protocol, url, answer)
   try {
-    return jsonFrom(answer.text)
+    return parseUntrustedJson(answer.text)
   } catch (error) {
     if (error instanceof BoundError)
       throw new ProtocolError(protocol, `${url} answered with JSON ${error.message}`, error.hint)
@@ -181,11 +188,11 @@ export async function getJson(
 /**
  * As under load, except for statuses without an answer: 202, a job that is answered later, and 204.
  */
-const isGood = (status: number): boolean =>
+const isGoodStatus = (status: number): boolean =>
   status >= 200 && status <= 299 && status !== 202 && status !== 204
 
 /** Sends one request as the load will, and returns the text of a good answer. */
-export const postOnce = async (
+export const fetchAnswer = async (
   protocol: string,
   target: PostTarget,
   body: RequestBody,
@@ -204,51 +211,46 @@ async function post(
   { body, contentType }: RequestBody,
   signal: AbortSignal,
 ): Promise<Answer> {
-  const url = hrefOf(parseTargetAddress(target.url), target.path)
-  const question: HttpRequest = {
+  const url = formatUrl(parseServerAddress(target.url)!, target.path)
+  const httpRequest: HttpRequest = {
     method: 'POST',
     headers: { ...target.headers, 'content-type': contentType },
     body: typeof body === 'string' ? Buffer.from(body) : body,
     timeoutMs: target.timeoutMs,
   }
-  const answer = await reach(protocol, url, signal, () => ask(url, target, question, signal))
-  if (!isGood(answer.status)) throw refusal(protocol, url, answer, true)
+  const answer = await withProtocolErrors(protocol, url, signal, () =>
+    sendRequest(url, target, httpRequest, signal),
+  )
+  if (!isGoodStatus(answer.status)) throw createRefusalError(protocol, url, answer, true)
   return answer
 }
 
 /** Default time for a server to become ready. */
-export const usualFirstAnswerMs = 60_000
+export const defaultFirstAnswerMs = 60_000
 
 /**
  * Sends the first request, with which a server may load its model.
  * @throws ProtocolError, also after `patienceMs`
  */
-export async function firstAnswer(
+export async function fetchFirstAnswer(
   protocol: string,
   target: PostTarget,
   body: RequestBody,
   patienceMs: number | undefined,
   signal: AbortSignal,
 ): Promise<Pick<Answer, 'text' | 'contentType'>> {
-  const timeoutMs = Math.max(target.timeoutMs, patienceMs ?? usualFirstAnswerMs)
+  const timeoutMs = Math.max(target.timeoutMs, patienceMs ?? defaultFirstAnswerMs)
   try {
     return await post(protocol, { ...target, timeoutMs }, body, signal)
   } catch (error) {
-    if (!(error instanceof ProtocolError) || error.hint !== lateHint) throw error
+    if (!(error instanceof ProtocolError) || error.hint !== timeoutHint) throw error
     throw new ProtocolError(
       protocol,
-      `${hrefOf(parseTargetAddress(target.url), target.path)} did not answer its first request within ${Number((timeoutMs / 1000).toFixed(1))} s`,
+      `${formatUrl(parseServerAddress(target.url)!, target.path)} did not answer its first request within ${Number((timeoutMs / 1000).toFixed(1))} s`,
       'a server that loads its model with the first request may take longer: --ready-timeout 5m (readyTimeout in an experiment file)',
       'no-answer',
     )
   }
-}
-
-/** Parses the URL of a target, which was built from a valid address. */
-function parseTargetAddress(url: string): ServerAddress {
-  const address = serverAddress(url)
-  if (address === undefined) throw new TypeError(`'${url}' is not an http or https URL`)
-  return address
 }
 
 interface HttpRequest {
@@ -258,62 +260,61 @@ interface HttpRequest {
   /** Limit on the time to the headers of the answer; the whole answer may take twice as long. */
   readonly timeoutMs: number
   /** Only the status and the first bytes are read. */
-  readonly beginning?: boolean
+  readonly isProbe?: boolean
 }
 
-/** Limits on the beginning of an answer, in bytes and in time. */
-const beginningBytes = 4096
-const beginningMs = 500
+/** Limits on the body of a probe, in bytes and in time. */
+const maxProbeBytes = 4096
+const maxProbeMs = 500
 
 /** Beginning of a body within the limits; for a broken body, what arrived of it. */
-async function readBeginning(body: AsyncIterable<Uint8Array>): Promise<string> {
+async function readProbeAnswer(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = []
   const read = async () => {
     let bytes = 0
     for await (const chunk of body) {
       chunks.push(chunk)
       bytes += chunk.length
-      if (bytes >= beginningBytes) return
+      if (bytes >= maxProbeBytes) return
     }
   }
   const late = new AbortController()
   await Promise.race([
     read().catch(() => undefined),
-    sleep(beginningMs, undefined, { signal: late.signal }).catch(() => undefined),
+    sleep(maxProbeMs, undefined, { signal: late.signal }).catch(() => undefined),
   ])
   late.abort()
   return Buffer.concat(chunks).toString()
 }
 
 /** Sends one request on its own connection. Rejects with what broke it. */
-async function ask(
+async function sendRequest(
   url: string,
   { http2, tls }: RequestOptions,
-  question: HttpRequest,
+  httpRequest: HttpRequest,
   signal: AbortSignal,
 ): Promise<Answer> {
-  if (http2) return askHttp2(url, tls, question, signal)
-  const { timeoutMs, beginning, ...rest } = question
-  const address = parseTargetAddress(url)
+  if (http2) return sendHttp2Request(url, tls, httpRequest, signal)
+  const { timeoutMs, isProbe, ...rest } = httpRequest
+  const address = parseServerAddress(url)!
   const { socketPath } = address
   const dispatcher = new Agent({
-    connect: { ...tlsChecks(tls), ...(socketPath !== undefined && { socketPath }) },
+    connect: { ...buildTlsOptions(tls), ...(socketPath !== undefined && { socketPath }) },
     headersTimeout: timeoutMs,
     bodyTimeout: timeoutMs,
   })
   try {
-    const deadline = createDeadline(signal, 2 * timeoutMs)
-    const { statusCode, headers, body } = await request(httpUrlOf(address), {
+    const { statusCode, headers, body } = await request(formatHttpUrl(address), {
       ...rest,
-      signal: deadline,
+      signal: AbortSignal.any([signal, AbortSignal.timeout(2 * timeoutMs)]),
       dispatcher,
     })
     // Unread data is dropped with its connection.
     body.on('error', () => {})
     return {
       status: statusCode,
-      text: await (beginning ? readBeginning : readAnswer)(
-        decoded(body, headers['content-encoding']?.toString()),
+      text: await (isProbe ? readProbeAnswer : readAnswer)(
+        decodeBody(body, headers['content-encoding']?.toString()),
       ),
       location: headers.location?.toString(),
       server: headers.server?.toString(),
@@ -324,20 +325,16 @@ async function ask(
   }
 }
 
-/** A signal that aborts with the given one, or with a TimeoutError. */
-const createDeadline = (signal: AbortSignal, ms: number): AbortSignal =>
-  AbortSignal.any([signal, AbortSignal.timeout(ms)])
-
-async function askHttp2(
+async function sendHttp2Request(
   url: string,
   tls: TlsOptions | undefined,
-  question: HttpRequest,
+  httpRequest: HttpRequest,
   signal: AbortSignal,
 ): Promise<Answer> {
   signal.throwIfAborted()
-  const { method, headers, body, timeoutMs, beginning } = question
-  const address = parseTargetAddress(url)
-  const connection = new Http2Connection(address.origin, tlsChecks(tls))
+  const { method, headers, body, timeoutMs, isProbe } = httpRequest
+  const address = parseServerAddress(url)!
+  const connection = new Http2Connection(address.origin, buildTlsOptions(tls))
   const abort = () => connection.session.destroy()
   signal.addEventListener('abort', abort, { once: true })
   let deadline: NodeJS.Timeout | undefined
@@ -347,7 +344,7 @@ async function askHttp2(
       Omit<Answer, 'text'> & { bytes: Buffer; encoding?: string }
     >((resolve, reject) => {
       const text: Buffer[] = []
-      const maxBytes = beginning ? beginningBytes : answerBytes()
+      const maxBytes = isProbe ? maxProbeBytes : maxAnswerBytes()
       let read = 0
       // Resolves with the beginning of the body, once its headers are known.
       let stop: (() => void) | undefined
@@ -361,7 +358,7 @@ async function askHttp2(
           read += chunk.length
           if (read <= maxBytes) text.push(chunk)
           else if (stop) stop()
-          else stream.destroy(answerTooLong(maxBytes))
+          else stream.destroy(createAnswerTooLongError(maxBytes))
         },
         (end) => {
           if ('failure' in end && stop) stop()
@@ -389,17 +386,17 @@ async function askHttp2(
         stream.destroy(Object.assign(new Error('no answer in time'), { code: 'ETIMEDOUT' }))
       stream.setTimeout(timeoutMs, tooLate)
       deadline = setTimeout(tooLate, 2 * timeoutMs)
-      if (beginning)
+      if (isProbe)
         stream.once('response', (answer) => {
           const status = Number(answer[':status'])
           stop = () => resolve({ status, bytes: Buffer.concat(text) })
-          beginningTimer = setTimeout(stop, beginningMs)
+          beginningTimer = setTimeout(stop, maxProbeMs)
         })
     })
     return {
       ...answer,
-      text: await (beginning ? readBeginning : readAnswer)(
-        decoded(Readable.from([bytes]), encoding),
+      text: await (isProbe ? readProbeAnswer : readAnswer)(
+        decodeBody(Readable.from([bytes]), encoding),
       ),
     }
   } finally {
@@ -424,7 +421,7 @@ class Http2Error extends Error {
 }
 
 /** Converts the errors of a request that got no answer to a ProtocolError. */
-async function reach<T>(
+async function withProtocolErrors<T>(
   protocol: string,
   url: string,
   signal: AbortSignal,
@@ -434,7 +431,7 @@ async function reach<T>(
     return await call()
   } catch (error) {
     signal.throwIfAborted()
-    throw unreachable(protocol, url, error)
+    throw createUnreachableError(protocol, url, error)
   }
 }
 
@@ -442,20 +439,20 @@ async function reach<T>(
  * @throws ProtocolError where a GET gets no answer at all: nothing listens, TLS fails, or nothing
  * comes in time
  */
-export const checkAnswers = async (
+export const checkReachable = async (
   protocol: string,
   url: string,
   options: RequestOptions,
   signal: AbortSignal,
 ): Promise<void> => {
-  await reach(protocol, url, signal, () => probe(url, options, signal))
+  await withProtocolErrors(protocol, url, signal, () => probe(url, options, signal))
 }
 
 /**
- * Checks over any protocol whether someone listens.
+ * Checks that something listens, whatever protocol it speaks.
  * @throws ProtocolError where nothing listens, or the host is unknown; other errors show nothing
  */
-export async function someoneListens(
+export async function checkListening(
   protocol: string,
   url: string,
   options: RequestOptions,
@@ -466,17 +463,17 @@ export async function someoneListens(
   } catch (error) {
     const { code } = error as { code?: unknown }
     if (code === 'ECONNREFUSED' || code === 'ENOTFOUND' || code === 'ENOENT' || code === 'EACCES')
-      throw unreachable(protocol, url, error)
+      throw createUnreachableError(protocol, url, error)
   }
 }
 
-function unreachable(protocol: string, url: string, error: unknown): ProtocolError {
+function createUnreachableError(protocol: string, url: string, error: unknown): ProtocolError {
   if (error instanceof BoundError)
     return new ProtocolError(protocol, `${url} answered with ${error.message}`, error.hint)
   const late = error instanceof Error && error.name === 'TimeoutError'
   const code = late ? 'ETIMEDOUT' : (error as { code?: unknown }).code
   const message = late
-    ? 'no whole answer in time'
+    ? 'no complete answer in time'
     : (error instanceof Error ? error.message || String(code) : String(error)).trim()
   if (error instanceof Http2Error && error.kind === 'no HTTP/2')
     return new ProtocolError(
@@ -487,33 +484,33 @@ function unreachable(protocol: string, url: string, error: unknown): ProtocolErr
   if (/wrong.version.number/i.test(message))
     return new ProtocolError(
       protocol,
-      `${url} speaks no TLS`,
+      `${url} does not use TLS`,
       `write ${url.replace(/^https:\/\/([^/]*).*$/, 'http://$1')}`,
       'other-protocol',
     )
   return new ProtocolError(
     protocol,
     `${url} cannot be reached: ${message}`,
-    hintFor(code, message, error),
+    getHint(code, message, error),
   )
 }
 
-const lateHint = 'it did not answer in time'
+const timeoutHint = 'it did not answer in time'
 
-function hintFor(code: unknown, message: string, error: unknown): string | undefined {
-  if (asksForCertificate(`${code} ${message}`)) return clientCertificateHint
+function getHint(code: unknown, message: string, error: unknown): string | undefined {
+  if (requiresClientCertificate(`${code} ${message}`)) return clientCertificateHint
   if (error instanceof errors.HTTPParserError || /NO_APPLICATION_PROTOCOL/.test(String(code)))
-    return 'does it speak HTTP/2 alone? Then say --http2 (http2 in an experiment file)'
+    return 'does it accept only HTTP/2? Then add --http2 (http2 in an experiment file)'
   if (/certificate|self.signed|SSL|TLS|EPROTO|PEM|wrong version number/i.test(`${code} ${message}`))
     return `check https against http; ${trustHint}`
   if (code === 'ECONNREFUSED') return 'nothing listens there: is the server up, and the port right?'
   if (code === 'ENOTFOUND') return 'no such host: check the URL'
   if (code === 'ENOENT') return 'no such socket: is the server up, and the path right?'
   if (code === 'EACCES')
-    return 'that user may not write to the socket: chmod it, or run as one who may'
+    return 'this user may not write to the socket: change its permissions, or run as another user'
   if (/CONNECT_TIMEOUT/.test(String(code)))
     return 'nothing answers there: is the address right, and does a firewall let it through?'
-  if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return lateHint
+  if (/TIMEOUT|ETIMEDOUT/.test(String(code))) return timeoutHint
   if (error instanceof Http2Error)
     return 'does it speak HTTP/2 there? If not, drop --http2 (http2 in an experiment file)'
   return undefined

@@ -5,12 +5,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { PayloadSource } from '../payload-source.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, namesGrpc, pathBelow } from '../server-address.ts'
-import { checkAnswers, readinessAt, usualFirstAnswerMs } from './http.ts'
-import { parseUrl } from './http-protocol.ts'
-import { byNumber } from './items.ts'
-import { otherScheme } from './other-scheme.ts'
-import type { AnswerReading, OnReason, Protocol } from './protocol.ts'
+import { formatUrl, isGrpcUrl, resolveServerPath } from '../server-address.ts'
+import { checkReachable, checkReadiness, defaultFirstAnswerMs } from './http.ts'
+import { parseHttpUrl } from './http-protocol.ts'
+import { orderByNumber } from './items.ts'
+import type { AnswerClient, OnReason, Protocol } from './protocol.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import {
   fallbackProtocol,
@@ -18,8 +17,9 @@ import {
   protocolNames,
   protocolTable,
 } from './protocol-table.ts'
-import { recognise, whyNotRecognised, withRecognition } from './recognise.ts'
-import { formatSeconds, Reasons } from './until-serving.ts'
+import { explainUnrecognised, recognise, withRecognition } from './recognise.ts'
+import { formatSeconds, ReasonLog } from './until-serving.ts'
+import { diagnoseScheme } from './wrong-scheme.ts'
 
 /** Creates the client of a protocol. */
 export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): Protocol {
@@ -29,17 +29,17 @@ export function protocolFor(name: ProtocolName, options: ProtocolOptions = {}): 
 /** A protocol whose module is loaded on first use. */
 function loadLazily(name: ProtocolName, options: ProtocolOptions): Protocol {
   const { load, timeoutMs } = protocolTable[name]
-  const given = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
-  const reading = async (): Promise<AnswerReading> => (await load()).create(given).answers!
+  const resolved = { ...options, timeoutMs: options.timeoutMs ?? timeoutMs }
+  const client = async (): Promise<AnswerClient> => (await load()).create(resolved).answers!
   return {
     name,
-    ready: async (...args) => (await load()).create(given).ready(...args),
-    prepare: async (...args) => (await load()).create(given).prepare(...args),
+    ready: async (...args) => (await load()).create(resolved).ready(...args),
+    prepare: async (...args) => (await load()).create(resolved).prepare(...args),
     answers: {
       tensors: protocolTable[name].metadata,
-      ask: async (...args) => (await reading()).ask(...args),
-      read: async (...args) => (await reading()).read(...args),
-      of: async (document) => (await reading()).of(document),
+      ask: async (...args) => (await client()).ask(...args),
+      read: async (...args) => (await client()).read(...args),
+      fromDocument: async (document) => (await client()).fromDocument(document),
     },
   }
 }
@@ -53,14 +53,14 @@ function orderByTrace(protocol: Protocol, name: ProtocolName): Protocol {
       const target = await protocol.prepare(url, model, payload, signal)
       return payload.order === undefined
         ? target
-        : { ...target, bodies: byNumber(target.bodies, payload.order) }
+        : { ...target, bodies: orderByNumber(target.bodies, payload.order) }
     },
   }
 }
 
 /** @throws PayloadError for a source from which the protocol cannot build requests */
 function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
-  const sized =
+  const hasItems =
     payload.order?.items !== undefined || (payload.kind !== 'file' && payload.items !== undefined)
   if (
     payload.kind === 'file' &&
@@ -68,13 +68,15 @@ function checkSource(protocol: ProtocolName, payload: PayloadSource): void {
     !protocolTable[protocol].needsPath
   )
     throw new PayloadError(
-      `${payload.path} is a request of a server's own, and no request of ${protocolTable[protocol].title}`,
-      'give a folder of pictures, texts (.txt) or JSON Lines',
+      `${payload.path} is a complete request for a custom server, but the protocol is ${protocolTable[protocol].title}`,
+      'give a folder of images, a text file (.txt) or JSON Lines',
     )
-  if (payload.kind === 'file' && sized)
-    throw new PayloadError(`${payload.path} holds whole requests: their items cannot be chosen`)
+  if (payload.kind === 'file' && hasItems)
+    throw new PayloadError(
+      `${payload.path} holds complete requests, so their number of items is fixed`,
+    )
   if (!protocolTable[protocol].streams) return
-  if (sized)
+  if (hasItems)
     throw new PayloadError('a request to a language model is one prompt', 'leave out items')
   if (payload.kind === 'texts' || payload.kind === 'images')
     throw new PayloadError(
@@ -98,16 +100,16 @@ export async function detectProtocol(
   signal: AbortSignal,
   onReason?: OnReason,
 ): Promise<ProtocolName> {
-  const saysGrpc = namesGrpc(url)
-  if (!saysGrpc) parseUrl(fallbackProtocol, url)
-  const timeoutMs = options.firstAnswerMs ?? usualFirstAnswerMs
+  const isGrpc = isGrpcUrl(url)
+  if (!isGrpc) parseHttpUrl(fallbackProtocol, url)
+  const timeoutMs = options.firstAnswerMs ?? defaultFirstAnswerMs
   const startedMs = performance.now()
-  const reasons = new Reasons(onReason)
+  const reasons = new ReasonLog(onReason)
   const detect = () => recognise(url, model, options, signal)
   let found = await detect()
-  if (found === undefined && !saysGrpc) await checkScheme(url, options, signal)
+  if (found === undefined && !isGrpc) await checkScheme(url, options, signal)
   let wasLoading = false
-  while (found === undefined && !saysGrpc) {
+  while (found === undefined && !isGrpc) {
     const isLoading = await reportsLoading(url, model, options, signal, reasons)
     // It may have become ready in between.
     if (!isLoading && wasLoading) found = await detect()
@@ -123,7 +125,7 @@ export async function detectProtocol(
     await sleep(pollMs, undefined, { signal })
     found = await detect()
   }
-  if (found === undefined && saysGrpc) throw await whyNotRecognised(url, options, signal)
+  if (found === undefined && isGrpc) throw await explainUnrecognised(url, options, signal)
   return found ?? fallbackProtocol
 }
 
@@ -134,10 +136,10 @@ async function checkScheme(
   signal: AbortSignal,
 ): Promise<void> {
   try {
-    await checkAnswers(fallbackProtocol, url, options, signal)
+    await checkReachable(fallbackProtocol, url, options, signal)
   } catch (error) {
     signal.throwIfAborted()
-    const other = await otherScheme(url, signal)
+    const other = await diagnoseScheme(url, signal)
     throw other === undefined
       ? error
       : new ProtocolError(fallbackProtocol, other.what, other.hint, 'other-protocol')
@@ -150,23 +152,23 @@ async function reportsLoading(
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
-  reasons: Reasons,
+  reasons: ReasonLog,
 ): Promise<boolean> {
-  const address = parseUrl(fallbackProtocol, url)
+  const address = parseHttpUrl(fallbackProtocol, url)
   const paths = [
     options.healthPath,
     ...protocolNames.map((name) => protocolTable[name].readyPath(model)),
   ].filter((path) => path !== undefined)
   // The path of the URL may be that of the call, or a prefix of the server's paths.
   const candidates = paths.flatMap((own) => [
-    pathBelow(address, own, own),
-    pathBelow(address, address.path, own),
+    resolveServerPath(address, own, own),
+    resolveServerPath(address, address.path, own),
   ])
   for (const candidate of new Set(candidates)) {
     let lastReason = ''
-    const { loading } = await readinessAt(
+    const { loading } = await checkReadiness(
       fallbackProtocol,
-      hrefOf(address, candidate),
+      formatUrl(address, candidate),
       options,
       signal,
       (reason) => {

@@ -1,9 +1,9 @@
 /** Sizes of request bodies in items, and the order in which requests take the bodies of a pool. */
 import {
+  defaultCounts,
   type ItemCounts,
   type ItemSource,
   type PayloadOrder,
-  usualCount,
 } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
@@ -16,7 +16,7 @@ const maxBodies = 10_000
  * Seed of a separate stream for sizes, so that the content of items does not depend on their
  * number.
  */
-const sizeStream = 0x5123e5
+const sizeSeed = 0x5123e5
 
 /** Draws a number of items, at least 1. */
 export function drawItems(counts: ItemCounts, uniform: Uniform): number {
@@ -43,7 +43,7 @@ export function drawItems(counts: ItemCounts, uniform: Uniform): number {
  * Number of items of each body of a pool.
  * @param available items of the source; all are used where no number of bodies is requested
  */
-export function poolSizes(
+export function drawBodySizes(
   { kind, count, items, seed, order }: ItemSource,
   available: number,
 ): number[] {
@@ -51,13 +51,13 @@ export function poolSizes(
     throw new PayloadError(`a payload pool needs at least one body, not ${count}`)
   if (order?.items !== undefined) {
     const sizes = [...new Set(order.items)].sort((a, b) => a - b)
-    const bodiesPerSize = Math.max(1, Math.round((count ?? usualCount.bodies) / sizes.length))
+    const bodiesPerSize = Math.max(1, Math.round((count ?? defaultCounts.bodies) / sizes.length))
     return sizes.flatMap((size) => Array<number>(bodiesPerSize).fill(size))
   }
-  const uniform = seeded(seed ^ sizeStream)
+  const uniform = seeded(seed ^ sizeSeed)
   const draw = () => (items === undefined ? 1 : drawItems(items, uniform))
   if (count !== undefined || kind !== 'texts')
-    return Array.from({ length: count ?? Math.min(usualCount.bodies, available) }, draw)
+    return Array.from({ length: count ?? Math.min(defaultCounts.bodies, available) }, draw)
   const sizes: number[] = []
   for (let used = 0; used < available && sizes.length < maxBodies; used += sizes.at(-1)!)
     sizes.push(draw())
@@ -91,7 +91,7 @@ export function orderBySize<T>(
  * Orders a pool by the body numbers of a trace. Throws a PayloadError that names the line of a
  * number beyond the pool.
  */
-export function byNumber<T>(
+export function orderByNumber<T>(
   pool: readonly T[],
   { file, bodies, lines }: PayloadOrder,
 ): readonly T[] {
@@ -99,8 +99,8 @@ export function byNumber<T>(
   const beyond = bodies.findIndex((body) => body >= pool.length)
   if (beyond >= 0)
     throw new PayloadError(
-      `${file}:${lines[beyond]}: body ${bodies[beyond]}, and the payload has ${pool.length}`,
-      'bodies are counted from 0; give as many, or a smaller number',
+      `${file}:${lines[beyond]}: body ${bodies[beyond]}, but the payload has only ${pool.length}`,
+      'bodies are numbered from 0: add bodies to the payload, or correct the number',
     )
   return bodies.map((body) => pool[body]!)
 }

@@ -2,6 +2,10 @@
  * Checks that concurrent requests get the same answers as single ones. A server that mixes up the
  * rows of a batch is as fast as a correct one, and would win.
  */
+import { limitAnswersInMemory } from '../bounded-reader.ts'
+import type { RequestBody } from '../model/target.ts'
+import { ProtocolError } from '../profiler-errors.ts'
+import { areClose, formatValues } from './golden-answers.ts'
 
 /** Values of an answer in order; undefined for a bad answer, which is checked elsewhere. */
 type Values = readonly unknown[] | undefined
@@ -15,73 +19,67 @@ const maxSingleMs = 2_000
  */
 const tolerance = 0.05
 
+/** Server to check, and the bodies of the load. */
+interface Requests {
+  readonly protocol: string
+  /** URL of the inference call. */
+  readonly url: string
+  readonly bodies: readonly RequestBody[]
+  /** Size of an answer, which limits the answers in memory. */
+  readonly answerBytes: number
+}
+
 /**
- * Sends up to four requests one after another, then concurrently, and compares the answers. Servers
- * whose answers to a repeated request vary cannot be judged. A single difference is ignored,
- * because rounding may break a tie between two labels.
- * @param ask sends the request with this index
- * @returns what is wrong, to follow 'the server answers, but'
+ * Sends up to four different requests one after another, then concurrently, and compares the
+ * answers. Servers whose answers to a repeated request vary cannot be judged. A single difference
+ * is ignored, because rounding may break a tie between two labels.
+ * @param fetchValues sends a request and returns the values of its answer; its errors are ignored,
+ * because the load measures how often they happen
+ * @throws ProtocolError where answers differ, and the signal's reason
  */
-export async function mixedUp(
-  requests: number,
-  ask: (index: number) => Promise<Values>,
-): Promise<string | undefined> {
-  const startedMs = performance.now()
-  const singly: Values[] = []
-  while (
-    singly.length < Math.min(requests, maxRequests) &&
-    performance.now() - startedMs < maxSingleMs
+export async function checkConcurrentAnswers(
+  { protocol, url, bodies, answerBytes }: Requests,
+  signal: AbortSignal,
+  fetchValues: (body: RequestBody) => Promise<readonly unknown[]>,
+): Promise<void> {
+  const distinct = [...new Map(bodies.map((body) => [body.body, body])).values()].slice(
+    0,
+    Math.min(maxRequests, limitAnswersInMemory(answerBytes)),
   )
-    singly.push(await ask(singly.length))
+  const fetch = (index: number): Promise<Values> =>
+    fetchValues(distinct[index]!).catch(() => {
+      signal.throwIfAborted()
+      return undefined
+    })
+  const startedMs = performance.now()
+  const single: Values[] = []
+  while (single.length < distinct.length && performance.now() - startedMs < maxSingleMs)
+    single.push(await fetch(single.length))
   const findDifferences = async () => {
-    const concurrently = await Promise.all(singly.map((_, i) => ask(i)))
-    return singly.flatMap((expected, i) =>
-      alike(expected, concurrently[i]) ? [] : [{ expected, actual: concurrently[i] }],
+    const concurrent = await Promise.all(single.map((_, i) => fetch(i)))
+    return single.flatMap((expected, i) =>
+      agree(expected, concurrent[i]) ? [] : [{ expected, actual: concurrent[i] }],
     )
   }
-  if (singly.length < 2 || (await findDifferences()).length < 2) return undefined
-  for (const [i, values] of singly.entries()) if (!alike(values, await ask(i))) return undefined
+  if (single.length < 2 || (await findDifferences()).length < 2) return
+  for (const [i, values] of single.entries()) if (!agree(values, await fetch(i))) return
   const [first, second] = await findDifferences()
-  if (first === undefined || second === undefined) return undefined
-  return `requests that come together get other answers than alone: ${brief(first.actual)} in place of ${brief(first.expected)}`
+  if (first === undefined || second === undefined) return
+  const { actual = [], expected = [] } = first
+  throw new ProtocolError(
+    protocol,
+    `${url} answers, but concurrent requests get other answers than single ones: ${formatValues(actual)} in place of ${formatValues(expected)}`,
+    'are the rows of its batches mixed up?',
+    'answers-differ',
+  )
 }
 
 /** Whether two answers agree; a bad answer agrees with any. */
-function alike(a: Values, b: Values): boolean {
+function agree(a: Values, b: Values): boolean {
   if (a === undefined || b === undefined) return true
   const scale = a.reduce<number>(
     (max, value) => (typeof value === 'number' ? Math.max(max, Math.abs(value)) : max),
     0,
   )
-  const areSame = (x: unknown, y: unknown) =>
-    typeof x === 'number' && typeof y === 'number'
-      ? Math.abs(x - y) <= tolerance * scale
-      : String(x) === String(y)
-  return a.length === b.length && a.every((value, i) => areSame(value, b[i]))
-}
-
-function brief(values: Values): string {
-  const text = JSON.stringify(
-    (values ?? [])
-      .slice(0, 4)
-      .map((value) => (typeof value === 'number' ? Number(value.toPrecision(4)) : value)),
-  )
-  return text.length > 120 ? `${text.slice(0, 117)}...` : text
-}
-
-export const mixedHint = 'are the rows of its batches mixed up?'
-
-/** The first few requests that differ from each other. */
-export function differentOnes<Body extends { readonly body: string | Uint8Array }>(
-  bodies: readonly Body[],
-): Body[] {
-  const seen = new Set<unknown>()
-  const different: Body[] = []
-  for (const body of bodies) {
-    if (seen.has(body.body)) continue
-    seen.add(body.body)
-    different.push(body)
-    if (different.length === maxRequests) break
-  }
-  return different
+  return areClose(a, b, tolerance * scale)
 }

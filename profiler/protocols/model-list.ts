@@ -1,7 +1,9 @@
 /** Lists the models of a server. */
-import { jsonFrom } from '../bounded-reader.ts'
-import { hrefOf, pathBelow, serverAddress } from '../server-address.ts'
-import { get, postOnce } from './http.ts'
+
+import { parseUntrustedJson } from '../bounded-reader.ts'
+import type { Problem } from '../profiler-errors.ts'
+import { formatUrl, parseServerAddress, resolveServerPath } from '../server-address.ts'
+import { fetchAnswer, get } from './http.ts'
 import type { ModelList, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolTable } from './protocol-table.ts'
 
@@ -23,20 +25,20 @@ export async function listModels(
       return [] // The server has no such list.
     }
   }
-  const address = serverAddress(url)
+  const address = parseServerAddress(url)
   if (address === undefined) return []
   const answerTo = async ({ method, path }: ModelList): Promise<unknown> => {
-    const below = pathBelow(address, path, path)
+    const below = resolveServerPath(address, path, path)
     try {
       if (method === 'GET') {
-        const { status, text } = await get(hrefOf(address, below), options, signal)
-        return status === 200 ? jsonFrom(text) : undefined
+        const { status, text } = await get(formatUrl(address, below), options, signal)
+        return status === 200 ? parseUntrustedJson(text) : undefined
       }
       const { headers, http2, tls } = options
       const { origin } = address
       const target = { url: origin, path: below, headers, http2, tls, timeoutMs: listTimeoutMs }
       const empty = { body: Buffer.from('{}'), contentType: 'application/json' }
-      return jsonFrom(await postOnce(name, target, empty, signal))
+      return parseUntrustedJson(await fetchAnswer(name, target, empty, signal))
     } catch {
       signal.throwIfAborted()
       return undefined // The server has no such list.
@@ -50,13 +52,13 @@ export async function listModels(
 }
 
 /** Why a model is not served by a server that lists others; undefined where it may be. */
-export async function whyNoModel(
+export async function explainMissingModel(
   name: ProtocolName,
   url: string,
   model: string,
   options: ProtocolOptions,
   signal: AbortSignal,
-): Promise<{ readonly what: string; readonly hint: string } | undefined> {
+): Promise<Problem | undefined> {
   const names = await listModels(name, url, options, signal)
   if (names.length === 0 || names.includes(model)) return undefined
   return {

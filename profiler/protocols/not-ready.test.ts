@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { notReadyReason } from './not-ready.ts'
+import { findNotReadyReason } from './not-ready.ts'
 
 const version = (state: string, message = '') =>
   JSON.stringify({
@@ -27,7 +27,9 @@ test.each([
   ['not ready yet', 'not ready yet'],
   ['Service is warming up', 'Service is warming up'],
   ['loading', 'loading'],
-])('%s says that it is not ready', (text, reason) => expect(notReadyReason(text)).toContain(reason))
+])('%s says that it is not ready', (text, reason) =>
+  expect(findNotReadyReason(text)).toContain(reason),
+)
 
 test.each([
   '',
@@ -49,4 +51,4 @@ test.each([
   '{"detail": "unloading dock is not a field"}',
   '{"status": "healthy", "text": "loading the model"}',
   '[1, 2]',
-])('%s does not', (text) => expect(notReadyReason(text)).toBeUndefined())
+])('%s does not', (text) => expect(findNotReadyReason(text)).toBeUndefined())

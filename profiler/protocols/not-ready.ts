@@ -20,50 +20,50 @@ const stateFields = ['status', 'state', 'message', 'detail', 'error', 'reason'] 
  * Reason for not being ready in a text; undefined without one.
  * @param text body of an answer, or a message
  */
-export function notReadyReason(text: string): string | undefined {
-  const document = parsed(text)
-  if (isRecord(document)) return reasonIn(document)
+export function findNotReadyReason(text: string): string | undefined {
+  const document = tryParseJson(text)
+  if (isRecord(document)) return findDocumentReason(document)
   const words = typeof document === 'string' ? document : text
-  return isStatement(words) && saysLoading(words) ? words : undefined
+  return isStatement(words) && reportsLoading(words) ? words : undefined
 }
 
 /** Reason in a JSON document: a version that is not available, a flag, or a message. */
-function reasonIn(document: Record<string, unknown>): string | undefined {
+function findDocumentReason(document: Record<string, unknown>): string | undefined {
   const versions = document.model_version_status
-  if (Array.isArray(versions)) return versionsReason(versions)
+  if (Array.isArray(versions)) return findVersionsReason(versions)
   for (const [key, value] of Object.entries(document))
     if (readyFlags.test(key) && /^false$/i.test(String(value))) return `"${key}": false`
   for (const field of stateFields) {
     const value = document[field]
     const words = isRecord(value) ? value.message : value
-    if (typeof words === 'string' && isStatement(words) && saysLoading(words))
+    if (typeof words === 'string' && isStatement(words) && reportsLoading(words))
       return field === 'status' || field === 'state' ? `"${field}": "${words}"` : words
   }
   return undefined
 }
 
 /** TensorFlow Serving: one available version is enough. */
-function versionsReason(versions: readonly unknown[]): string | undefined {
+function findVersionsReason(versions: readonly unknown[]): string | undefined {
   const each = versions.filter(isRecord)
   if (each.length === 0 || each.some(({ state }) => state === 'AVAILABLE')) return undefined
   return each
     .map(({ version, state, status }) =>
-      versionState(version, state, isRecord(status) ? status.error_message : undefined),
+      formatVersionState(version, state, isRecord(status) ? status.error_message : undefined),
     )
     .join('; ')
 }
 
 /** @param error error of the version, '' without one */
-export const versionState = (version: unknown, state: unknown, error: unknown): string =>
+export const formatVersionState = (version: unknown, state: unknown, error: unknown): string =>
   `version ${version} is ${state}${typeof error === 'string' && error !== '' ? ` (${error})` : ''}`
 
-const saysLoading = (words: string): boolean =>
+const reportsLoading = (words: string): boolean =>
   loadingWords.test(words) || loadingStates.test(words.trim())
 
 const isStatement = (text: string): boolean =>
   text.length <= maxStatementChars && !/^\s*</.test(text)
 
-function parsed(text: string): unknown {
+function tryParseJson(text: string): unknown {
   if (!/^\s*["{]/.test(text)) return undefined
   try {
     return JSON.parse(text)

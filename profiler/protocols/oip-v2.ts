@@ -1,27 +1,25 @@
 /** The Open Inference Protocol v2 over REST, and what its gRPC form shares with it. */
-import { isRecord, textsAt, textsIn } from '../plain-record.ts'
-import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import { type Content, fitted } from './content.ts'
-import { getJson } from './http.ts'
-import { type Dialect, httpProtocol } from './http-protocol.ts'
+import { isRecord, pluckStrings, selectStrings } from '../plain-record.ts'
+import { ProtocolError } from '../profiler-errors.ts'
 import {
-  type AnsweredTensor,
   type DeclaredTensor,
-  idFault,
-  modelFault,
-  tensorsByName,
-  tensorsFault,
-} from './meaning.ts'
-import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
+  findIdFault,
+  findModelFault,
+  findTensorsFault,
+  groupByName,
+  type OutputTensor,
+} from './answer-faults.ts'
+import { type Content, matchInputs } from './content.ts'
+import { getJson } from './http.ts'
+import { createHttpProtocol, type Dialect } from './http-protocol.ts'
+import { type BatchedInput, checkItems, describeInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { countElements } from './tensor-bytes.ts'
 
 /** An input as declared by the metadata, over REST or gRPC. */
-interface OipInput extends TensorInput {
+interface OipInput extends BatchedInput {
   readonly datatype: string
-  /** Its first dimension is the batch, of any size. */
-  readonly batched: boolean
 }
 
 const modelPath = (model: string) => `/v2/models/${encodeURIComponent(model)}`
@@ -29,31 +27,37 @@ const inferPath = (model: string) => `${modelPath(model)}/infer`
 
 /** Open Inference Protocol v2 over REST (Triton, KServe, TorchServe, MLServer). */
 export const oipV2: ProtocolModule = {
-  create: (options) => httpProtocol(dialect(options), options),
+  create: (options) => createHttpProtocol(dialect(options), options),
   callPath: inferPath,
-  signs: [
+  probes: [
     {
       path: modelPath,
-      shows: ({ status, json }) => status === 200 && isRecord(json) && Array.isArray(json.inputs),
+      matches: ({ status, json }) => status === 200 && isRecord(json) && Array.isArray(json.inputs),
     },
     {
       path: () => '/v2/health/live',
       // {"live": true}; from Triton and MLServer only the status, which other servers return for
       // any path.
-      shows: ({ status, text, json }, madeUp) =>
+      matches: ({ status, text, json }, missing) =>
         status === 200 &&
         ((isRecord(json) && json.live === true) ||
-          (madeUp.status !== 200 && (isRecord(json) || text.trim() === ''))),
+          (missing.status !== 200 && (isRecord(json) || text.trim() === ''))),
     },
   ],
   modelLists: [
-    { method: 'POST', path: '/v2/repository/index', names: (answer) => textsAt('name', answer) },
+    {
+      method: 'POST',
+      path: '/v2/repository/index',
+      names: (answer) => pluckStrings('name', answer),
+    },
     // Some servers list names, others records.
     {
       method: 'GET',
       path: '/v2/models',
       names: (answer) =>
-        isRecord(answer) ? [...textsIn(answer.models), ...textsAt('name', answer.models)] : [],
+        isRecord(answer)
+          ? [...selectStrings(answer.models), ...pluckStrings('name', answer.models)]
+          : [],
     },
   ],
 }
@@ -63,49 +67,51 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'oip-v2',
     expect: () => '"outputs"',
     readyPaths: (model) => ['/v2/health/ready', modelPath(model)],
-    readyPathsOfSome: (model) => [`${modelPath(model)}/ready`],
+    optionalReadyPaths: (model) => [`${modelPath(model)}/ready`],
     inferPath,
     fault: (answer, { model, request, outputs }) => {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       if (!Array.isArray(answer.outputs)) return 'without outputs'
-      const asked = isRecord(request) ? request : {}
+      const sent = isRecord(request) ? request : {}
       return (
-        modelFault(answer.model_name, model) ??
-        idFault(answer.id, asked.id) ??
-        tensorsFault(answer.outputs.map(answeredTensor), outputs, countItems(asked))
+        findModelFault(answer.model_name, model) ??
+        findIdFault(answer.id, sent.id) ??
+        findTensorsFault(answer.outputs.map(parseOutputTensor), outputs, countItems(sent))
       )
     },
-    result: oipResult,
+    result: extractTensors,
     async generate(at, model, source, signal) {
       const metadataUrl = at(modelPath(model))
       const metadata = await getJson('oip-v2', metadataUrl, options, signal)
-      const inputs = fitted(source, oipInputs('oip-v2', metadataUrl, metadata))
+      const inputs = matchInputs(source, parseInputs('oip-v2', metadataUrl, metadata))
       let number = 0
       const bodies = await jsonPool(source, async (content, items) => {
-        const made = []
+        const tensors = []
         for (const input of inputs) {
           const shape = resolveShape(input, items)
           const values = await drawValues(input, content, items)
           const data = values.map((value) =>
             Buffer.isBuffer(value) ? value.toString('base64') : value,
           )
-          made.push({ name: input.name, datatype: input.datatype, shape, data })
+          tensors.push({ name: input.name, datatype: input.datatype, shape, data })
         }
-        return { id: String(number++), inputs: made }
+        return { id: String(number++), inputs: tensors }
       })
-      return { bodies, outputs: oipOutputs(metadata) }
+      return { bodies, outputs: parseOutputs(metadata) }
     },
   }
 }
 
 /** Tensors of an answer in the REST form. */
-export const oipResult = (answer: unknown): unknown =>
-  tensorsByName(
-    (isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(answeredTensor),
+export const extractTensors = (answer: unknown): unknown =>
+  groupByName(
+    (isRecord(answer) && Array.isArray(answer.outputs) ? answer.outputs : []).map(
+      parseOutputTensor,
+    ),
   )
 
-function answeredTensor(output: unknown): AnsweredTensor {
+function parseOutputTensor(output: unknown): OutputTensor {
   const { name, datatype, shape, data } = isRecord(output) ? output : {}
   return {
     name: String(name),
@@ -124,7 +130,7 @@ function countItems({ inputs }: Record<string, unknown>): number | undefined {
 }
 
 /** Parses the declared outputs; empty where the metadata is incomplete. */
-export function oipOutputs(metadata: unknown): DeclaredTensor[] {
+export function parseOutputs(metadata: unknown): DeclaredTensor[] {
   const outputs: unknown[] =
     isRecord(metadata) && Array.isArray(metadata.outputs) ? metadata.outputs : []
   return outputs.flatMap((output) =>
@@ -140,14 +146,9 @@ export function oipOutputs(metadata: unknown): DeclaredTensor[] {
 /**
  * Shape for a number of items. Throws a PayloadError for several items where the batch is fixed.
  */
-export function resolveShape({ name, shape, batched }: OipInput, items: number): number[] {
-  if (items === 1) return [...shape]
-  if (!batched)
-    throw new PayloadError(
-      `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
-      'leave out items, or serve the model with a dynamic batch dimension',
-    )
-  return [items, ...shape.slice(1)]
+export function resolveShape(input: OipInput, items: number): number[] {
+  checkItems(input, items)
+  return items === 1 ? [...input.shape] : [items, ...input.shape.slice(1)]
 }
 
 /** Takes row-major values for a number of items from the content: texts, image bytes, numbers. */
@@ -171,7 +172,7 @@ export async function drawValues(
  * Parses the declared inputs in the metadata at `url`. Throws a ProtocolError for metadata without
  * any.
  */
-export function oipInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
+export function parseInputs(protocol: string, url: string, metadata: unknown): OipInput[] {
   const inputs = isRecord(metadata) ? metadata.inputs : undefined
   if (!Array.isArray(inputs) || inputs.length === 0)
     throw new ProtocolError(
@@ -191,23 +192,6 @@ export function oipInputs(protocol: string, url: string, metadata: unknown): Oip
         `${url} has an input without name, datatype and shape: ${JSON.stringify(input)}`,
       )
     const { name, datatype } = input
-    const bytes = datatype === 'BYTES'
-    const declared = input.shape.map(Number)
-    const shape = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
-    const kind = bytes
-      ? bytesKind(name)
-      : datatype === 'BOOL'
-        ? 'boolean'
-        : /^U?INT/.test(datatype)
-          ? 'integer'
-          : 'float'
-    return {
-      name,
-      datatype,
-      kind,
-      shape,
-      most: maxInteger(datatype),
-      batched: declared.length > 0 && declared[0]! <= 0,
-    }
+    return { ...describeInput(name, datatype, input.shape.map(Number)), datatype }
   })
 }

@@ -67,7 +67,7 @@ afterEach(() => {
 })
 
 describe('requests', () => {
-  test('chat streams, asks for usage, and has the length that was drawn', async () => {
+  test('chat streams, requests usage, and has the drawn length', async () => {
     const prompts = {
       inputTokens: { kind: 'fixed', tokens: 30 },
       outputTokens: { kind: 'fixed', tokens: 12 },
@@ -85,7 +85,7 @@ describe('requests', () => {
     expect(message!.content.split(' ')).toHaveLength(30)
   })
 
-  test('where no number of prompts is given there are 2,048 different ones: a prompt sent again would be found in a cache', async () => {
+  test('there are 2,048 different prompts by default, as repeated ones would be cached', async () => {
     const { bodies: made } = await protocolFor('openai').prepare(
       url,
       'm',
@@ -95,7 +95,7 @@ describe('requests', () => {
     expect(new Set(made.map(({ body }) => String(body))).size).toBe(2048)
   })
 
-  test('a completions path gets prompts; bodies of a file keep what they say', async () => {
+  test('a completions path gets prompts; bodies of a file are unchanged', async () => {
     await protocolFor('openai', { path: '/v1/completions' }).prepare(url, 'm', generated, signal)
     expect(bodies[0]).toMatchObject({ prompt: expect.any(String) })
     const folder = await mkdtemp(join(tmpdir(), 'openai-'))
@@ -125,7 +125,7 @@ describe('requests', () => {
     await rm(folder, { recursive: true })
   })
 
-  describe('a server that tells its context', () => {
+  describe('a server that reports its context', () => {
     /**
      * Counts two tokens a word and ten of a template, and refuses what is longer than the context,
      * as vLLM does.
@@ -152,7 +152,7 @@ describe('requests', () => {
       ]
     })
 
-    test('gets no request that it refuses, and the reader is told', async () => {
+    test('gets only requests that fit, with a remark', async () => {
       const target = await protocolFor('openai').prepare(
         url,
         'm',
@@ -190,7 +190,7 @@ describe('requests', () => {
             '/props': { default_generation_settings: { n_ctx: context }, total_slots: 4 },
           }),
       ],
-    ])('may tell it %s', async (_, tell) => {
+    ])('may report it %s', async (_, tell) => {
       models = [{ id: 'm' }]
       tell()
       const target = await protocolFor('openai').prepare(
@@ -202,7 +202,7 @@ describe('requests', () => {
       expect(target.remarks?.[0]).toMatch(/^the server takes 256 tokens/)
     })
 
-    test('is told the drawn lengths where they fit, and nothing is said', async () => {
+    test('gets the drawn lengths where they fit, without a remark', async () => {
       const short = {
         inputTokens: { kind: 'fixed', tokens: 20 },
         outputTokens: { kind: 'fixed', tokens: 30 },
@@ -217,10 +217,10 @@ describe('requests', () => {
       expect(bodies.at(-1)).toMatchObject({ max_tokens: 30 })
     })
 
-    test('refuses them as they are drawn where that is asked', async () => {
+    test('gets overlong prompts where they are kept', async () => {
       const long = {
         ...generated,
-        asDrawn: true,
+        keepOverlongPrompts: true,
         prompts: { ...prompts, inputTokens: { kind: 'fixed', tokens: 300 } },
       } as const
       await expect(protocolFor('openai').prepare(url, 'm', long, signal)).rejects.toThrow(
@@ -261,29 +261,29 @@ describe('requests', () => {
     expect(await protocolFor('openai').ready(url, 'm', signal)).toBe(false)
   })
 
-  describe('a name that the answers have otherwise', () => {
+  describe('another model name in the answers', () => {
     const named = (model: string) =>
       `data: ${JSON.stringify({ model, choices: [{ delta: { content: 'a' }, finish_reason: 'stop' }] })}\n\n`
     beforeEach(() => {
       behave = (response) => response.end(named('org/behind'))
     })
 
-    test('is a gateway where it lists the name that was asked for, and is said', async () => {
+    test('is an alias where the server lists the requested name, with a remark', async () => {
       models = [{ id: 'front' }]
-      const { remarks, meaning, bodies } = await protocolFor('openai').prepare(
+      const { remarks, findFault, bodies } = await protocolFor('openai').prepare(
         url,
         'front',
         generated,
         signal,
       )
       expect(remarks).toEqual(["the server lists 'front', and answers as 'org/behind'"])
-      expect(meaning!(bodies[0]!, Buffer.from(named('org/behind')))).toBeUndefined()
-      expect(meaning!(bodies[0]!, Buffer.from(named('third')))).toBe(
+      expect(findFault!(bodies[0]!, Buffer.from(named('org/behind')))).toBeUndefined()
+      expect(findFault!(bodies[0]!, Buffer.from(named('third')))).toBe(
         "from the model 'third', not 'front'",
       )
     })
 
-    test('is another model where it does not, but for what TGI calls all of its own', async () => {
+    test('is another model where it does not, except for tgi', async () => {
       models = [{ id: 'org/behind' }]
       await expect(protocolFor('openai').prepare(url, 'front', generated, signal)).rejects.toThrow(
         "from the model 'org/behind', not 'front'",
@@ -295,9 +295,9 @@ describe('requests', () => {
   })
 
   test.each([
-    ['/v1/embeddings', /answers with no stream/],
-    ['/v2/rerank', /answers with no stream/],
-  ])('%s is no stream of an answer, and nothing is sent there', async (path, words) => {
+    ['/v1/embeddings', /does not answer with a stream/],
+    ['/v2/rerank', /does not answer with a stream/],
+  ])('%s does not stream, and gets no request', async (path, words) => {
     await expect(
       protocolFor('openai', { path }).prepare(url, 'm', generated, signal),
     ).rejects.toThrow(words)
@@ -314,10 +314,10 @@ describe('prompts', () => {
     expect(draws({ kind: 'lognormal', median: 100, sigma: 0.5 })[2000]).toBeLessThan(105)
     const even = draws({ kind: 'uniform', from: 10, to: 12 })
     expect(new Set(even)).toEqual(new Set([10, 11, 12]))
-    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 })).toEqual(
+    expect(draws({ kind: 'normal', mean: 5, deviation: 20, maxTokens: 30 })).toEqual(
       expect.arrayContaining([1, 30]),
     )
-    expect(draws({ kind: 'normal', mean: 5, deviation: 20, most: 30 }).at(-1)).toBe(30)
+    expect(draws({ kind: 'normal', mean: 5, deviation: 20, maxTokens: 30 }).at(-1)).toBe(30)
   })
 
   test('prefixes are shared in turn and counted in the length', () => {

@@ -3,19 +3,19 @@
  * (load/token-stream.ts).
  */
 import { TokenStream } from '../load/token-stream.ts'
-import type { RequestBody, Target } from '../model/target.ts'
+import type { HttpTarget, RequestBody } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
-import { isRecord, textsAt } from '../plain-record.ts'
+import { isRecord, pluckStrings } from '../plain-record.ts'
 import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import { hrefOf, pathBelow } from '../server-address.ts'
-import { promptsWithin } from './fitted-prompts.ts'
-import { answersOk, firstAnswer, getJson, postOnce, readinessAt } from './http.ts'
-import { parseUrl } from './http-protocol.ts'
-import { jsonLines } from './payload-pool.ts'
+import { formatUrl, resolveServerPath } from '../server-address.ts'
+import { checkReadiness, fetchAnswer, fetchFirstAnswer, getJson } from './http.ts'
+import { parseHttpUrl } from './http-protocol.ts'
+import { readJsonLines } from './payload-pool.ts'
+import { makeFittingPrompts } from './prompt-fitting.ts'
 import type { Prompt } from './prompts.ts'
 import type { Protocol } from './protocol.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { excerpt, extractMessage, refusal } from './refusals.ts'
+import { createRefusalError, excerpt, extractMessage } from './refusals.ts'
 
 const chatPath = '/v1/chat/completions'
 const modelsPath = '/v1/models'
@@ -27,14 +27,14 @@ const modelsPath = '/v1/models'
 export const openai: ProtocolModule = {
   create,
   callPath: () => chatPath,
-  signs: [
-    { path: () => modelsPath, shows: ({ json }) => isRecord(json) && json.object === 'list' },
+  probes: [
+    { path: () => modelsPath, matches: ({ json }) => isRecord(json) && json.object === 'list' },
   ],
   modelLists: [
     {
       method: 'GET',
       path: modelsPath,
-      names: (answer) => textsAt('id', isRecord(answer) ? answer.data : undefined),
+      names: (answer) => pluckStrings('id', isRecord(answer) ? answer.data : undefined),
     },
   ],
 }
@@ -45,30 +45,37 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   return {
     name: 'openai',
     async ready(url, _model, signal, onReason) {
-      const address = parseUrl('openai', url)
-      const at = (path: string) => hrefOf(address, pathBelow(address, ownPath, path))
+      const address = parseHttpUrl('openai', url)
+      const at = (path: string) => formatUrl(address, resolveServerPath(address, ownPath, path))
       const { healthPath = '/health' } = options
-      const { ok, loading } = await readinessAt('openai', at(healthPath), options, signal, onReason)
+      const { ok, loading } = await checkReadiness(
+        'openai',
+        at(healthPath),
+        options,
+        signal,
+        onReason,
+      )
       // A server that reports that it is not ready has the path: llama.cpp and SGLang list their
       // models while they load.
       if (ok || loading || options.healthPath !== undefined) return ok
-      return answersOk('openai', at(modelsPath), options, signal, onReason)
+      return (await checkReadiness('openai', at(modelsPath), options, signal, onReason)).ok
     },
     answers: {
       tensors: false,
       ask: async (target, body, signal) =>
-        Buffer.from(await postOnce('openai', target, target.bodies[body]!, signal)),
+        Buffer.from(await fetchAnswer('openai', target, target.bodies[body]!, signal)),
       read: async (answer) => {
         const stream = new TokenStream()
         stream.push(Buffer.from(answer), 0)
-        if (stream.fault !== undefined) throw new Error(faults[stream.fault] ?? stream.fault)
+        if (stream.failure !== undefined)
+          throw new Error(failureTexts[stream.failure] ?? stream.failure)
         return {
           document: { text: stream.text, model: extractModel(Buffer.from(answer).toString()) },
           result: stream.text,
           generated: true,
         }
       },
-      of: async (document) => ({
+      fromDocument: async (document) => ({
         document,
         result: isRecord(document) ? document.text : document,
         generated: true,
@@ -79,17 +86,21 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
       model: string,
       payload: PayloadSource,
       signal: AbortSignal,
-    ): Promise<Extract<Target, { kind: 'http' }>> {
-      const elsewhere = otherCalls.find(({ path }) => path.test(ownPath))
-      if (elsewhere !== undefined)
-        throw new ProtocolError('openai', `${ownPath} ${elsewhere.what}`, elsewhere.hint)
-      const address = parseUrl('openai', url)
-      const at = (serverPath: string) => hrefOf(address, pathBelow(address, ownPath, serverPath))
-      const path = pathBelow(address, ownPath, ownPath)
-      const called = hrefOf(address, path)
+    ): Promise<HttpTarget> {
+      if (unstreamedPaths.test(ownPath))
+        throw new ProtocolError(
+          'openai',
+          `${ownPath} does not answer with a stream`,
+          `use plain JSON with the body of that call: --protocol json --body '{"model": "NAME", "input": "{{text}}"}'`,
+        )
+      const address = parseHttpUrl('openai', url)
+      const at = (serverPath: string) =>
+        formatUrl(address, resolveServerPath(address, ownPath, serverPath))
+      const path = resolveServerPath(address, ownPath, ownPath)
+      const callUrl = formatUrl(address, path)
       // Name in the answers of a server that lists the requested model under another one.
       let alias: string | undefined
-      const endpoint: Omit<Extract<Target, { kind: 'http' }>, 'bodies'> = {
+      const endpoint: Omit<HttpTarget, 'bodies'> = {
         kind: 'http',
         transport: 'sse',
         url: address.origin,
@@ -99,16 +110,19 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
         connections: options.connections,
         http2: options.http2,
         tls: options.tls,
-        meaning: (body, answer) => streamFault(body, Buffer.from(answer).toString(), alias)?.what,
+        findFault: (body, answer) =>
+          findStreamFault(body, Buffer.from(answer).toString(), alias)?.what,
       }
       const ask = async (body: RequestBody) =>
-        (await firstAnswer('openai', endpoint, body, options.firstAnswerMs, signal)).text
+        (await fetchFirstAnswer('openai', endpoint, body, options.firstAnswerMs, signal)).text
       const buildRequests = async () => {
         if (payload.kind !== 'generated')
-          return { bodies: await fromFile(payload.path, model, call) }
+          return { bodies: await readBodies(payload.path, model, call) }
         const completions = { model, call, ignoreEos: payload.prompts?.ignoreEos }
-        const context = payload.asDrawn ? undefined : await fetchContext(at, model, options, signal)
-        const { prompts, remarks } = await promptsWithin(context, payload, async (prompt) => {
+        const context = payload.keepOverlongPrompts
+          ? undefined
+          : await fetchContext(at, model, options, signal)
+        const { prompts, remarks } = await makeFittingPrompts(context, payload, async (prompt) => {
           const stream = new TokenStream()
           stream.push(Buffer.from(await ask(buildBody(prompt, completions))), 0)
           return stream.times?.inputTokens
@@ -118,21 +132,21 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
           ...(remarks.length > 0 && { remarks }),
         }
       }
-      const target: Extract<Target, { kind: 'http' }> = { ...endpoint, ...(await buildRequests()) }
+      const target: HttpTarget = { ...endpoint, ...(await buildRequests()) }
       const { bodies } = target
       const answer = await ask(bodies[0]!)
       const requested = parseRequestBody(bodies[0]!).model
-      const other = otherModel(answer, requested)
+      const other = findOtherModel(answer, requested)
       if (
         other !== undefined &&
         (await fetchModels(at, options, signal)).some(({ id }) => id === requested)
       )
         alias = other
-      const fault = streamFault(bodies[0]!, answer, alias)
+      const fault = findStreamFault(bodies[0]!, answer, alias)
       if (fault !== undefined)
         throw new ProtocolError(
           'openai',
-          `${called} answered 200, but ${fault.what}`,
+          `${callUrl} answered 200, but ${fault.what}`,
           fault.hint,
           fault.why,
         )
@@ -148,34 +162,28 @@ function create(options: Parameters<ProtocolModule['create']>[0]): Protocol {
   }
 }
 
-/** Other calls of these servers, whose answers are no streams. */
-const otherCalls = [
-  {
-    path: /\/(embeddings|rerank|score|classify|pooling|moderations)$/,
-    what: 'answers with no stream',
-    hint: `it is plain JSON: --protocol json --body '{"model": "NAME", "input": "{{text}}"}', as that call has it`,
-  },
-] as const
+/** Paths of calls whose answers are not streams. */
+const unstreamedPaths = /\/(embeddings|rerank|score|classify|pooling|moderations)$/
 
-type ModelListed = Readonly<Record<string, unknown>>
+type ListedModel = Readonly<Record<string, unknown>>
 
 /** Fetches the models that the server lists; empty without a list. */
 async function fetchModels(
   at: (path: string) => string,
-  asking: ProtocolOptions,
+  options: ProtocolOptions,
   signal: AbortSignal,
-): Promise<ModelListed[]> {
-  const list = await fetchDocument(at(modelsPath), asking, signal)
+): Promise<ListedModel[]> {
+  const list = await fetchDocument(at(modelsPath), options, signal)
   return isRecord(list) && Array.isArray(list.data) ? list.data.filter(isRecord) : []
 }
 
 /** Fetches a JSON document; undefined for anything else. */
 async function fetchDocument(
   url: string,
-  asking: ProtocolOptions,
+  options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const document = await getJson('openai', url, asking, signal).catch(() => undefined)
+  const document = await getJson('openai', url, options, signal).catch(() => undefined)
   signal.throwIfAborted()
   return document
 }
@@ -189,24 +197,24 @@ async function fetchDocument(
 async function fetchContext(
   at: (path: string) => string,
   model: string,
-  asking: ProtocolOptions,
+  options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  const models = await fetchModels(at, asking, signal)
+  const models = await fetchModels(at, options, signal)
   const own = models.find(({ id }) => id === model) ?? (models.length === 1 ? models[0] : undefined)
   const base = models.find(({ id }) => own?.parent !== undefined && id === own.parent)
-  const listed = tokensIn(own?.max_model_len) ?? tokensIn(base?.max_model_len)
+  const listed = readTokenCount(own?.max_model_len) ?? readTokenCount(base?.max_model_len)
   if (listed !== undefined) return listed
-  const info = await fetchDocument(at('/info'), asking, signal)
-  const ofTgi = tokensIn(isRecord(info) ? info.max_total_tokens : undefined)
-  if (ofTgi !== undefined) return ofTgi
-  const props = await fetchDocument(at('/props'), asking, signal)
+  const info = await fetchDocument(at('/info'), options, signal)
+  const tgiTokens = readTokenCount(isRecord(info) ? info.max_total_tokens : undefined)
+  if (tgiTokens !== undefined) return tgiTokens
+  const props = await fetchDocument(at('/props'), options, signal)
   const settings = isRecord(props) ? props.default_generation_settings : undefined
-  return tokensIn(isRecord(settings) ? settings.n_ctx : undefined)
+  return readTokenCount(isRecord(settings) ? settings.n_ctx : undefined)
 }
 
 /** A reported number of tokens; undefined for another value. */
-const tokensIn = (value: unknown): number | undefined =>
+const readTokenCount = (value: unknown): number | undefined =>
   Number.isSafeInteger(value) && (value as number) > 0 ? (value as number) : undefined
 
 /** Name of the model in the first chunk of a stream that has one. */
@@ -220,7 +228,7 @@ interface Fault {
 }
 
 /** Converts an error within a stream to the status that it would have had. */
-function serverFault(error: unknown): Fault {
+function convertStreamError(error: unknown): Fault {
   const text = isRecord(error) ? JSON.stringify({ error }) : String(error)
   const code = isRecord(error) ? Number(error.code ?? error.status) : Number.NaN
   const status =
@@ -229,7 +237,7 @@ function serverFault(error: unknown): Fault {
       : /\bmodel\b.*(not found|does not exist|unknown)|no such model/i.test(text)
         ? 404
         : 500
-  const { hint, why } = refusal('openai', '', { status, text }, true)
+  const { hint, why } = createRefusalError('openai', '', { status, text }, true)
   return { what: `with an error in its stream: ${excerpt(extractMessage(text))}`, hint, why }
 }
 
@@ -237,14 +245,14 @@ function serverFault(error: unknown): Fault {
  * Describes what is wrong with a stream as the answer to a body.
  * @param alias the server's own name for the requested model
  */
-function streamFault(body: RequestBody, answer: string, alias?: string): Fault | undefined {
+function findStreamFault(body: RequestBody, answer: string, alias?: string): Fault | undefined {
   const stream = new TokenStream()
   stream.push(Buffer.from(answer), 0)
-  if (stream.fault === 'error in stream') return serverFault(stream.error)
-  if (stream.fault !== undefined)
-    return { what: `${faults[stream.fault] ?? stream.fault}: ${excerpt(answer)}` }
+  if (stream.failure === 'error in stream') return convertStreamError(stream.serverError)
+  if (stream.failure !== undefined)
+    return { what: `${failureTexts[stream.failure] ?? stream.failure}: ${excerpt(answer)}` }
   const request = parseRequestBody(body)
-  const other = otherModel(answer, request.model, alias)
+  const other = findOtherModel(answer, request.model, alias)
   if (other !== undefined)
     return {
       what: `from the model '${other}', not '${request.model}'`,
@@ -254,11 +262,13 @@ function streamFault(body: RequestBody, answer: string, alias?: string): Fault |
   const limit = request.max_tokens ?? request.max_output_tokens
   const maxTokens = typeof limit === 'number' ? limit : Number.POSITIVE_INFINITY
   const bytes = Buffer.byteLength(stream.text)
-  if (tokens > maxTokens && tokens > bytes + hiddenTokens)
+  if (tokens > maxTokens && tokens > bytes + maxBoundaryTokens)
     return {
-      what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, and ${maxTokens} were asked for at most`,
+      what: `its usage counts ${tokens} tokens in a text of ${bytes} bytes, although at most ${maxTokens} were requested`,
     }
-  return tokens === 0 ? { what: 'its usage counts no tokens, and its stream has some' } : undefined
+  return tokens === 0
+    ? { what: 'its usage counts no tokens, although its stream has some' }
+    : undefined
 }
 
 interface CompletionRequest {
@@ -269,26 +279,26 @@ interface CompletionRequest {
 const parseRequestBody = ({ body }: RequestBody) => JSON.parse(String(body)) as CompletionRequest
 
 /** Tokens without text that servers may count: those that begin and end a text. */
-const hiddenTokens = 2
+const maxBoundaryTokens = 2
 
 /**
  * Model named by the stream, where it is not the requested one. Servers may add a folder or a tag
  * to the requested name. Gateways answer with the name on the server behind them (`alias`). TGI
  * accepts the name `tgi` for any model.
  */
-function otherModel(answer: string, requested: string, alias?: string): string | undefined {
+function findOtherModel(answer: string, requested: string, alias?: string): string | undefined {
   const named = extractModel(answer)
   if (named === undefined || named === alias || requested === 'tgi') return undefined
   const [a, b] = [named.toLowerCase(), requested.toLowerCase()]
   return a.includes(b) || b.includes(a) ? undefined : named
 }
 
-const faults: Readonly<Record<string, string>> = {
+const failureTexts: Readonly<Record<string, string>> = {
   'bad answer': 'not with a stream of chunks',
   'cut stream': 'its stream ends without [DONE], a finish_reason or response.completed',
   'no token': 'its stream has no token',
   'error in stream': 'with an error in its stream',
-  aborted: 'it gave the answer up (its finish_reason)',
+  aborted: 'it aborted the answer (see its finish_reason)',
 }
 
 /**
@@ -299,17 +309,20 @@ const resolveCall = (path: string): Call =>
   path.endsWith('/responses') ? 'responses' : path.includes('chat') ? 'chat' : 'completions'
 
 function buildBody(
-  { text, said, inputTokens, outputTokens, requestClass }: Prompt,
+  { text, messages, inputTokens, outputTokens, requestClass }: Prompt,
   { model, call, ignoreEos = true }: Completions,
 ): RequestBody {
-  const messages = said.map((content, i) => ({ role: i % 2 === 0 ? 'user' : 'assistant', content }))
+  const chat = messages.map((content, i) => ({
+    role: i % 2 === 0 ? 'user' : 'assistant',
+    content,
+  }))
   const prompts = {
-    chat: { messages, max_tokens: outputTokens },
+    chat: { messages: chat, max_tokens: outputTokens },
     completions: { prompt: text, max_tokens: outputTokens },
     // Responses are not stored, as nobody will request them again.
-    responses: { input: messages, max_output_tokens: outputTokens, store: false },
+    responses: { input: chat, max_output_tokens: outputTokens, store: false },
   }
-  const asked = streamed(
+  const asked = buildStreamRequest(
     {
       model,
       ...prompts[call],
@@ -329,8 +342,8 @@ interface Completions {
   readonly ignoreEos?: boolean
 }
 
-/** Responses report their usage unasked. */
-function streamed(body: Record<string, unknown>, call: Call): RequestBody {
+/** The Responses API reports its usage without `stream_options`. */
+function buildStreamRequest(body: Record<string, unknown>, call: Call): RequestBody {
   const usage =
     call === 'responses' || body.stream_options !== undefined
       ? {}
@@ -345,8 +358,8 @@ function streamed(body: Record<string, unknown>, call: Call): RequestBody {
  * Reads one request body per line. The model's name is added where it is missing, every request
  * streams, and usage is requested unless the body says otherwise.
  */
-async function fromFile(path: string, model: string, call: Call): Promise<RequestBody[]> {
-  return (await jsonLines(path)).map((row, i) => {
+async function readBodies(path: string, model: string, call: Call): Promise<RequestBody[]> {
+  return (await readJsonLines(path)).map((row, i) => {
     if (
       !isRecord(row) ||
       [row.messages, row.prompt, row.input].every((prompt) => prompt === undefined)
@@ -357,9 +370,9 @@ async function fromFile(path: string, model: string, call: Call): Promise<Reques
       )
     if (Number(row.n ?? 1) > 1)
       throw new PayloadError(
-        `${path}, body ${i + 1}: asks for ${row.n} answers at once (n), and the time to a token is that of one stream`,
-        'leave n out, and send the prompt as often as it is asked',
+        `${path}, body ${i + 1}: requests ${row.n} answers at once (n), but token times belong to a single stream`,
+        'leave n out, and repeat the line instead',
       )
-    return streamed({ model, ...row }, call)
+    return buildStreamRequest({ model, ...row }, call)
   })
 }

@@ -1,5 +1,5 @@
 /** Generated content (texts, images, tensor values), and request bodies from a file. */
-import { hintOf, readBytes, readText } from '../bounded-reader.ts'
+import { getHint, readBytes, readText } from '../bounded-reader.ts'
 import type { RequestBody } from '../model/target.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { normal, type Uniform } from '../seeded-random.ts'
@@ -8,7 +8,7 @@ import { countElements } from './tensor-bytes.ts'
 const words =
   `the of and to in is that for it was on are as with they be at one have this from by had not but what all were when we there can an your which their if will each about how up out
   them then she many some so these would other into has more her two like him see time could no make than first been its who now people my made over did down only way find use may water
-  long little very after called just where most know get through back much before go good new write our used me man too any day same right look think also around another came come work
+  long little very after called just where maxValue know get through back much before go good new write our used me man too any day same right look think also around another came come work
   three word must because does part even place well such here take why things help put years different away again off went old number great tell men say small every found still between
   name should home big give air line set own under read last never us left end along while might next sound below saw something thought both few those always looked show large often
   together asked house world going want school important until form food keep children feet land side without boy once animals life enough took sometimes four head above kind began almost
@@ -19,16 +19,16 @@ const words =
 /**
  * Draws a common word, with Zipf-like frequencies: the list is ordered, and u³ favours its head.
  */
-export const commonWord = (uniform: Uniform): string =>
+export const drawWord = (uniform: Uniform): string =>
   words[Math.floor(words.length * uniform() ** 3)]!
 
 /** English-like text of 20 to 60 words, in sentences. */
-export function englishText(uniform: Uniform): string {
+export function drawText(uniform: Uniform): string {
   const length = 20 + Math.floor(uniform() * 41)
   const text: string[] = []
   let wordsLeft = 0
   for (let i = 0; i < length; i++) {
-    let word = commonWord(uniform)
+    let word = drawWord(uniform)
     if (wordsLeft === 0) {
       wordsLeft = 6 + Math.floor(uniform() * 12)
       word = word[0]!.toUpperCase() + word.slice(1)
@@ -40,7 +40,7 @@ export function englishText(uniform: Uniform): string {
 }
 
 /** A JPEG photograph-like picture (smooth colours, edges and grain), 640 × 480, as bytes. */
-export async function jpegImage(uniform: Uniform, width = 640, height = 480): Promise<Buffer> {
+export async function drawImage(uniform: Uniform, width = 640, height = 480): Promise<Buffer> {
   const { default: sharp } = await import('sharp')
   const [coarseWidth, coarseHeight] = [16, 12]
   const coarse = Buffer.from(
@@ -66,41 +66,66 @@ export interface TensorInput {
   /** Shape for one request of one item; every dimension known. */
   readonly shape: readonly number[]
   /** Largest integer of the datatype. Absent: larger than all generated values. */
-  readonly most?: number
+  readonly maxValue?: number
 }
 
-/**
- * Largest integer of a datatype: 'UINT8', 'DT_INT8'. Undefined where it exceeds all generated
- * values.
- */
-export function maxInteger(datatype: string): number | undefined {
-  const [, unsigned, bits] = /^(?:DT_)?(U?)INT(8|16)$/.exec(datatype) ?? []
-  return bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1
+/** An input whose first dimension may be the batch. */
+export interface BatchedInput extends TensorInput {
+  /** The first declared dimension has any size, so it is the batch. */
+  readonly batched: boolean
 }
 
 const imageName = /image|jpe?g|png|picture|photo/i
 
-/** Text or image, by the name of an input that holds bytes. */
-export const bytesKind = (name: string): 'text' | 'image' =>
-  imageName.test(name) ? 'image' : 'text'
-
 /**
- * Shape of one item of a declared shape: a leading -1 is the batch, 1 here; other free dimensions
- * get a typical length for their name.
+ * Describes an input for the generation of its values. Inputs of bytes are texts or images, by their
+ * name.
+ * @param datatype of the Open Inference Protocol; BYTES and STRING are bytes
+ * @param declared shape; sizes below 1 are free. A leading one is the batch, 1 here; the others get
+ * a typical length for their name
  */
-export function itemShape(name: string, declared: readonly number[]): number[] {
-  const picture = declared.length === 4
-  return declared.map((size, i) =>
-    size > 0 ? size : i === 0 ? 1 : picture ? 224 : imageName.test(name) ? 224 : 128,
-  )
+export function describeInput(
+  name: string,
+  datatype: string,
+  declared: readonly number[],
+): BatchedInput {
+  const isBytes = datatype === 'BYTES' || datatype === 'STRING'
+  const isImage = imageName.test(name)
+  const [, unsigned, bits] = /^(U?)INT(8|16)$/.exec(datatype) ?? []
+  return {
+    name,
+    kind: isBytes
+      ? isImage
+        ? 'image'
+        : 'text'
+      : datatype === 'BOOL'
+        ? 'boolean'
+        : /^U?INT/.test(datatype)
+          ? 'integer'
+          : 'float',
+    shape: declared.map((size, i) =>
+      size > 0 ? size : isBytes || i === 0 ? 1 : isImage || declared.length === 4 ? 224 : 128,
+    ),
+    maxValue: bits === undefined ? undefined : 2 ** (Number(bits) - (unsigned ? 0 : 1)) - 1,
+    batched: declared.length > 0 && !(declared[0]! > 0),
+  }
+}
+
+/** Throws a PayloadError for several items where the input has no batch dimension. */
+export function checkItems({ name, shape, batched }: BatchedInput, items: number): void {
+  if (items > 1 && !batched)
+    throw new PayloadError(
+      `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
+      'leave out items, or serve the model with a dynamic batch dimension',
+    )
 }
 
 /**
  * Row-major values of a numeric tensor: token ids below 20,000 (non-negative values that fit, for
  * narrow types), masks of ones, segment ids of zeros, floats in [-1, 1).
  */
-export function numericValues(
-  { name, kind, shape, most }: TensorInput,
+export function drawNumericValues(
+  { name, kind, shape, maxValue }: TensorInput,
   uniform: Uniform,
 ): (number | boolean)[] {
   const length = countElements(shape)
@@ -109,7 +134,7 @@ export function numericValues(
     if (kind === 'float') return Math.round((2 * uniform() - 1) * 1e4) / 1e4
     if (/mask/i.test(name)) return 1
     if (/segment|token_type|type_id/i.test(name)) return 0
-    if (most !== undefined && most < 20_000) return Math.floor(uniform() * (most + 1))
+    if (maxValue !== undefined && maxValue < 20_000) return Math.floor(uniform() * (maxValue + 1))
     return 1000 + Math.floor(uniform() * 19_000)
   }
   return Array.from({ length }, value)
@@ -119,7 +144,7 @@ export function numericValues(
  * Reads bodies from a JSON Lines file, one whole request body per line; with a content type the
  * whole file is one. Throws a PayloadError that names every bad line.
  */
-export async function bodiesFromFile({
+export async function readBodies({
   path,
   contentType,
 }: {
@@ -134,7 +159,7 @@ export async function bodiesFromFile({
 }
 
 /** Values of a JSON Lines file. Throws a PayloadError that names every bad line. */
-export const jsonLines = async (path: string): Promise<unknown[]> =>
+export const readJsonLines = async (path: string): Promise<unknown[]> =>
   (await parseLines(path)).map(({ value }) => value)
 
 function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T {
@@ -143,7 +168,7 @@ function readWhole<T>(path: string, read: (path: string, kind: 'data') => T): T 
   } catch (error) {
     throw new PayloadError(
       `payload file ${path} cannot be read: ${(error as Error).message}`,
-      hintOf(error),
+      getHint(error),
     )
   }
 }

@@ -1,16 +1,16 @@
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { seeded } from '../seeded-random.ts'
-import { placeholder } from './body-template.ts'
-import { fetchStatus, takesPost } from './http.ts'
-import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { documentFault } from './meaning.ts'
+import { findDocumentFault } from './answer-faults.ts'
+import { placeholderPattern } from './body-template.ts'
+import { acceptsPost, fetchStatus } from './http.ts'
+import { createHttpProtocol, type Dialect } from './http-protocol.ts'
 import { buildPool, requestBodies } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { filledRequest, isConstant, listTemplates, resolveContentType } from './request-forms.ts'
+import { fillRequest, isConstant, listTemplates, resolveContentType } from './request-forms.ts'
 
 /** Seed of a separate stream for {{int}}, independent of the items. */
-const numberStream = 0x1417
+const numberSeed = 0x1417
 
 const callPath = () => '/predict'
 
@@ -21,8 +21,8 @@ const callPath = () => '/predict'
 const knownPathStatuses = [200, 400, 405, 411, 415, 422]
 
 /** A custom server: POST a body made from a template, get 200 and an answer. */
-export const json: ProtocolModule = {
-  create: (options) => httpProtocol(dialect(options), options),
+export const plainJson: ProtocolModule = {
+  create: (options) => createHttpProtocol(dialect(options), options),
   callPath,
 }
 
@@ -30,15 +30,15 @@ function dialect(options: ProtocolOptions): Dialect {
   const { expect } = options
   return {
     name: 'json',
-    pathOfUrl: true,
-    lines: true,
-    anyType: true,
+    usesUrlPath: true,
+    acceptsJsonLines: true,
+    acceptsAnyType: true,
     expect: () => expect,
     readyPaths: () => ['/healthz'],
-    readyPathsOfSome: () => ['/readyz'],
+    optionalReadyPaths: () => ['/readyz'],
     // A server that rejects a GET of the call's path still has the path, so it is up. Many custom
     // servers have no other sign of readiness.
-    readyToo: async (call, signal) => {
+    isReadyWithoutPaths: async (call, signal) => {
       const status = await fetchStatus(call, options, signal)
       return (
         knownPathStatuses.includes(status ?? 0) ||
@@ -46,15 +46,15 @@ function dialect(options: ProtocolOptions): Dialect {
       )
     },
     inferPath: callPath,
-    fault: (answer) => documentFault(answer),
+    fault: (answer) => findDocumentFault(answer),
     async generate(_at, _model, source) {
       checkPlaceholders(options, source)
-      const uniform = seeded(source.seed ^ numberStream)
+      const uniform = seeded(source.seed ^ numberSeed)
       const nextInt = () => Math.floor(uniform() * 1_000_000)
       const constant = isConstant(options)
       let constantBody: Promise<Buffer> | undefined
       const bodies = await buildPool(source, (content, items) => {
-        const body = constantBody ?? filledRequest(options, { content, items, nextInt })
+        const body = constantBody ?? fillRequest(options, { content, items, nextInt })
         if (constant) constantBody = body
         return body
       })
@@ -70,7 +70,7 @@ async function answersPost(
   signal: AbortSignal,
 ): Promise<boolean> {
   try {
-    return await takesPost(call, options, signal)
+    return await acceptsPost(call, options, signal)
   } catch {
     signal.throwIfAborted()
     return false
@@ -81,14 +81,14 @@ async function answersPost(
 function checkPlaceholders(options: ProtocolOptions, source: ItemSource): void {
   const names = new Set(
     listTemplates(options).flatMap((template) =>
-      [...template.matchAll(placeholder)].map(([, name]) => name!),
+      [...template.matchAll(placeholderPattern)].map(([, name]) => name!),
     ),
   )
   if (source.kind === 'generated') return
   const wanted = source.kind === 'texts' ? 'text' : 'image'
   if (!names.has(wanted) && !names.has(`${wanted}s`))
     throw new PayloadError(
-      `the body template has no place for what ${source.path} holds`,
-      `write {{${wanted}}} where it goes`,
+      `the body template has no placeholder for the items of ${source.path}`,
+      `write {{${wanted}}} where the item belongs`,
     )
 }

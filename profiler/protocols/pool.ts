@@ -7,7 +7,7 @@ import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import { type Content, openContent } from './content.ts'
-import { orderBySize, poolSizes } from './items.ts'
+import { drawBodySizes, orderBySize } from './items.ts'
 
 /**
  * Limit on the distinct bodies of a pool, which this process and the load generator keep in memory.
@@ -25,7 +25,7 @@ export async function buildPool<T extends { readonly byteLength: number }>(
   make: (content: Content, items: number) => Promise<T>,
 ): Promise<T[]> {
   const content = await openContent(source)
-  const sizes = poolSizes(source, content.available)
+  const sizes = drawBodySizes(source, content.available)
   const pool: T[] = []
   const distinct = new Set<T>()
   let bytes = 0
@@ -36,8 +36,8 @@ export async function buildPool<T extends { readonly byteLength: number }>(
     distinct.add(body)
     if (bytes > maxPoolBytes)
       throw new PayloadError(
-        `${pool.length} of ${sizes.length} request bodies take more than 1 GiB`,
-        'ask for fewer: payload: {count: 16}',
+        `${pool.length} of ${sizes.length} request bodies exceed 1 GiB`,
+        'reduce their number: payload: {count: 16}',
       )
   }
   return source.order?.items === undefined ? pool : orderBySize(pool, sizes, source.order.items)

@@ -13,30 +13,30 @@ describe('conversations', () => {
     conversations: 4,
   }
 
-  test('a prompt is all that was said before, answers too, and what the user adds', () => {
+  test('a prompt is the conversation so far, answers included, and a new message', () => {
     const prompts = makePrompts(spec, 1, 24)
     const [first, second, third, another] = [0, 4, 8, 12].map((i) => prompts[i]!)
     expect([first, second, third, another].map((prompt) => prompt!.inputTokens)).toEqual([
       20, 45, 70, 20,
     ])
-    for (const { text, said, inputTokens } of prompts) {
+    for (const { text, messages, inputTokens } of prompts) {
       expect(wordsOf(text)).toHaveLength(inputTokens)
-      expect(said.join(' ')).toBe(text)
+      expect(messages.join(' ')).toBe(text)
     }
     expect(second!.text.startsWith(`${first!.text} `)).toBe(true)
     expect(third!.text.startsWith(`${second!.text} `)).toBe(true)
-    expect(third!.said.map((part) => wordsOf(part).length)).toEqual([20, 5, 20, 5, 20])
+    expect(third!.messages.map((part) => wordsOf(part).length)).toEqual([20, 5, 20, 5, 20])
     expect(another!.text.startsWith(first!.text)).toBe(false)
   })
 
-  test('share their beginning, which counts in the first turn alone', () => {
+  test('share a prefix, which counts in the first turn only', () => {
     const prompts = makePrompts({ ...spec, sharedPrefixTokens: 12, prefixes: 1 }, 1, 12)
     const heads = new Set(prompts.map(({ text }) => wordsOf(text).slice(0, 12).join(' ')))
     expect(heads.size).toBe(1)
     expect([0, 4, 8].map((i) => prompts[i]!.inputTokens)).toEqual([20, 45, 70])
   })
 
-  test('begin anew before they are longer than any sequence', () => {
+  test('restart before they exceed the longest sequence', () => {
     const long = makePrompts(
       { ...spec, inputTokens: fixed(20_000), turns: fixed(9), conversations: 1 },
       1,
@@ -53,7 +53,7 @@ describe('recorded requests', () => {
     recorded,
   })
 
-  test('equal blocks are equal text, wherever they stand; the rest is each its own', () => {
+  test('equal blocks are equal text; the rest is unique', () => {
     const block = recordedBlockTokens
     const [a, b, c] = makePrompts(
       of([
@@ -82,7 +82,7 @@ describe('recorded requests', () => {
     expect(head(c, 0, block)).not.toBe(head(a, 0, block))
   })
 
-  test('of lengths alone begin as all do, and repeat from the start', () => {
+  test('with lengths only use the shared prefix, and repeat from the start', () => {
     const prompts = makePrompts(
       {
         ...of([

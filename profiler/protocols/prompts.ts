@@ -2,7 +2,7 @@
  * Generates prompts for language models: random lengths, mixes of classes, recorded requests, and
  * conversations, generated or recorded.
  */
-import { usualCount } from '../payload-source.ts'
+import { defaultCounts } from '../payload-source.ts'
 import { PayloadError } from '../profiler-errors.ts'
 import {
   type LengthDistribution,
@@ -11,11 +11,11 @@ import {
   recordedBlockTokens,
 } from '../prompt-spec.ts'
 import { normal, seeded, type Uniform } from '../seeded-random.ts'
-import { type ContextFit, fits, lengthsWithin, maxPromptTokens } from './context-fit.ts'
-import { type Exchange, readConversations } from './conversations.ts'
-import { commonWord } from './payload-pool.ts'
+import { type ContextFit, fitLengths, fitsContext, maxPromptTokens } from './context-fit.ts'
+import { type ConversationTurn, readConversations } from './conversations.ts'
+import { drawWord } from './payload-pool.ts'
 import { drawClasses } from './request-classes.ts'
-import { type CountTokens, createTokenCounter, tokenCounter } from './tokenizer.ts'
+import { type CountTokens, createTokenCounter, loadTokenCounter } from './tokenizer.ts'
 
 export interface Prompt {
   /** The whole text. */
@@ -24,18 +24,18 @@ export interface Prompt {
    * Messages of user and model in turn, the last one by the user; joined by spaces, they are the
    * text.
    */
-  readonly said: readonly string[]
+  readonly messages: readonly string[]
   readonly inputTokens: number
   /** Requested output tokens. */
   readonly outputTokens: number
   /** Name of its class, where the spec has classes. */
   readonly requestClass?: string
   /** Its lengths were cut to fit the context. */
-  readonly fitted?: 'cut'
+  readonly isCut?: true
   /**
    * Conversations since the previous prompt that were ended early or skipped to fit the context.
    */
-  readonly ended?: number
+  readonly endedConversations?: number
 }
 
 /**
@@ -57,14 +57,15 @@ export const defaultPrompts: PromptSpec = {
 export function makePrompts(
   spec: PromptSpec,
   seed: number,
-  count: number = usualCount.prompts,
+  count: number = defaultCounts.prompts,
   fit?: ContextFit,
 ): Prompt[] {
   if (!Number.isInteger(count) || count < 1)
     throw new PayloadError(`a payload pool needs at least one prompt, not ${count}`)
   const uniform = seeded(seed)
   if (spec.file !== undefined) return replayConversations(spec, spec.file, { count, uniform, fit })
-  const text = spec.tokenizer === undefined ? words : exactText(tokenCounter(spec.tokenizer))
+  const text =
+    spec.tokenizer === undefined ? makeWords : createExactText(loadTokenCounter(spec.tokenizer))
   const shared = Math.min(
     spec.sharedPrefixTokens ?? 0,
     fit === undefined ? Number.POSITIVE_INFINITY : maxPromptTokens(fit) - 1,
@@ -73,7 +74,7 @@ export function makePrompts(
     text(uniform, shared, ''),
   )
   const beginning = (i: number): Beginning => ({
-    said: [],
+    messages: [],
     text: prefixes[i % Math.max(1, prefixes.length)] ?? '',
     tokens: prefixes.length > 0 ? shared : 0,
   })
@@ -81,9 +82,9 @@ export function makePrompts(
   if (spec.recorded !== undefined)
     return replayRecorded(spec.recorded, createBlocks(seed, text), context)
   if (spec.classes !== undefined)
-    return drawClasses(spec.classes, count, uniform).map((of, i) => ({
-      ...drawPrompt(of, beginning(i), context),
-      requestClass: of.name,
+    return drawClasses(spec.classes, count, uniform).map((promptClass, i) => ({
+      ...drawPrompt(promptClass, beginning(i), context),
+      requestClass: promptClass.name,
     }))
   return spec.turns === undefined
     ? Array.from({ length: count }, (_, i) => drawPrompt(spec, beginning(i), context))
@@ -101,7 +102,7 @@ interface PoolContext {
 
 /** Text before a prompt: the conversation so far, or a prefix that prompts share. */
 interface Beginning {
-  readonly said: readonly string[]
+  readonly messages: readonly string[]
   readonly text: string
   readonly tokens: number
 }
@@ -112,24 +113,24 @@ function drawPrompt(
   beginning: Beginning,
   { uniform, text, fit }: PoolContext,
 ): Prompt {
-  const asked = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
-  const lengths = lengthsWithin(fit, asked, drawLength(drawn.outputTokens, uniform))
+  const inputTokens = Math.max(beginning.tokens + 1, drawLength(drawn.inputTokens, uniform))
+  const lengths = fitLengths(fit, inputTokens, drawLength(drawn.outputTokens, uniform))
   return {
     ...lengths,
     ...appendMessage(beginning, lengths.inputTokens - beginning.tokens, uniform, text),
   }
 }
 
-/** Appends a message of `own` tokens to the conversation so far. */
+/** Appends a message of `ownTokens` tokens to the conversation so far. */
 function appendMessage(
-  { said, text: before, tokens }: Beginning,
-  own: number,
+  { messages, text: before, tokens }: Beginning,
+  ownTokens: number,
   uniform: Uniform,
   text: MakeText,
 ) {
-  const all = text(uniform, tokens + own, before, own)
-  const last = said.length === 0 ? all : all.slice(before.length).trimStart()
-  return { text: all, said: [...said, last], inputTokens: tokens + own }
+  const all = text(uniform, tokens + ownTokens, before, ownTokens)
+  const last = messages.length === 0 ? all : all.slice(before.length).trimStart()
+  return { text: all, messages: [...messages, last], inputTokens: tokens + ownTokens }
 }
 
 /**
@@ -148,36 +149,40 @@ function drawConversations(
   let started = 0
   return Array.from({ length: count }, (_, i) => {
     const conversation = conversations[i % conversations.length]!
-    const [own, outputTokens] = [
+    const [ownTokens, outputTokens] = [
       drawLength(spec.inputTokens, uniform),
       drawLength(spec.outputTokens, uniform),
     ]
-    const inputTokens = conversation.before.tokens + own
+    const inputTokens = conversation.before.tokens + ownTokens
     const ends =
       fit !== undefined &&
       conversation.turnsLeft > 0 &&
-      !fits(fit, inputTokens, outputTokens, conversation.before.said.length + 1)
+      !fitsContext(fit, inputTokens, outputTokens, conversation.before.messages.length + 1)
     if (conversation.turnsLeft === 0 || ends || inputTokens + outputTokens > maxDrawnTokens) {
       conversation.turnsLeft = drawLength(turns, uniform)
       conversation.before = beginning(started++)
     }
     const { before } = conversation
-    const isFirst = before.said.length === 0
+    const isFirst = before.messages.length === 0
     const lengths = isFirst
-      ? lengthsWithin(fit, Math.max(before.tokens + 1, own), outputTokens)
-      : { inputTokens: before.tokens + own, outputTokens }
+      ? fitLengths(fit, Math.max(before.tokens + 1, ownTokens), outputTokens)
+      : { inputTokens: before.tokens + ownTokens, outputTokens }
     const request = appendMessage(before, lengths.inputTokens - before.tokens, uniform, text)
     // The answer of the model is unknown in advance, so a generated one of its length stands for
     // it.
     const answer = appendMessage(
-      { said: request.said, text: request.text, tokens: request.inputTokens },
+      { messages: request.messages, text: request.text, tokens: request.inputTokens },
       lengths.outputTokens,
       uniform,
       text,
     )
     conversation.turnsLeft--
-    conversation.before = { said: answer.said, text: answer.text, tokens: answer.inputTokens }
-    return { ...request, ...(ends && { ended: 1 }), ...lengths }
+    conversation.before = {
+      messages: answer.messages,
+      text: answer.text,
+      tokens: answer.inputTokens,
+    }
+    return { ...request, ...(ends && { endedConversations: 1 }), ...lengths }
   })
 }
 
@@ -195,16 +200,16 @@ function replayConversations(
 ): Prompt[] {
   const countTokens = createTokenCounter(spec.tokenizer)
   const conversations = readConversations(file)
-  const exceedsContext = ({ inputTokens, outputTokens, said }: Prompt) =>
+  const exceedsContext = ({ inputTokens, outputTokens, messages }: Prompt) =>
     inputTokens + outputTokens > maxDrawnTokens ||
-    (fit !== undefined && !fits(fit, inputTokens, outputTokens, said.length))
+    (fit !== undefined && !fitsContext(fit, inputTokens, outputTokens, messages.length))
   let ended = 0
   /** Prompts of the next conversation that fits; undefined at the end of the file. */
   const next = (): Prompt[] | undefined => {
     for (;;) {
       const { value } = conversations.next()
       if (value === undefined) return undefined
-      const [first, ...others] = convertExchanges(
+      const [first, ...others] = convertTurns(
         value.slice(0, spec.turns && drawLength(spec.turns, uniform)),
         countTokens,
       )
@@ -213,7 +218,7 @@ function replayConversations(
       ended = end < 0 ? 0 : end === 0 ? ended + 1 : 1
       if (end !== 0)
         return [
-          { ...first!, ...(before > 0 && { ended: before }) },
+          { ...first!, ...(before > 0 && { endedConversations: before }) },
           ...(end < 0 ? others : others.slice(0, end - 1)),
         ]
     }
@@ -235,7 +240,7 @@ function replayConversations(
   if (prompts.length === 0)
     throw new PayloadError(
       `no conversation of ${file} is short enough`,
-      'a longer context, or another file',
+      'increase the context, or use another file',
     )
   return prompts
 }
@@ -244,22 +249,22 @@ function replayConversations(
  * Converts a conversation to prompts, one for each exchange: the conversation so far and the next
  * message. The requested answer has the length of the recorded one.
  */
-function convertExchanges(exchanges: readonly Exchange[], countTokens: CountTokens): Prompt[] {
-  let before: Beginning = { said: [], text: '', tokens: 0 }
-  return exchanges.map(({ asked, answered }) => {
-    const said = [...before.said, asked]
-    const prompt = {
-      said,
-      text: said.join(' '),
-      inputTokens: before.tokens + countTokens(asked),
-      outputTokens: countTokens(answered),
+function convertTurns(turns: readonly ConversationTurn[], countTokens: CountTokens): Prompt[] {
+  let before: Beginning = { messages: [], text: '', tokens: 0 }
+  return turns.map(({ prompt, answer }) => {
+    const messages = [...before.messages, prompt]
+    const request = {
+      messages,
+      text: messages.join(' '),
+      inputTokens: before.tokens + countTokens(prompt),
+      outputTokens: countTokens(answer),
     }
     before = {
-      said: [...said, answered],
+      messages: [...messages, answer],
       text: '',
-      tokens: prompt.inputTokens + prompt.outputTokens,
+      tokens: request.inputTokens + request.outputTokens,
     }
-    return prompt
+    return request
   })
 }
 
@@ -272,7 +277,7 @@ function replayRecorded(
   return Array.from({ length: count }, (_, i) => {
     const [input, output, blocks, blockTokens] = recorded[i % recorded.length]!
     const shared = blocks === undefined ? beginning(i) : undefined
-    const lengths = lengthsWithin(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
+    const lengths = fitLengths(fit, Math.max(input, (shared?.tokens ?? 0) + 1), output)
     const from = shared ?? beginWithBlocks(lengths.inputTokens, blocks!, blockTokens)
     return { ...lengths, ...appendMessage(from, lengths.inputTokens - from.tokens, uniform, text) }
   })
@@ -299,7 +304,7 @@ function createBlocks(
       Math.max(0, Math.floor((inputTokens - minOwnTokens) / blockTokens)),
     )
     return {
-      said: [],
+      messages: [],
       text: fullBlocks.map((id) => block(id, blockTokens)).join(' '),
       tokens: fullBlocks.length * blockTokens,
     }
@@ -312,27 +317,27 @@ function createBlocks(
  */
 const minOwnTokens = 32
 
-/** Makes a text of `tokens` tokens that starts with `beginning`, `own` of them after it. */
-type MakeText = (uniform: Uniform, tokens: number, beginning: string, own?: number) => string
+/** Makes a text of `tokens` tokens that starts with `beginning` and adds `ownTokens` tokens to it. */
+type MakeText = (uniform: Uniform, tokens: number, beginning: string, ownTokens?: number) => string
 
 /** Counts a word as a token. */
-const words: MakeText = (uniform, tokens, beginning, own = tokens) => {
-  const drawn = Array.from({ length: own }, () => commonWord(uniform)).join(' ')
+const makeWords: MakeText = (uniform, tokens, beginning, ownTokens = tokens) => {
+  const drawn = Array.from({ length: ownTokens }, () => drawWord(uniform)).join(' ')
   return beginning === '' ? drawn : `${beginning} ${drawn}`
 }
 
 /** Attempts to reach an exact length; near the end, one letter is added or removed at a time. */
-const maxTries = 200
+const maxAttempts = 200
 /** Letters that are rarely adjacent, so that tokenizers do not merge them: each adds a token. */
 const rareLetters = 'qxzj'
 
 /** Makes texts with exactly the requested number of tokens, by trial and correction. */
-const exactText =
+const createExactText =
   (count: CountTokens): MakeText =>
-  (uniform, tokens, beginning, own = tokens) => {
+  (uniform, tokens, beginning, ownTokens = tokens) => {
     const before = beginning === '' ? 0 : count(beginning)
-    let text = words(uniform, tokens, beginning, own)
-    for (let attempt = 0; attempt < maxTries; attempt++) {
+    let text = makeWords(uniform, tokens, beginning, ownTokens)
+    for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const counted = count(text)
       const missing = tokens - counted
       if (missing === 0) return text
@@ -340,23 +345,23 @@ const exactText =
       const perWord = Math.max(1, (counted - before) / drawn.length)
       const whole = Math.round(missing / perWord)
       if (missing < 0 && drawn.length > -whole && whole < 0)
-        text = cut(text, beginning, drawn.slice(0, drawn.length + whole))
+        text = replaceOwnWords(text, beginning, drawn.slice(0, drawn.length + whole))
       else if (missing < 0) text = text.slice(0, Math.max(beginning.length + 1, text.length - 1))
-      else if (whole > 1) text += ` ${words(uniform, whole - 1, '')}`
+      else if (whole > 1) text += ` ${makeWords(uniform, whole - 1, '')}`
       else text += `${missing > 1 ? ' ' : ''}${rareLetters[attempt % rareLetters.length]}`
     }
     throw new PayloadError(
       `no text has exactly ${tokens} tokens by this tokenizer`,
-      'ask for longer prompts, or leave the tokenizer out',
+      'use longer prompts, or no tokenizer',
     )
   }
 
-const cut = (text: string, beginning: string, kept: readonly string[]): string =>
+const replaceOwnWords = (text: string, beginning: string, kept: readonly string[]): string =>
   `${beginning}${text[beginning.length] === ' ' ? ' ' : ''}${kept.join(' ')}`
 
 const maxDrawnTokens = 32_768
 
-/** Draws a whole number of tokens, at least 1 and at most `most`, if given. */
+/** Draws a whole number of tokens, at least 1 and at most `maxTokens`. */
 export function drawLength(distribution: LengthDistribution, uniform: Uniform): number {
   const draw = () => {
     switch (distribution.kind) {
@@ -370,5 +375,5 @@ export function drawLength(distribution: LengthDistribution, uniform: Uniform): 
         return distribution.median * Math.exp(distribution.sigma * normal(uniform))
     }
   }
-  return Math.min(distribution.most ?? maxDrawnTokens, Math.max(1, Math.round(draw())))
+  return Math.min(distribution.maxTokens ?? maxDrawnTokens, Math.max(1, Math.round(draw())))
 }

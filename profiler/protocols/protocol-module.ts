@@ -35,11 +35,11 @@ export interface ProtocolModule {
   /** Default path of the inference call. Absent: no HTTP path. */
   callPath?(model: string): string
   /**
-   * Signs of its servers over HTTP. The first signs of all protocols are checked before any second
-   * sign.
+   * Requests that recognise its servers over HTTP. The first probes of all protocols are sent before
+   * any second one.
    */
-  readonly signs?: readonly Sign[]
-  /** Signs of its servers over gRPC: methods that no other server has. */
+  readonly probes?: readonly Probe[]
+  /** Methods that recognise its servers over gRPC, because no other server has them. */
   readonly methods?: readonly string[]
   /**
    * Where its servers list their models over HTTP: the first list with any counts. Absent: nowhere.
@@ -61,16 +61,16 @@ export interface ModelList {
 }
 
 /**
- * A harmless request, and whether its answer comes only from servers of this protocol. An answer
- * identical to that of a made-up path is no sign.
+ * A harmless GET that only servers of this protocol answer in a certain way. An answer equal to that
+ * of a nonexistent path proves nothing.
  */
-interface Sign {
+interface Probe {
   path(model: string): string
-  /** @param madeUp answer of a made-up path */
-  shows(answer: Heard, madeUp: Heard): boolean
+  /** @param missing answer of a nonexistent path */
+  matches(answer: ProbeAnswer, missing: ProbeAnswer): boolean
 }
 
-export interface Heard {
+export interface ProbeAnswer {
   readonly status: number
   readonly text: string
   /** Parsed text, if it is a JSON object. */

@@ -10,14 +10,14 @@ describe.each(protocolNames)('%s', (name) => {
   const traits = protocolTable[name]
 
   test('its module makes a protocol of that name, and of its transport', async () => {
-    const { create, signs, methods } = await traits.load()
+    const { create, probes, methods } = await traits.load()
     expect(create({ timeoutMs: traits.timeoutMs }).name).toBe(name)
     expect(methods !== undefined).toBe(traits.transport === 'grpc')
     // What nothing tells from others is what stays when all have been asked.
-    expect(signs === undefined && methods === undefined).toBe(name === fallbackProtocol)
+    expect(probes === undefined && methods === undefined).toBe(name === fallbackProtocol)
   })
 
-  test('what streams takes prompts alone', async () => {
+  test('streaming protocols take only prompts', async () => {
     const texts = { kind: 'texts', path: '/nowhere.txt', seed: 1 } as const
     const failure = protocolFor(name).prepare('http://127.0.0.1:1', 'm', texts, signal)
     await expect(failure).rejects.toMatchObject({
@@ -26,7 +26,7 @@ describe.each(protocolNames)('%s', (name) => {
     if (traits.streams) await expect(failure).rejects.toThrow(/no requests to a language model/)
   })
 
-  test('metadata is asked for before anything is sent where there is any', async () => {
+  test('metadata is requested before anything else where there is any', async () => {
     const failure = protocolFor(name).prepare('http://127.0.0.1:1', 'm', known, signal)
     await expect(failure).rejects.toThrow(
       traits.metadata ? /(\/v[12]\/models\/m|Metadata)|cannot be reached/ : /cannot be reached/,
@@ -38,7 +38,7 @@ describe.each(protocolNames)('%s', (name) => {
   })
 })
 
-test('what a protocol can do is asked of the table, never by its name', () => {
+test('capabilities come from the table, never from the name', () => {
   const root = new URL('../../', import.meta.url)
   const asks = new RegExp(`\\bprotocol(Name)?\\)? *[!=]== *'(${protocolNames.join('|')})'`)
   const asking = ['profiler', 'trials', 'reports', 'tuner']

@@ -90,7 +90,7 @@ const table = {
     metadata: false,
     needsPath: true,
     readyPath: () => '/healthz',
-    load: async () => (await import('./plain-json.ts')).json,
+    load: async () => (await import('./plain-json.ts')).plainJson,
   },
   openai: {
     title: 'the OpenAI protocol',

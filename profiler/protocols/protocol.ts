@@ -1,7 +1,8 @@
-import type { Target } from '../model/target.ts'
+import type { HttpTarget } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
+import type { Problem } from '../profiler-errors.ts'
 
-/** A protocol: readiness, metadata, bodies, good answers. */
+/** Client of a protocol: readiness, metadata, request bodies, check of answers. */
 export interface Protocol {
   /** Name in protocols/protocol-table.ts. */
   readonly name: string
@@ -20,36 +21,36 @@ export interface Protocol {
     model: string,
     payload: PayloadSource,
     signal: AbortSignal,
-  ): Promise<Extract<Target, { kind: 'http' }>>
+  ): Promise<HttpTarget>
   /**
    * Message for a server that speaks another protocol: "this looks like TensorFlow Serving; use
    * --protocol tfserving". Undefined otherwise.
    */
-  looksLike?(url: string, model: string, signal: AbortSignal): Promise<string | undefined>
+  describeOtherProtocol?(
+    url: string,
+    model: string,
+    signal: AbortSignal,
+  ): Promise<string | undefined>
   /**
    * Why a server is up and will never be ready, and what to do: it requires credentials, or does
    * not know the path. Undefined where waiting helps.
    */
-  whyNever?(
-    url: string,
-    model: string,
-    signal: AbortSignal,
-  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
+  explainNeverReady?(url: string, model: string, signal: AbortSignal): Promise<Problem | undefined>
   /** Message for a server that lists its models without this one. Undefined where it lists none. */
-  whyNoModel?(
+  explainMissingModel?(
     url: string,
     model: string,
     signal: AbortSignal,
-  ): Promise<{ readonly what: string; readonly hint: string } | undefined>
-  /** Reads the meaning of answers. Absent: answers are not read. */
-  readonly answers?: AnswerReading
+  ): Promise<Problem | undefined>
+  /** Sends single requests and parses their answers. Absent: answers are not checked. */
+  readonly answers?: AnswerClient
 }
 
-/** Receives why a server is not ready yet, in its own words. */
+/** Receives the reason of a server for not being ready yet. */
 export type OnReason = (reason: string) => void
 
-/** Reads the meaning of answers, apart from any load. */
-export interface AnswerReading {
+/** Sends single requests outside any load, and parses answers. */
+export interface AnswerClient {
   /**
    * The whole result comes from the model, as tensors do. Else it may hold facts about the server.
    */
@@ -58,19 +59,15 @@ export interface AnswerReading {
    * Sends one of a target's bodies, by index, and resolves with the bytes of the answer. Throws a
    * ProtocolError without an answer.
    */
-  ask(
-    target: Extract<Target, { kind: 'http' }>,
-    body: number,
-    signal: AbortSignal,
-  ): Promise<Uint8Array>
+  ask(target: HttpTarget, body: number, signal: AbortSignal): Promise<Uint8Array>
   /** Throws for bytes that are no answer. */
-  read(answer: Uint8Array): Promise<Answered>
-  /** An answer that is stored in a file, as the document that `read` returns. */
-  of(document: unknown): Promise<Answered>
+  read(answer: Uint8Array): Promise<ParsedAnswer>
+  /** Parses a stored answer: the document of an earlier `read`. */
+  fromDocument(document: unknown): Promise<ParsedAnswer>
 }
 
 /** An answer as a document, and the part of it that depends on the request only. */
-export interface Answered {
+export interface ParsedAnswer {
   /** In the REST form of the protocol; {text, model} for a stream of tokens. */
   readonly document: unknown
   readonly result: unknown

@@ -238,7 +238,7 @@ describe('payload files', () => {
   })
 })
 
-describe('the models that a server tells of', () => {
+describe('model lists', () => {
   const lists = { '/v2/repository/index': 'POST', '/v2/models': 'GET', '/v1/models': 'GET' }
   const told = (answers: Record<string, unknown>) => {
     const asked: string[] = []
@@ -284,7 +284,7 @@ describe('the models that a server tells of', () => {
     expect(await listModels(protocol, url, {}, signal)).toEqual(names)
   })
 
-  test('are asked of no server whose protocol has no such list, and no second time once one names any', async () => {
+  test('are requested only from protocols that have them, until one has any', async () => {
     const asks = async (protocol: (typeof protocolNames)[number], answers = {}) => {
       const asked = told(answers)
       await listModels(protocol, url, {}, signal)

@@ -55,7 +55,7 @@ test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: s
   ['json', openai, 'this looks like the OpenAI protocol; use --protocol openai'],
   ['openai', oip, 'this looks like the Open Inference Protocol; use --protocol oip-v2'],
   ['grpc-v2', tfserving, 'this looks like TensorFlow Serving; use --protocol tfserving'],
-])('asked by %s, a server of another protocol is named', async (asked, paths, hint) => {
+])('a client of %s reports a server of another protocol', async (asked, paths, hint) => {
   const url = await serve(paths)
   const failure = protocolFor(asked).prepare(
     url,
@@ -64,25 +64,27 @@ test.each<[asked: ProtocolName, paths: Readonly<Record<string, object>>, hint: s
     signal,
   )
   await expect(failure).rejects.toMatchObject({ name: 'ProtocolError', hint })
-  expect(await protocolFor(asked).looksLike?.(url, 'm', signal)).toBe(hint)
+  expect(await protocolFor(asked).describeOtherProtocol?.(url, 'm', signal)).toBe(hint)
 })
 
-test('a server that speaks the protocol too is not taken for another', async () => {
+test('a server of several protocols is accepted', async () => {
   const url = await serve({ ...oip, ...tfserving })
-  expect(await protocolFor('tfserving').looksLike?.(url, 'm', signal)).toBeUndefined()
-  expect(await protocolFor('json').looksLike?.(url, 'm', signal)).toMatch(/oip-v2/)
+  expect(await protocolFor('tfserving').describeOtherProtocol?.(url, 'm', signal)).toBeUndefined()
+  expect(await protocolFor('json').describeOtherProtocol?.(url, 'm', signal)).toMatch(/oip-v2/)
 })
 
-test('nothing that listens is nothing recognised', async () => {
+test('recognises nothing where nothing listens', async () => {
   await expect(detectProtocol('grpc://127.0.0.1:1', 'm', {}, signal)).rejects.toThrow(
     /cannot be reached/,
   )
   const server = await startGrpcServer({ '/a.B/C': () => Buffer.alloc(0) })
   stop = server.stop
   await expect(detectProtocol(server.url, 'm', {}, signal)).rejects.toThrow(
-    /no gRPC protocol known here/,
+    /speaks no known gRPC protocol/,
   )
-  expect(await protocolFor('oip-v2').looksLike?.('http://127.0.0.1:1', 'm', signal)).toBeUndefined()
+  expect(
+    await protocolFor('oip-v2').describeOtherProtocol?.('http://127.0.0.1:1', 'm', signal),
+  ).toBeUndefined()
 })
 
 test.each<[status: number, posted: number, healthPath: string | undefined, ready: boolean]>([
@@ -113,7 +115,7 @@ test.each<[status: number, posted: number, healthPath: string | undefined, ready
   },
 )
 
-test('plain JSON: what says at /healthz that it is not ready yet is not taken to be, whatever its call answers', async () => {
+test('plain JSON: /healthz that reports not ready wins over the call', async () => {
   const server = createServer(({ url }, response) =>
     response.writeHead(url === '/healthz' ? 503 : 405).end(),
   )
@@ -123,7 +125,7 @@ test('plain JSON: what says at /healthz that it is not ready yet is not taken to
   expect(await protocolFor('json', { path: '/call' }).ready(url, 'm', signal)).toBe(false)
 })
 
-test('plain JSON: one that begins to listen between two looks is not ready by its call alone', async () => {
+test('plain JSON: a server that starts between two checks is checked again', async () => {
   let looks = 0
   const server = createServer(({ url, socket }, response) => {
     // As if nobody listened yet when its health was first asked for.

@@ -1,25 +1,25 @@
 /**
- * Recognises the protocol of a server: by signs over HTTP, which are harmless requests with telling
- * answers, and by methods over gRPC (protocol-module.ts).
+ * Recognises the protocol of a server: by probes over HTTP, which are harmless requests with
+ * characteristic answers, and by methods over gRPC (protocol-module.ts).
  */
-import { jsonFrom } from '../bounded-reader.ts'
+import { parseUntrustedJson } from '../bounded-reader.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import {
-  hrefOf,
-  namesGrpc,
-  pathBelow,
+  formatUrl,
+  isGrpcUrl,
+  parseServerAddress,
+  resolveServerPath,
   type ServerAddress,
-  serverAddress,
 } from '../server-address.ts'
 import { get } from './http.ts'
-import { whyNoModel } from './model-list.ts'
-import { otherScheme } from './other-scheme.ts'
+import { explainMissingModel } from './model-list.ts'
+import { explainNeverReady, nonexistentPath } from './never-ready.ts'
 import type { Protocol } from './protocol.ts'
-import type { Heard, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
+import type { ProbeAnswer, ProtocolModule, ProtocolOptions } from './protocol-module.ts'
 import { type ProtocolName, protocolNames, protocolTable } from './protocol-table.ts'
-import { madeUpPath, whyNever } from './unknown-path.ts'
+import { diagnoseScheme } from './wrong-scheme.ts'
 
-const probeMs = 1000
+const probeTimeoutMs = 1000
 
 const loadModules = (): Promise<(readonly [ProtocolName, ProtocolModule])[]> =>
   Promise.all(protocolNames.map(async (name) => [name, await protocolTable[name].load()] as const))
@@ -34,7 +34,7 @@ export async function recognise(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<ProtocolName | undefined> {
-  const address = serverAddress(url)
+  const address = parseServerAddress(url)
   if (address === undefined) return undefined
   const modules = await loadModules()
   const grpc = async () =>
@@ -44,40 +44,34 @@ export async function recognise(
       options,
       signal,
     ) as Promise<ProtocolName | undefined>
-  const saysGrpc = namesGrpc(url)
-  const overGrpc = saysGrpc ? await grpc() : undefined
+  const isGrpc = isGrpcUrl(url)
+  const overGrpc = isGrpc ? await grpc() : undefined
   if (overGrpc !== undefined) return overGrpc
-  const { found, refused, answered } = await checkHttpSigns(
-    modules,
-    address,
-    model,
-    options,
-    signal,
-  )
+  const { found, refused, answered } = await probeHttp(modules, address, model, options, signal)
   if (found !== undefined || refused) return found
   // A gRPC server answers over HTTP/2, even if with an error.
-  return (answered && !options.http2) || saysGrpc ? undefined : grpc()
+  return (answered && !options.http2) || isGrpc ? undefined : grpc()
 }
 
 /** Why a gRPC server matches none of the protocols. */
-export async function whyNotRecognised(
+export async function explainUnrecognised(
   url: string,
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<unknown> {
-  const { whyNoGrpc } = await import('./grpc/recognise-grpc.ts')
-  const { origin } = serverAddress(url)!
-  return whyNoGrpc(origin, grpcMethods(await loadModules()), options, signal)
+  const { createUnrecognisedError } = await import('./grpc/recognise-grpc.ts')
+  const { origin } = parseServerAddress(url)!
+  return createUnrecognisedError(origin, grpcMethods(await loadModules()), options, signal)
 }
 
 const grpcMethods = (modules: readonly (readonly [ProtocolName, ProtocolModule])[]) =>
   modules.flatMap(([name, { methods = [] }]) => methods.map((method) => [name, method] as const))
 
 /**
- * Checks the signs of all protocols over HTTP, the first of each before any second.
+ * Sends the probes of all protocols over HTTP, the first of each before any second.
  * @returns `refused`: nothing listens; `answered`: something answered over HTTP
  */
-async function checkHttpSigns(
+async function probeHttp(
   modules: readonly (readonly [ProtocolName, ProtocolModule])[],
   address: ServerAddress,
   model: string,
@@ -86,33 +80,33 @@ async function checkHttpSigns(
 ): Promise<{ found?: ProtocolName; refused: boolean; answered: boolean }> {
   let answered = false
   let refused = false
-  const ask = async (own: string, callPath: string): Promise<Heard> => {
+  const ask = async (own: string, callPath: string): Promise<ProbeAnswer> => {
     try {
       const { status, text } = await get(
-        hrefOf(address, pathBelow(address, callPath, own)),
+        formatUrl(address, resolveServerPath(address, callPath, own)),
         options,
-        AbortSignal.any([signal, AbortSignal.timeout(probeMs)]),
+        AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]),
       )
       answered = true
-      return { status, text, json: text.startsWith('{') ? jsonFrom(text) : undefined }
+      return { status, text, json: text.startsWith('{') ? parseUntrustedJson(text) : undefined }
     } catch (error) {
       signal.throwIfAborted()
       refused ||= ['ECONNREFUSED', 'ENOENT'].includes(String((error as { code?: unknown }).code))
-      return { status: 0, text: '', json: undefined } // No HTTP or no JSON: no sign of this protocol.
+      return { status: 0, text: '', json: undefined } // No HTTP or no JSON: not this protocol.
     }
   }
-  const madeUp = await ask(madeUpPath, madeUpPath)
+  const missing = await ask(nonexistentPath, nonexistentPath)
   if (refused) return { refused, answered }
-  // Servers that answer any path with 200 show nothing.
-  const isAnswerToAll = ({ status, text }: Heard) =>
-    status === 200 && madeUp.status === 200 && text === madeUp.text
-  const rounds = Math.max(...modules.map(([, { signs = [] }]) => signs.length))
+  // A server that answers any path with 200 cannot be recognised by such an answer.
+  const isAnswerToAll = ({ status, text }: ProbeAnswer) =>
+    status === 200 && missing.status === 200 && text === missing.text
+  const rounds = Math.max(...modules.map(([, { probes = [] }]) => probes.length))
   for (let round = 0; round < rounds; round++) {
-    for (const [name, { signs = [], callPath }] of modules) {
-      const sign = signs[round]
-      if (sign === undefined) continue
-      const answer = await ask(sign.path(model), callPath?.(model) ?? sign.path(model))
-      if (!isAnswerToAll(answer) && sign.shows(answer, madeUp))
+    for (const [name, { probes = [], callPath }] of modules) {
+      const probe = probes[round]
+      if (probe === undefined) continue
+      const answer = await ask(probe.path(model), callPath?.(model) ?? probe.path(model))
+      if (!isAnswerToAll(answer) && probe.matches(answer, missing))
         return { found: name, refused, answered }
       if (refused) return { refused, answered }
     }
@@ -126,7 +120,7 @@ export function withRecognition(
   name: ProtocolName,
   options: ProtocolOptions,
 ): Protocol {
-  const looksLike = async (
+  const describeOtherProtocol = async (
     url: string,
     model: string,
     signal: AbortSignal,
@@ -140,10 +134,11 @@ export function withRecognition(
   }
   return {
     ...protocol,
-    looksLike,
-    whyNever: async (url, model, signal) =>
-      (await whyNever(name, url, model, options, signal)) ?? otherScheme(url, signal),
-    whyNoModel: (url, model, signal) => whyNoModel(name, url, model, options, signal),
+    describeOtherProtocol,
+    explainNeverReady: async (url, model, signal) =>
+      (await explainNeverReady(name, url, model, options, signal)) ?? diagnoseScheme(url, signal),
+    explainMissingModel: (url, model, signal) =>
+      explainMissingModel(name, url, model, options, signal),
     async prepare(url, model, payload, signal) {
       try {
         return await protocol.prepare(url, model, payload, signal)
@@ -151,12 +146,12 @@ export function withRecognition(
         if (!(error instanceof ProtocolError)) throw error
         // The server understood the request, so it speaks the protocol.
         if (error.why === 'refused' || error.why === 'not-ready') throw error
-        const other = await looksLike(url, model, signal)
+        const other = await describeOtherProtocol(url, model, signal)
         if (other !== undefined)
           throw new ProtocolError(name, error.message, other, 'other-protocol')
         // A broken connection does not show why.
         const isBroken = error.hint === undefined && /cannot be reached/.test(error.message)
-        const scheme = isBroken ? await otherScheme(url, signal) : undefined
+        const scheme = isBroken ? await diagnoseScheme(url, signal) : undefined
         throw scheme === undefined
           ? error
           : new ProtocolError(name, scheme.what, scheme.hint, 'other-protocol')

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { noJsonHint, refusal } from './refusals.ts'
+import { createRefusalError, getHtmlHint } from './refusals.ts'
 
 const refused = (status: number, text = '') => {
-  const { message, hint, why } = refusal('json', 'http://h/p', { status, text }, true)
+  const { message, hint, why } = createRefusalError('json', 'http://h/p', { status, text }, true)
   return { message, hint, why }
 }
 
-describe('a refused request says what to change', () => {
+describe('the hint of a refused request', () => {
   test.each([
-    [202, '{"id": "j-1"}', 'answers them later, which is not measured here', 'other-protocol'],
+    [202, '{"id": "j-1"}', 'answers them later, which cannot be measured', 'other-protocol'],
     [204, '', 'does that path answer inferences?', undefined],
     [400, '{"error": "bad shape"}', 'does the payload fit the model?', 'refused'],
     [400, 'expected multipart/form-data', "--form 'file=@FILE'", 'refused'],
@@ -17,11 +17,11 @@ describe('a refused request says what to change', () => {
     [403, '<p>CSRF verification failed.</p>', 'csrf_exempt', 'denied'],
     [404, '', '--path', 'unknown-call'],
     [405, '', '--path', 'unknown-call'],
-    [413, '', 'send less', 'refused'],
+    [413, '', 'send a smaller payload', 'refused'],
     [415, '{"detail": "Unsupported Media Type"}', '--content-type', 'refused'],
-    [429, '', 'limits the rate', undefined],
-    [500, '', 'its own log', undefined],
-    [503, '', 'no server behind it', 'not-ready'],
+    [429, '', 'a rate limit', undefined],
+    [500, '', 'see its log', undefined],
+    [503, '', 'the server behind it', 'not-ready'],
   ])('%i %s: %s', (status, text, hint, why) => {
     expect(refused(status, text)).toMatchObject({ hint: expect.stringContaining(hint), why })
   })
@@ -69,11 +69,11 @@ describe('a refused request says what to change', () => {
       `{"message": "Field required: 'input', got {'ignore_eos': True}"}`,
       'does the payload fit',
     ],
-  ])('a field that %s does not know', (_, status, text, hint) => {
+  ])('a field that %s rejects', (_, status, text, hint) => {
     expect(refused(status, text).hint).toContain(hint)
   })
 
-  test("FastAPI's list of what is missing, in words, with the body to write", () => {
+  test("FastAPI's list of missing fields becomes a body template", () => {
     const detail = ['texts', 'top_k'].map((name) => ({
       type: 'missing',
       loc: ['body', name],
@@ -83,7 +83,7 @@ describe('a refused request says what to change', () => {
     expect(refused(422, JSON.stringify({ detail }))).toEqual({
       message: 'http://h/p answered 422: body.texts: Field required; body.top_k: Field required',
       hint: expect.stringContaining(
-        `--body '{"texts": ..., "top_k": ...}'; of a form --form 'texts=@FILE' or 'texts={{image}}'`,
+        `--body '{"texts": ..., "top_k": ...}'; for a form --form 'texts=@FILE' or 'texts={{image}}'`,
       ),
       why: 'refused',
     })
@@ -100,18 +100,22 @@ describe('a refused request says what to change', () => {
     )
   })
 
-  test('a question about the server that is not answered says nothing of the request', () => {
-    const { hint, why } = refusal('json', 'http://h/metadata', { status: 400, text: '' })
+  test('a refused query about the server has no hint about requests', () => {
+    const { hint, why } = createRefusalError('json', 'http://h/metadata', { status: 400, text: '' })
     expect([hint, why]).toEqual([undefined, undefined])
     expect(
-      refusal('tfserving', 'http://h/p', { status: 400, text: 'Malformed request: POST /p' }, true)
-        .why,
+      createRefusalError(
+        'tfserving',
+        'http://h/p',
+        { status: 400, text: 'Malformed request: POST /p' },
+        true,
+      ).why,
     ).toBeUndefined()
   })
 })
 
-test('a page is no answer of a model', () => {
-  expect(noJsonHint('\n<!DOCTYPE html><html>')).toContain('that is a page')
-  expect(noJsonHint('<html lang="en">')).toContain('--path')
-  expect(noJsonHint('spam')).toBeUndefined()
+test('an HTML page is no answer of a model', () => {
+  expect(getHtmlHint('\n<!DOCTYPE html><html>')).toContain('this is an HTML page')
+  expect(getHtmlHint('<html lang="en">')).toContain('--path')
+  expect(getHtmlHint('spam')).toBeUndefined()
 })

@@ -2,20 +2,20 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { seeded } from '../seeded-random.ts'
 import { makePrompts } from './prompts.ts'
-import { countsByShare, drawClasses } from './request-classes.ts'
+import { apportionCounts, drawClasses } from './request-classes.ts'
 
 const fixed = (tokens: number) => ({ kind: 'fixed', tokens }) as const
 const chat = { name: 'chat', share: 0.7, inputTokens: fixed(30), outputTokens: fixed(20) }
 const summary = { name: 'summary', share: 0.3, inputTokens: fixed(400), outputTokens: fixed(10) }
 
-test('counts are whole, sum to what there is, and are less than one away from their part', () => {
+test('counts are whole, have the right sum, and are within one of their exact part', () => {
   const shares = fc.array(fc.double({ min: 0.001, max: 1, noNaN: true }), {
     minLength: 1,
     maxLength: 8,
   })
   fc.assert(
     fc.property(shares, fc.integer({ min: 1, max: 2000 }), (given, count) => {
-      const counts = countsByShare(given, count)
+      const counts = apportionCounts(given, count)
       const total = given.reduce((sum, share) => sum + share, 0)
       expect(counts.reduce((sum, each) => sum + each, 0)).toBe(count)
       for (const [i, each] of counts.entries()) {
@@ -27,8 +27,8 @@ test('counts are whole, sum to what there is, and are less than one away from th
 })
 
 test('a part that is whole stays as it is', () => {
-  expect(countsByShare([0.7, 0.3], 10)).toEqual([7, 3])
-  expect(countsByShare([0.7, 0.2, 0.1], 1000)).toEqual([700, 200, 100])
+  expect(apportionCounts([0.7, 0.3], 10)).toEqual([7, 3])
+  expect(apportionCounts([0.7, 0.2, 0.1], 1000)).toEqual([700, 200, 100])
 })
 
 describe('prompts of several classes', () => {
@@ -42,7 +42,7 @@ describe('prompts of several classes', () => {
     for (const { text, inputTokens } of prompts) expect(text.split(' ')).toHaveLength(inputTokens)
   })
 
-  test('come in an order that the seed draws', () => {
+  test('come in a random order by the seed', () => {
     const names = (seed: number) =>
       drawClasses([chat, summary], 200, seeded(seed)).map(({ name }) => name)
     expect(names(1)).toEqual(names(1))

@@ -1,13 +1,13 @@
 /** Assigns a class to each request of a pool. */
 import type { PromptClass } from '../prompt-spec.ts'
-import type { Uniform } from '../seeded-random.ts'
+import { shuffle, type Uniform } from '../seeded-random.ts'
 
 /**
  * Distributes `count` to shares as whole numbers that sum to `count`, each within one of its exact
  * part (largest remainders, Hamilton's method).
  * @param shares above 0, in any unit
  */
-export function countsByShare(shares: readonly number[], count: number): number[] {
+export function apportionCounts(shares: readonly number[], count: number): number[] {
   const total = shares.reduce((sum, share) => sum + share, 0)
   // A part that is whole up to rounding is whole.
   const parts = shares.map((share) => Number(((share / total) * count).toFixed(9)))
@@ -21,21 +21,19 @@ export function countsByShare(shares: readonly number[], count: number): number[
 }
 
 /**
- * Draws classes in random order (Fisher-Yates), with the number of each within one of its share.
+ * Draws classes in random order, with the number of each within one of its share.
  */
 export function drawClasses(
   classes: readonly PromptClass[],
   count: number,
   uniform: Uniform,
 ): PromptClass[] {
-  const counts = countsByShare(
+  const counts = apportionCounts(
     classes.map(({ share }) => share),
     count,
   )
-  const drawn = classes.flatMap((each, place) => new Array<PromptClass>(counts[place]!).fill(each))
-  for (let i = drawn.length - 1; i > 0; i--) {
-    const other = Math.floor(uniform() * (i + 1))
-    ;[drawn[i], drawn[other]] = [drawn[other]!, drawn[i]!]
-  }
-  return drawn
+  return shuffle(
+    classes.flatMap((each, place) => new Array<PromptClass>(counts[place]!).fill(each)),
+    uniform,
+  )
 }

@@ -2,24 +2,24 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { templateFault } from './body-template.ts'
-import { typeOfFile } from './file-types.ts'
-import { bodiesFromFile } from './payload-pool.ts'
-import { exampleRequest, type RequestForm, requestFault } from './request-forms.ts'
+import { findTemplateFault } from './body-template.ts'
+import { detectContentType } from './file-types.ts'
+import { readBodies } from './payload-pool.ts'
+import { buildExampleRequest, findRequestFault, type RequestForm } from './request-forms.ts'
 
 const generated = { kind: 'generated', seed: 1, count: 1 } as const
-const made = (asked: RequestForm) => exampleRequest(asked, generated)
+const made = (asked: RequestForm) => buildExampleRequest(asked, generated)
 const folder = mkdtempSync(join(tmpdir(), 'tune-forms-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-describe('a request of a server of its own', () => {
-  test('is JSON where nothing else is said', async () => {
+describe('a request to a custom server', () => {
+  test('is JSON by default', async () => {
     const { contentType, body } = await made({ template: '{"texts": {{texts}}, "n": {{int}}}' })
     expect(contentType).toBe('application/json')
     expect(JSON.parse(String(body))).toEqual({ texts: [expect.stringMatching(/\w+ \w+/)], n: 1 })
   })
 
-  test('a form is one that others read, its pictures as files', async () => {
+  test('a form can be parsed, with images as files', async () => {
     const { contentType, body } = await made({
       form: { 'my "file"': '{{image}}', top_k: '{{int}}', note: 'ü {{text}}' },
     })
@@ -48,21 +48,22 @@ describe('a request of a server of its own', () => {
     expect(new URLSearchParams(String(fields.body)).get('q')).toMatch(/\w+ \w+/)
   })
 
-  test('what cannot be filled in is named beforehand', () => {
-    expect(requestFault({ form: { file: '{{picture}}' } })?.what).toContain('{{picture}}')
-    expect(requestFault({ template: '{{text}}', contentType: 'text/plain' })).toBeUndefined()
-    expect(requestFault({ template: '{{text}}' })?.what).toContain('not JSON once filled in')
+  test('a template that cannot be filled in is rejected early', () => {
+    expect(findRequestFault({ form: { file: '{{picture}}' } })?.what).toContain('{{picture}}')
+    expect(findRequestFault({ template: '{{text}}', contentType: 'text/plain' })).toBeUndefined()
+    expect(findRequestFault({ template: '{{text}}' })?.what).toContain('not JSON once filled in')
     expect(
-      requestFault({ template: '{"a": {{text}}}', contentType: 'application/vnd.x+json' })?.hint,
+      findRequestFault({ template: '{"a": {{text}}}', contentType: 'application/vnd.x+json' })
+        ?.hint,
     ).toContain('with their quotes')
-    expect(requestFault({ template: '{"a": "{{texts}}"}' })?.hint).toContain('without quotes')
-    expect(requestFault({ template: '{"a": {{text}}}\n' })?.what).toMatch(
+    expect(findRequestFault({ template: '{"a": "{{texts}}"}' })?.hint).toContain('without quotes')
+    expect(findRequestFault({ template: '{"a": {{text}}}\n' })?.what).toMatch(
       /^the body template is not JSON once filled in: .*$/,
     )
-    expect(requestFault({ template: '{\n"a": {{text}}\n}\n' })?.what).toMatch(
+    expect(findRequestFault({ template: '{\n"a": {{text}}\n}\n' })?.what).toMatch(
       /^the body template is not JSON once filled in, line 2: .*$/,
     )
-    expect(requestFault({})).toBeUndefined()
+    expect(findRequestFault({})).toBeUndefined()
   })
 })
 
@@ -71,12 +72,14 @@ test.each([
   ['{\n  "text": "{{text}}",\n  "n": {{int}} 7\n}', 3],
   ['{\n  "text": "{{text}}",\n', 2],
 ])('a template of several lines says at which it goes wrong: %s', (template, line) => {
-  expect(templateFault(template)?.what).toContain(`once filled in, line ${line}: `)
+  expect(findTemplateFault(template)?.what).toContain(`once filled in, line ${line}: `)
 })
 
 test('one file as the whole request: by its name, or as the user says; a document over several lines is one too', async () => {
   expect(
-    ['a/cat.JPG', 'clip.wav', 'x.bin', 'texts.txt', 'bodies.jsonl', 'bodies'].map(typeOfFile),
+    ['a/cat.JPG', 'clip.wav', 'x.bin', 'texts.txt', 'bodies.jsonl', 'bodies'].map(
+      detectContentType,
+    ),
   ).toEqual([
     'image/jpeg',
     'audio/wav',
@@ -87,11 +90,11 @@ test('one file as the whole request: by its name, or as the user says; a documen
   ])
   const path = join(folder, 'request.json')
   writeFileSync(path, '{\n  "text": "hello",\n  "n": 1\n}\n')
-  const [only, ...more] = await bodiesFromFile({ path })
+  const [only, ...more] = await readBodies({ path })
   expect([JSON.parse(String(only!.body)), more]).toEqual([{ text: 'hello', n: 1 }, []])
-  expect(await bodiesFromFile({ path, contentType: 'text/x' })).toEqual([
+  expect(await readBodies({ path, contentType: 'text/x' })).toEqual([
     { contentType: 'text/x', body: Buffer.from('{\n  "text": "hello",\n  "n": 1\n}\n') },
   ])
   writeFileSync(path, '{\n  "text":\n')
-  await expect(bodiesFromFile({ path })).rejects.toThrow(/request\.json:1: /)
+  await expect(readBodies({ path })).rejects.toThrow(/request\.json:1: /)
 })

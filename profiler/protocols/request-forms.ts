@@ -2,22 +2,22 @@
  * Builds the bodies of custom requests from the user's template or form: JSON, multipart/form-data,
  * or text of another content type.
  */
-import { hintOf, readBytes } from '../bounded-reader.ts'
+import { getHint, readBytes } from '../bounded-reader.ts'
 import type { RequestBody } from '../model/target.ts'
 import type { ItemSource } from '../payload-source.ts'
-import { PayloadError } from '../profiler-errors.ts'
+import { PayloadError, type Problem } from '../profiler-errors.ts'
 import {
   defaultTemplate,
-  formFault,
-  knownHint,
-  placeholder,
-  templateFault,
+  findFormFault,
+  findTemplateFault,
+  placeholderHint,
+  placeholderPattern,
 } from './body-template.ts'
 import { type Content, openContent } from './content.ts'
 import { type FormFields, listFields, parseField } from './form-fields.ts'
-import { poolSizes } from './items.ts'
+import { drawBodySizes } from './items.ts'
 
-/** Form configured by the user: `form`, or `template` with its content type. */
+/** Request body as the user configures it: `form`, or `template` with its content type. */
 export interface RequestForm {
   /**
    * Template with {{text}}, {{image}} and {{int}}, and lists of them. Default {"text": "{{text}}"}.
@@ -55,45 +55,43 @@ export const listTemplates = ({
 
 /** Whether there are no placeholders, so that all requests are the same. */
 export const isConstant = (requestForm: RequestForm): boolean =>
-  !listTemplates(requestForm).some((template) => template.search(placeholder) >= 0)
+  !listTemplates(requestForm).some((template) => template.search(placeholderPattern) >= 0)
 
-/** Describes what is wrong with a form, by filling in an example; undefined where nothing is. */
-export function requestFault(
-  requestForm: RequestForm,
-): { readonly what: string; readonly hint: string } | undefined {
+/** Describes what is wrong with a form, by values in an example; undefined where nothing is. */
+export function findRequestFault(requestForm: RequestForm): Problem | undefined {
   try {
-    if (requestForm.form !== undefined) return formFault(listTemplates(requestForm))
+    if (requestForm.form !== undefined) return findFormFault(listTemplates(requestForm))
   } catch (error) {
     if (!(error instanceof PayloadError)) throw error
     return { what: error.message, hint: error.hint! }
   }
   const { template, contentType } = requestForm
   if (template === undefined) return undefined
-  return isJsonType(contentType) ? templateFault(template) : formFault([template])
+  return isJsonType(contentType) ? findTemplateFault(template) : findFormFault([template])
 }
 
 /**
  * Builds the first request of a source, as an example for the user.
  * @throws PayloadError
  */
-export async function exampleRequest(
+export async function buildExampleRequest(
   requestForm: RequestForm,
   source: ItemSource,
 ): Promise<RequestBody> {
   const content = await openContent(source)
-  const body = await filledRequest(requestForm, {
+  const body = await fillRequest(requestForm, {
     content,
-    items: poolSizes(source, content.available)[0]!,
+    items: drawBodySizes(source, content.available)[0]!,
     nextInt: () => 1,
   })
   return { contentType: resolveContentType(requestForm), body }
 }
 
 /**
- * What fills the placeholders of one request: its content, the length of a list such as {{texts}},
+ * Values for the placeholders of one request: its content, the length of a list such as {{texts}},
  * and the next {{int}}.
  */
-interface Filling {
+interface TemplateValues {
   readonly content: Content
   readonly items: number
   readonly nextInt: () => number
@@ -104,17 +102,20 @@ interface Filling {
  * @throws PayloadError for an unknown placeholder, for several items without a list placeholder, and
  * for a JSON template whose result is not JSON
  */
-export async function filledRequest(requestForm: RequestForm, filling: Filling): Promise<Buffer> {
+export async function fillRequest(
+  requestForm: RequestForm,
+  values: TemplateValues,
+): Promise<Buffer> {
   const { form, template = defaultTemplate, contentType } = requestForm
   const hasList = listTemplates(requestForm).some((text) => /\{\{\s*\w+s\s*\}\}/.test(text))
-  if (filling.items > 1 && !hasList)
+  if (values.items > 1 && !hasList)
     throw new PayloadError(
-      `the body template has one item, and requests have ${filling.items}`,
+      `the body template has one item, and requests have ${values.items}`,
       'write a list: {"texts": {{texts}}}',
     )
-  if (form !== undefined) return buildMultipart(form, filling)
-  if (!isJsonType(contentType)) return buildPlainBody(template, contentType!, filling)
-  const text = await fillTemplate(template, filling, escapeInQuotes)
+  if (form !== undefined) return buildMultipart(form, values)
+  if (!isJsonType(contentType)) return buildPlainBody(template, contentType!, values)
+  const text = await fillTemplate(template, values, escapeInQuotes)
   try {
     return Buffer.from(JSON.stringify(JSON.parse(text)))
   } catch (error) {
@@ -127,22 +128,26 @@ export async function filledRequest(requestForm: RequestForm, filling: Filling):
 
 /** Escapes a text for a JSON string whose quotes are in the template. */
 const escapeInQuotes = (text: string): string => JSON.stringify(text).slice(1, -1)
-const imageAlone = /^\s*\{\{\s*image\s*\}\}\s*$/
+const imageOnlyPattern = /^\s*\{\{\s*image\s*\}\}\s*$/
 
-async function buildPlainBody(template: string, type: string, filling: Filling): Promise<Buffer> {
-  if (imageAlone.test(template)) return filling.content.image()
+async function buildPlainBody(
+  template: string,
+  type: string,
+  values: TemplateValues,
+): Promise<Buffer> {
+  if (imageOnlyPattern.test(template)) return values.content.image()
   const escapeText = type.startsWith(formUrlencoded) ? encodeURIComponent : (text: string) => text
-  return Buffer.from(await fillTemplate(template, filling, escapeText))
+  return Buffer.from(await fillTemplate(template, values, escapeText))
 }
 
-async function buildMultipart(form: FormFields, filling: Filling): Promise<Buffer> {
+async function buildMultipart(form: FormFields, values: TemplateValues): Promise<Buffer> {
   const parts: Buffer[] = []
   for (const [name, text] of listFields(form)) {
-    const { bytes, type, filename } = await buildPart(text, filling)
-    const file = filename === undefined ? '' : `; filename="${headerText(filename)}"`
+    const { bytes, type, filename } = await buildPart(text, values)
+    const file = filename === undefined ? '' : `; filename="${escapeFormName(filename)}"`
     parts.push(
       Buffer.from(
-        `--${boundary}\r\nContent-Disposition: form-data; name="${headerText(name)}"${file}\r\n`,
+        `--${boundary}\r\nContent-Disposition: form-data; name="${escapeFormName(name)}"${file}\r\n`,
       ),
       Buffer.from(`${type === undefined ? '' : `Content-Type: ${type}\r\n`}\r\n`),
       bytes,
@@ -153,21 +158,21 @@ async function buildMultipart(form: FormFields, filling: Filling): Promise<Buffe
 }
 
 /** Escapes a name for Content-Disposition, as browsers do. */
-const headerText = (text: string): string =>
+const escapeFormName = (text: string): string =>
   text.replaceAll('"', '%22').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
 
 async function buildPart(
   text: string,
-  filling: Filling,
+  values: TemplateValues,
 ): Promise<{ readonly bytes: Buffer; readonly type?: string; readonly filename?: string }> {
   const { kind, content, ...attributes } = parseField(text)
   if (kind !== 'value') return { bytes: readField(content), ...attributes }
-  if (!imageAlone.test(content))
+  if (!imageOnlyPattern.test(content))
     return {
-      bytes: Buffer.from(await fillTemplate(content, filling, (value) => value)),
+      bytes: Buffer.from(await fillTemplate(content, values, (value) => value)),
       ...attributes,
     }
-  const bytes = await filling.content.image()
+  const bytes = await values.content.image()
   const type = bytes[0] === 0x89 ? 'image/png' : 'image/jpeg'
   return { bytes, type, filename: type === 'image/png' ? 'image.png' : 'image.jpg', ...attributes }
 }
@@ -179,7 +184,7 @@ function readField(path: string): Buffer {
   } catch (error) {
     throw new PayloadError(
       `the form's file ${path} cannot be read: ${(error as Error).message}`,
-      hintOf(error),
+      getHint(error),
     )
   }
 }
@@ -190,18 +195,21 @@ function readField(path: string): Buffer {
  */
 async function fillTemplate(
   template: string,
-  { content, items, nextInt }: Filling,
+  { content, items, nextInt }: TemplateValues,
   escapeText: (text: string) => string,
 ): Promise<string> {
   const nextValue = async (name: string): Promise<string> => {
     if (name === 'text') return escapeText(content.text())
     if (name === 'image') return (await content.image()).toString('base64')
     if (name === 'int') return String(nextInt())
-    throw new PayloadError(`the body template asks for {{${name}}}`, knownHint)
+    throw new PayloadError(
+      `the body template has the unknown placeholder {{${name}}}`,
+      placeholderHint,
+    )
   }
   let text = ''
   let end = 0
-  for (const match of template.matchAll(placeholder)) {
+  for (const match of template.matchAll(placeholderPattern)) {
     const [matched, name = ''] = match
     const singular = name.replace(/s$/, '')
     text += template.slice(end, match.index)

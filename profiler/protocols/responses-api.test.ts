@@ -55,7 +55,7 @@ function read(...events: readonly Event[]): TokenStream {
 }
 
 describe('events', () => {
-  test('text is tokens from its first delta on, which the usage at the end counts', () => {
+  test('tokens start at the first delta, and usage counts them', () => {
     const {
       fault,
       text: said,
@@ -73,7 +73,7 @@ describe('events', () => {
     })
   })
 
-  test('thoughts that are streamed, refusals and arguments of tools are tokens like any other; what repeats them is none', () => {
+  test('streamed reasoning, refusals and tool arguments are tokens; repetitions are not', () => {
     const { times, fault } = read(
       ...begin,
       ['response.reasoning_text.delta', { delta: 'hm' }],
@@ -85,12 +85,12 @@ describe('events', () => {
     )
     expect(fault).toBeUndefined()
     expect(times).toMatchObject({ firstTokenMs: 50, tokens: 3 })
-    expect(times!.unseen).toBeUndefined()
+    expect(times!.hiddenTokens).toBeUndefined()
   })
 
-  test('thoughts that are only counted come before the first that is seen', () => {
+  test('reasoning that is only counted precedes the first token', () => {
     const { times } = read(...begin, text('a'), text('b'), ended('response.completed', usage(7, 5)))
-    expect(times).toMatchObject({ tokens: 7, unseen: 5 })
+    expect(times).toMatchObject({ tokens: 7, hiddenTokens: 5 })
   })
 
   test('log probabilities say how many tokens a delta carries', () => {
@@ -120,7 +120,7 @@ describe('events', () => {
     ['with an error', 'error in stream', ['error', { code: 'x', message: 'no memory' }] as Event],
     ['given up', 'aborted', ended('response.cancelled', {})],
   ])('an answer that ends %s', (_, fault, last) => {
-    expect(read(...begin, text('a'), ...(last ? [last] : [])).fault).toBe(fault)
+    expect(read(...begin, text('a'), ...(last ? [last] : [])).failure).toBe(fault)
   })
 })
 
@@ -147,7 +147,7 @@ describe('over the wire', () => {
   })
   const speaking = protocolFor('openai', { path: '/v1/responses' })
 
-  test('is asked in its own words, and read', async () => {
+  test('gets requests in its own format', async () => {
     behave = (response) =>
       response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))
     const target = await speaking.prepare(url, 'm', generated, signal)
@@ -167,11 +167,11 @@ describe('over the wire', () => {
     ])
   })
 
-  test('more tokens than were asked for, or another model, is said', async () => {
+  test('more tokens than requested, or another model, is a fault', async () => {
     behave = (response) =>
       response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(500))))
     await expect(speaking.prepare(url, 'm', generated, signal)).rejects.toThrow(
-      /500 tokens in a text of 1 bytes, and 12 were asked for/,
+      /500 tokens in a text of 1 bytes, although at most 12 were requested/,
     )
     behave = (response) =>
       response.end(eventsOf(...begin, text('x'), ended('response.completed', usage(1))))

@@ -176,7 +176,7 @@ describe('TensorFlow Serving', () => {
     expect((await generator.play(target, load, signal)).errorKinds).toEqual({})
   })
 
-  test('a signature that is none is named with those that are', async () => {
+  test('an unknown signature is reported with the known ones', async () => {
     const asked = protocolFor('tfserving', { signature: 'clasify' }).prepare(
       await serve(tensorflow({ classify: rows })),
       'm',
@@ -189,7 +189,7 @@ describe('TensorFlow Serving', () => {
     })
   })
 
-  test('several items have no place in a model without a batch', async () => {
+  test('several items do not fit a model without a batch dimension', async () => {
     const items = { kind: 'fixed', items: 2 } as const
     const asked = protocolFor('tfserving').prepare(
       await serve(tensorflow({ serving_default: fixed })),
@@ -201,7 +201,7 @@ describe('TensorFlow Serving', () => {
   })
 })
 
-describe('an answer without the batch of one', () => {
+describe('an answer without the batch dimension', () => {
   const oip = (shape: number[], declared: number[]) =>
     serve((path) =>
       path === 'GET /v2/models/m'
@@ -221,7 +221,7 @@ describe('an answer without the batch of one', () => {
           },
     )
 
-  test('is one for one item', async () => {
+  test('fits a single item', async () => {
     await expect(
       protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', generated, signal),
     ).resolves.toBeDefined()
@@ -230,13 +230,13 @@ describe('an answer without the batch of one', () => {
   test.each([
     [[4], [-1, 3]],
     [[3], [1, 3, 3]],
-  ])('%j for %j is none', async (shape, declared) => {
+  ])('%j does not fit %j', async (shape, declared) => {
     await expect(
       protocolFor('oip-v2').prepare(await oip(shape, declared), 'm', generated, signal),
     ).rejects.toThrow('has the shape')
   })
 
-  test('nor is it for several items', async () => {
+  test('does not fit several items', async () => {
     const items = { kind: 'fixed', items: 2 } as const
     await expect(
       protocolFor('oip-v2').prepare(await oip([3], [-1, 3]), 'm', { ...generated, items }, signal),
@@ -274,7 +274,7 @@ describe.each(Object.entries(encodings))('bodies in %s', (encoding, compress) =>
   })
 })
 
-test('what is not compressed as it says is an error of its own', async () => {
+test('an invalid encoding has its own error class', async () => {
   let lies = false
   const url = await listen(
     createServer((request, response) =>
@@ -298,7 +298,7 @@ test('what is not compressed as it says is an error of its own', async () => {
 const chunk = (delta: object, finish: string | null = null) =>
   `data: ${JSON.stringify({ model: 'm', choices: [{ delta, finish_reason: finish }] })}\n\n`
 
-test('tokens of a gzipped stream are timed as they come, not at its end', async () => {
+test('tokens of a gzipped stream are timed as they arrive', async () => {
   const url = await listen(
     createServer((request, response) =>
       request.resume().on('end', () => {
@@ -344,7 +344,7 @@ test('calls of tools are tokens of a stream', () => {
   expect(stream.times).toMatchObject({ firstTokenMs: 10, lastTokenMs: 30, tokens: 3 })
 })
 
-describe('a gRPC server that reads typed contents alone', () => {
+describe('a gRPC server that reads only typed contents', () => {
   const oip = '/inference.GRPCInferenceService/'
   const metadata = (inputs: readonly [string, string][]) =>
     wire(
@@ -366,7 +366,7 @@ describe('a gRPC server that reads typed contents alone', () => {
     [5, wire([1, 'y'], [2, 'FP32'], [3, Buffer.from([1])], [5, wire([6, Buffer.alloc(4)])])],
   )
 
-  test('is asked so, one value of each type in its own place', async () => {
+  test('gets typed contents, each type in its field', async () => {
     const seen: Buffer[] = []
     const infer: Handler = (request) => {
       if ((unwire(request).get(7) ?? []).length > 0)
@@ -406,7 +406,7 @@ describe('a gRPC server that reads typed contents alone', () => {
     expect((await generator.play(target, load, signal)).errorKinds).toEqual({})
   })
 
-  test('and one that refuses both is quoted with its first word', async () => {
+  test('a server that refuses both is quoted with its first error', async () => {
     let calls = 0
     const infer: Handler = () => ({ code: 3, details: `refusal ${++calls}` })
     const server = await startGrpcServer({

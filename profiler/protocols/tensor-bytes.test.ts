@@ -2,12 +2,12 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { PayloadError } from '../profiler-errors.ts'
 import {
-  bytesElements,
-  elementsFromBytes,
-  halfBits,
-  halfValue,
-  numbersFromBytes,
-  numbersToBytes,
+  decodeBytesElements,
+  decodeFloat16,
+  decodeNumbers,
+  encodeBytesElements,
+  encodeFloat16,
+  encodeNumbers,
 } from './tensor-bytes.ts'
 
 test.each<[string, (number | boolean)[], string]>([
@@ -21,20 +21,20 @@ test.each<[string, (number | boolean)[], string]>([
   ['UINT8', [0, 255], '00ff'],
   ['BOOL', [true, false], '0100'],
 ])('%s of %j, little-endian', (datatype, values, hex) => {
-  expect(numbersToBytes(datatype, values).toString('hex')).toBe(hex)
+  expect(encodeNumbers(datatype, values).toString('hex')).toBe(hex)
 })
 
 test.each(['INT8', 'UINT16', 'INT32', 'INT64', 'UINT64', 'FP32', 'FP64'] as const)(
   '%s comes back from its bytes',
   (datatype) => {
-    expect([
-      ...Array.from(numbersFromBytes(datatype, numbersToBytes(datatype, [0, 1, 100]))),
-    ]).toEqual([0, 1, 100])
+    expect([...Array.from(decodeNumbers(datatype, encodeNumbers(datatype, [0, 1, 100])))]).toEqual([
+      0, 1, 100,
+    ])
   },
 )
 
 test('elements are led by their length', () => {
-  expect(bytesElements([Buffer.from('ab'), Buffer.alloc(0)])).toEqual(
+  expect(encodeBytesElements([Buffer.from('ab'), Buffer.alloc(0)])).toEqual(
     Buffer.from([2, 0, 0, 0, 0x61, 0x62, 0, 0, 0, 0]),
   )
 })
@@ -45,9 +45,9 @@ test('property: elements come back, and bytes cut anywhere end in undefined', ()
       fc.array(fc.uint8Array({ maxLength: 9 }), { minLength: 1, maxLength: 6 }),
       fc.nat(),
       (elements, cut) => {
-        const bytes = bytesElements(elements)
-        expect(elementsFromBytes(bytes)).toEqual(elements.map((element) => Buffer.from(element)))
-        const part = elementsFromBytes(bytes.subarray(0, cut % bytes.byteLength))
+        const bytes = encodeBytesElements(elements)
+        expect(decodeBytesElements(bytes)).toEqual(elements.map((element) => Buffer.from(element)))
+        const part = decodeBytesElements(bytes.subarray(0, cut % bytes.byteLength))
         const whole = part.filter((element) => element !== undefined)
         expect(whole).toEqual(
           elements.slice(0, whole.length).map((element) => Buffer.from(element)),
@@ -59,19 +59,19 @@ test('property: elements come back, and bytes cut anywhere end in undefined', ()
 
 test('an element type without values of its own is refused', () => {
   for (const name of ['COMPLEX64', 'toString'])
-    expect(() => numbersToBytes(name, [1])).toThrow(PayloadError)
+    expect(() => encodeNumbers(name, [1])).toThrow(PayloadError)
 })
 
 test('half precision rounds as IEEE 754 says and reads back what it wrote', () => {
   expect(
     [0, -0, 1, 65504, 65519, 65520, 2 ** -24, 2 ** -25, 1.5 * 2 ** -24, -2.5, Number.NaN].map(
-      halfBits,
+      encodeFloat16,
     ),
   ).toEqual([0, 0x8000, 0x3c00, 0x7bff, 0x7bff, 0x7c00, 1, 0, 2, 0xc100, 0x7e00])
   fc.assert(
     fc.property(
       fc.integer({ min: 0, max: 0xffff }),
-      (half) => Number.isNaN(halfValue(half)) || halfBits(halfValue(half)) === half,
+      (half) => Number.isNaN(decodeFloat16(half)) || encodeFloat16(decodeFloat16(half)) === half,
     ),
   )
 })

@@ -23,15 +23,15 @@ const arrays = {
 } as const
 
 /** Throws a PayloadError for element types without a byte representation. */
-export function numbersToBytes(datatype: string, values: readonly (number | boolean)[]): Buffer {
+export function encodeNumbers(datatype: string, values: readonly (number | boolean)[]): Buffer {
   if (datatype === 'INT64' || datatype === 'UINT64') {
     const wide = BigInt64Array.from(values, (value) => BigInt(Math.trunc(Number(value))))
     return Buffer.from(wide.buffer)
   }
   if (datatype === 'FP16')
-    return Buffer.from(Uint16Array.from(values, (value) => halfBits(Number(value))).buffer)
+    return Buffer.from(Uint16Array.from(values, (value) => encodeFloat16(Number(value))).buffer)
   if (datatype === 'BF16')
-    return Buffer.from(Uint16Array.from(values, (value) => brainBits(Number(value))).buffer)
+    return Buffer.from(Uint16Array.from(values, (value) => encodeBfloat16(Number(value))).buffer)
   if (!Object.hasOwn(arrays, datatype))
     throw new PayloadError(
       `tensors of ${datatype} cannot be made`,
@@ -46,7 +46,7 @@ export const elementBytes = (datatype: keyof typeof arrays | 'INT64' | 'UINT64')
   datatype === 'INT64' || datatype === 'UINT64' ? 8 : arrays[datatype].BYTES_PER_ELEMENT
 
 /** Numbers of complete elements; 64-bit ones with the precision of a number. */
-export function numbersFromBytes(
+export function decodeNumbers(
   datatype: keyof typeof arrays | 'INT64' | 'UINT64',
   bytes: Uint8Array,
 ): ArrayLike<number> {
@@ -64,8 +64,8 @@ export function numbersFromBytes(
  * Elements of raw contents, in a number that can be compared with a shape: an incomplete element
  * adds one that is undefined. An unknown datatype has as many elements as bytes.
  */
-export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
-  if (datatype === 'BYTES') return elementsFromBytes(bytes)
+export function decodeRawContents(datatype: string, bytes: Uint8Array): ArrayLike<unknown> {
+  if (datatype === 'BYTES') return decodeBytesElements(bytes)
   const size = /^(FP|BF)16$/.test(datatype) ? 2 : isNumeric(datatype) ? elementBytes(datatype) : 1
   const rest = bytes.byteLength % size
   const whole = bytes.subarray(0, bytes.byteLength - rest)
@@ -73,11 +73,11 @@ export function rawValues(datatype: string, bytes: Uint8Array): ArrayLike<unknow
     Array.from(new Uint16Array(new Uint8Array(whole).buffer), value)
   const values =
     datatype === 'FP16'
-      ? halves(halfValue)
+      ? halves(decodeFloat16)
       : datatype === 'BF16'
-        ? halves(brainValue)
+        ? halves(decodeBfloat16)
         : isNumeric(datatype)
-          ? numbersFromBytes(datatype, whole)
+          ? decodeNumbers(datatype, whole)
           : whole
   return rest === 0 ? values : [...Array.from(values), undefined]
 }
@@ -86,13 +86,13 @@ const isNumeric = (datatype: string): datatype is keyof typeof arrays | 'INT64' 
   Object.hasOwn(arrays, datatype) || datatype === 'INT64' || datatype === 'UINT64'
 
 /** Number with these bfloat16 bits. */
-function brainValue(brain: number): number {
+function decodeBfloat16(brain: number): number {
   bits[0] = brain << 16
   return float[0]!
 }
 
 /** Elements preceded by their length, 4 bytes little-endian: tensors of BYTES. */
-export function bytesElements(elements: readonly Uint8Array[]): Buffer {
+export function encodeBytesElements(elements: readonly Uint8Array[]): Buffer {
   return Buffer.concat(
     elements.flatMap((element) => {
       const length = Buffer.alloc(4)
@@ -103,7 +103,7 @@ export function bytesElements(elements: readonly Uint8Array[]): Buffer {
 }
 
 /** Elements of a tensor of BYTES; the last is undefined where the bytes end within it. */
-export function elementsFromBytes(bytes: Uint8Array): (Uint8Array | undefined)[] {
+export function decodeBytesElements(bytes: Uint8Array): (Uint8Array | undefined)[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const elements: (Uint8Array | undefined)[] = []
   for (let at = 0; at < bytes.byteLength; ) {
@@ -119,7 +119,7 @@ const float = new Float32Array(1)
 const bits = new Uint32Array(float.buffer)
 
 /** Bits of the nearest IEEE 754 half-precision number, ties to even. */
-export function halfBits(value: number): number {
+export function encodeFloat16(value: number): number {
   float[0] = value
   const sign = (bits[0]! >>> 16) & 0x8000
   const magnitude = bits[0]! & 0x7fffffff
@@ -131,7 +131,7 @@ export function halfBits(value: number): number {
 }
 
 /** Number with these half-precision bits. */
-export function halfValue(half: number): number {
+export function decodeFloat16(half: number): number {
   const sign = half & 0x8000 ? -1 : 1
   const exponent = (half >>> 10) & 0x1f
   const fraction = half & 0x3ff
@@ -142,7 +142,7 @@ export function halfValue(half: number): number {
 }
 
 /** Bits of the nearest bfloat16 number, ties to even. */
-function brainBits(value: number): number {
+function encodeBfloat16(value: number): number {
   float[0] = value
   if (Number.isNaN(value)) return 0x7fc0
   return (bits[0]! + 0x7fff + ((bits[0]! >>> 16) & 1)) >>> 16

@@ -1,13 +1,18 @@
-import { isRecord, textsIn } from '../plain-record.ts'
-import { PayloadError, ProtocolError } from '../profiler-errors.ts'
-import { type Content, fitted } from './content.ts'
+import { isRecord, selectStrings } from '../plain-record.ts'
+import { ProtocolError } from '../profiler-errors.ts'
+import {
+  type DeclaredTensor,
+  findDocumentFault,
+  findTensorsFault,
+  type OutputTensor,
+} from './answer-faults.ts'
+import { type Content, matchInputs } from './content.ts'
 import { getJson } from './http.ts'
-import { type Dialect, httpProtocol } from './http-protocol.ts'
-import { type AnsweredTensor, type DeclaredTensor, documentFault, tensorsFault } from './meaning.ts'
-import { bytesKind, itemShape, maxInteger, type TensorInput } from './payload-pool.ts'
+import { createHttpProtocol, type Dialect } from './http-protocol.ts'
+import { type BatchedInput, checkItems, describeInput, type TensorInput } from './payload-pool.ts'
 import { jsonPool } from './pool.ts'
 import type { ProtocolModule, ProtocolOptions } from './protocol-module.ts'
-import { unknownPath } from './refusals.ts'
+import { unknownPathPattern } from './refusals.ts'
 
 const modelPath = (model: string) => `/v1/models/${encodeURIComponent(model)}`
 const inferPath = (model: string) => `${modelPath(model)}:predict`
@@ -17,14 +22,14 @@ const inferPath = (model: string) => `${modelPath(model)}:predict`
  * instance per item.
  */
 export const tfserving: ProtocolModule = {
-  create: (options) => httpProtocol(dialect(options), options),
+  create: (options) => createHttpProtocol(dialect(options), options),
   callPath: inferPath,
-  signs: [
+  probes: [
     {
       path: modelPath,
-      shows: ({ json, text }) =>
+      matches: ({ json, text }) =>
         (isRecord(json) && 'model_version_status' in json) ||
-        unknownPath.test(text) ||
+        unknownPathPattern.test(text) ||
         /Servable not found|Could not find any versions of model/.test(text),
     },
   ],
@@ -33,7 +38,7 @@ export const tfserving: ProtocolModule = {
     {
       method: 'GET',
       path: '/v1/models',
-      names: (answer) => textsIn(isRecord(answer) ? answer.models : undefined),
+      names: (answer) => selectStrings(isRecord(answer) ? answer.models : undefined),
     },
   ],
 }
@@ -43,7 +48,7 @@ function dialect(options: ProtocolOptions): Dialect {
     name: 'tfserving',
     // A request in columns is answered in columns.
     expect: (requests) => {
-      const columns = requests.filter((request) => within(request, 'inputs') !== undefined).length
+      const columns = requests.filter((request) => getPath(request, 'inputs') !== undefined).length
       return columns === 0 ? '"predictions"' : columns === requests.length ? '"outputs"' : undefined
     },
     readyPaths: (model) => [modelPath(model)],
@@ -52,7 +57,7 @@ function dialect(options: ProtocolOptions): Dialect {
       if (!isRecord(answer)) return 'not with an object'
       if ('error' in answer) return `with the error ${JSON.stringify(answer.error)}`
       const { predictions } = answer
-      const instances = within(request, 'instances')
+      const instances = getPath(request, 'instances')
       if (
         Array.isArray(predictions) &&
         Array.isArray(instances) &&
@@ -60,25 +65,25 @@ function dialect(options: ProtocolOptions): Dialect {
       )
         return `with ${predictions.length} predictions for ${instances.length} instances`
       if (!Array.isArray(predictions) && answer.outputs === undefined) return 'without predictions'
-      return documentFault(answer) ?? signatureFault(answer, outputs)
+      return findDocumentFault(answer) ?? findSignatureFault(answer, outputs)
     },
     result: (answer) =>
       isRecord(answer) ? { predictions: answer.predictions, outputs: answer.outputs } : undefined,
     async generate(at, model, source, signal) {
       const metadataUrl = at(`${modelPath(model)}/metadata`)
       const metadata = await getJson('tfserving', metadataUrl, options, signal)
-      const signatures = within(metadata, 'metadata', 'signature_def', 'signature_def')
-      const signature = signatureNamed('tfserving', metadataUrl, signatures, options.signature)
-      const inputs = fitted(source, signature.inputs)
+      const signatures = getPath(metadata, 'metadata', 'signature_def', 'signature_def')
+      const signature = selectSignature('tfserving', metadataUrl, signatures, options.signature)
+      const inputs = matchInputs(source, signature.inputs)
       const named = signature.name === defaultSignature ? {} : { signature_name: signature.name }
       const bodies = await jsonPool(source, async (content, items) => {
         // Rows are stacked to a batch, so a model without a batch dimension takes columns only.
         if (!inputs.every(({ batched }) => batched))
-          return { ...named, inputs: await columnsFor(inputs, content, items) }
+          return { ...named, inputs: await drawColumns(inputs, content, items) }
         const instances: Record<string, unknown>[] = []
         for (let item = 0; item < items; item++) {
           const instance: Record<string, unknown> = {}
-          for (const input of inputs) instance[input.name] = await valueFor(input, content)
+          for (const input of inputs) instance[input.name] = await drawValue(input, content)
           instances.push(instance)
         }
         return { ...named, instances }
@@ -92,37 +97,37 @@ function dialect(options: ProtocolOptions): Dialect {
  * Describes how an answer departs from the model's signature: in rows, of one output or all by
  * name, or in columns.
  */
-function signatureFault(
+function findSignatureFault(
   { predictions, outputs: columns }: Record<string, unknown>,
   declared: readonly DeclaredTensor[],
 ): string | undefined {
   if (declared.length === 0) return undefined
   const names = declared.map(({ name }) => name)
   const inRows = Array.isArray(predictions)
-  const given: readonly unknown[] = inRows ? predictions : [columns]
-  const named = given.find(
+  const answered: readonly unknown[] = inRows ? predictions : [columns]
+  const named = answered.find(
     (one): one is Record<string, unknown> => isRecord(one) && typeof one.b64 !== 'string',
   )
   if (named === undefined && names.length > 1)
     return `without the names of its outputs, which are ${names.join(', ')}`
-  const strange = Object.keys(named ?? {}).find((name) => !names.includes(name))
-  if (strange !== undefined)
-    return `its output '${strange}' is none of the model's, which are ${names.join(', ')}`
+  const unknown = Object.keys(named ?? {}).find((name) => !names.includes(name))
+  if (unknown !== undefined)
+    return `its output '${unknown}' is none of the model's, which are ${names.join(', ')}`
   const missing = named && names.find((name) => !(name in named))
   if (missing !== undefined) return `without its output '${missing}'`
   const valuesAt = (name: string) => {
-    const ofEach = named === undefined ? given : given.map((one) => within(one, name))
-    return inRows ? ofEach : ofEach[0]
+    const values = named === undefined ? answered : answered.map((one) => getPath(one, name))
+    return inRows ? values : values[0]
   }
-  return tensorsFault(
-    declared.map(({ name, datatype }) => ({ name, datatype, ...nested(valuesAt(name)) })),
+  return findTensorsFault(
+    declared.map(({ name, datatype }) => ({ name, datatype, ...flattenLists(valuesAt(name)) })),
     declared,
     inRows ? predictions.length : undefined,
   )
 }
 
 /** Shape and values of nested lists; a ragged one has more or fewer values than its shape. */
-function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
+function flattenLists(value: unknown): Pick<OutputTensor, 'shape' | 'data'> {
   const shape: number[] = []
   for (let level = value; Array.isArray(level); level = level[0]) shape.push(level.length)
   return { shape, data: [value].flat(shape.length + 1) }
@@ -132,7 +137,7 @@ function nested(value: unknown): Pick<AnsweredTensor, 'shape' | 'data'> {
  * Whole tensors by input. Throws a PayloadError for several items where an input has no batch
  * dimension.
  */
-async function columnsFor(
+async function drawColumns(
   inputs: readonly TensorFlowInput[],
   content: Content,
   items: number,
@@ -141,41 +146,31 @@ async function columnsFor(
   for (const input of inputs) {
     checkItems(input, items)
     const values: unknown[] = []
-    for (let item = 0; item < items; item++) values.push(await valueFor(input, content))
+    for (let item = 0; item < items; item++) values.push(await drawValue(input, content))
     columns[input.name] = input.batched ? values : values[0]
   }
   return columns
 }
 
-/** Throws a PayloadError. */
-export function checkItems({ name, shape, batched }: TensorFlowInput, items: number): void {
-  if (items > 1 && !batched)
-    throw new PayloadError(
-      `the model's input '${name}' has the fixed shape [${shape.join(', ')}], and requests have ${items} items`,
-      'leave out items, or serve the model with a dynamic batch dimension',
-    )
-}
-
-async function valueFor(input: TensorInput, content: Content): Promise<unknown> {
-  if (input.kind === 'text') return nest(input.shape, () => content.text())
+async function drawValue(input: TensorInput, content: Content): Promise<unknown> {
+  if (input.kind === 'text') return nestValues(input.shape, () => content.text())
   if (input.kind === 'image') {
     const b64 = (await content.image()).toString('base64')
-    return nest(input.shape, () => ({ b64 }))
+    return nestValues(input.shape, () => ({ b64 }))
   }
   const values = await content.numbers(input)
   let next = 0
-  return nest(input.shape, () => values[next++])
+  return nestValues(input.shape, () => values[next++])
 }
 
 /** Nested lists of a shape, row-major; the value itself for a scalar. */
-function nest(shape: readonly number[], value: () => unknown): unknown {
+function nestValues(shape: readonly number[], value: () => unknown): unknown {
   const [size, ...rest] = shape
-  return size === undefined ? value() : Array.from({ length: size }, () => nest(rest, value))
+  return size === undefined ? value() : Array.from({ length: size }, () => nestValues(rest, value))
 }
 
 /** An input of a signature; its shape lacks the batch dimension, if it has one. */
-export interface TensorFlowInput extends TensorInput {
-  readonly batched: boolean
+export interface TensorFlowInput extends BatchedInput {
   /** 'DT_FLOAT', 'DT_STRING', ... */
   readonly dtype: string
 }
@@ -194,15 +189,15 @@ export interface Signature {
  * ProtocolError without any.
  * @param url where they were read
  */
-export function signatureNamed(
+export function selectSignature(
   protocol: string,
   url: string,
   signatures: unknown,
-  asked: string | undefined,
+  requested: string | undefined,
 ): Signature {
   const all = isRecord(signatures) ? signatures : {}
   const names = Object.keys(all).filter(
-    (name) => Object.keys(within(all[name], 'inputs') ?? {}).length > 0,
+    (name) => Object.keys(getPath(all[name], 'inputs') ?? {}).length > 0,
   )
   if (names.length === 0)
     throw new ProtocolError(
@@ -210,7 +205,7 @@ export function signatureNamed(
       `${url} names no signature with inputs`,
       'give request bodies in a JSON Lines file (--payload)',
     )
-  const name = asked ?? (names.includes(defaultSignature) ? defaultSignature : names[0]!)
+  const name = requested ?? (names.includes(defaultSignature) ? defaultSignature : names[0]!)
   if (!names.includes(name))
     throw new ProtocolError(
       protocol,
@@ -220,8 +215,8 @@ export function signatureNamed(
     )
   return {
     name,
-    inputs: signatureInputs(protocol, url, all[name]),
-    outputs: signatureOutputs(all[name]),
+    inputs: parseInputs(protocol, url, all[name]),
+    outputs: parseOutputs(all[name]),
   }
 }
 
@@ -231,43 +226,34 @@ export const toOipDatatype = (dtype: string): string =>
   dtype.replace(/^DT_/, '')
 
 /** Empty where the signature does not name them. */
-function signatureOutputs(signature: unknown): DeclaredTensor[] {
-  const outputs = within(signature, 'outputs')
+function parseOutputs(signature: unknown): DeclaredTensor[] {
+  const outputs = getPath(signature, 'outputs')
   return Object.entries(isRecord(outputs) ? outputs : {}).map(([name, output]) => {
-    const dims = within(output, 'tensor_shape', 'dim')
+    const dims = getPath(output, 'tensor_shape', 'dim')
     return {
       name,
-      datatype: toOipDatatype(String(within(output, 'dtype'))),
-      shape: Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [],
+      datatype: toOipDatatype(String(getPath(output, 'dtype'))),
+      shape: Array.isArray(dims) ? dims.map((dim) => Number(getPath(dim, 'size'))) : [],
     }
   })
 }
 
-function signatureInputs(protocol: string, url: string, signature: unknown): TensorFlowInput[] {
-  const inputs = within(signature, 'inputs')
+function parseInputs(protocol: string, url: string, signature: unknown): TensorFlowInput[] {
+  const inputs = getPath(signature, 'inputs')
   return Object.entries(isRecord(inputs) ? inputs : {}).map(([name, input]): TensorFlowInput => {
-    const dtype = within(input, 'dtype')
-    const dims = within(input, 'tensor_shape', 'dim')
+    const dtype = getPath(input, 'dtype')
+    const dims = getPath(input, 'tensor_shape', 'dim')
     if (typeof dtype !== 'string')
       throw new ProtocolError(protocol, `${url}: input '${name}' has no dtype`)
-    const declared = Array.isArray(dims) ? dims.map((dim) => Number(within(dim, 'size'))) : [-1]
-    const bytes = dtype === 'DT_STRING'
-    // A first dimension of any size is the batch, which the list of instances represents.
-    const batched = declared.length > 0 && !(declared[0]! > 0)
-    const whole = bytes ? declared.map((size) => (size > 0 ? size : 1)) : itemShape(name, declared)
-    const shape = batched ? whole.slice(1) : whole
-    const kind = bytes
-      ? bytesKind(name)
-      : dtype === 'DT_BOOL'
-        ? 'boolean'
-        : /^DT_U?INT/.test(dtype)
-          ? 'integer'
-          : 'float'
-    return { name, kind, shape, dtype, batched, most: maxInteger(dtype) }
+    const declared = Array.isArray(dims) ? dims.map((dim) => Number(getPath(dim, 'size'))) : [-1]
+    const described = describeInput(name, toOipDatatype(dtype), declared)
+    // The list of instances represents the batch dimension.
+    return { ...described, dtype, shape: described.shape.slice(described.batched ? 1 : 0) }
   })
 }
 
-function within(value: unknown, ...path: string[]): unknown {
+/** Value at a path of keys; undefined where there is none. */
+function getPath(value: unknown, ...path: string[]): unknown {
   let here = value
   for (const key of path) here = isRecord(here) ? here[key] : undefined
   return here

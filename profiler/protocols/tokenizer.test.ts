@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { PayloadError } from '../profiler-errors.ts'
 import { byteLevelTokenizer, sentencePieceTokenizer } from '../testing/tokenizer-files.ts'
 import { makePrompts } from './prompts.ts'
-import { tokenCounter } from './tokenizer.ts'
+import { loadTokenCounter } from './tokenizer.ts'
 
 let folder: string
 beforeAll(() => {
@@ -24,14 +24,14 @@ describe.each([
   ['byte-level', byteLevelTokenizer(), 'the the', 2 + 1],
   ['sentencepiece', sentencePieceTokenizer(), 'the on', 3],
 ])('a %s tokenizer', (name, document, text, tokens) => {
-  test('counts by its merges', () => {
+  test('counts tokens by its merges', () => {
     // Byte-level: 'the', 'Ġthe'; SentencePiece: '▁the', '▁', 'on'.
-    expect(tokenCounter(written(name, document))(text)).toBe(name === 'byte-level' ? 2 : tokens)
+    expect(loadTokenCounter(written(name, document))(text)).toBe(name === 'byte-level' ? 2 : tokens)
   })
 
-  test('makes prompts of exactly so many tokens, prefixes in common among them', () => {
+  test('makes prompts of an exact number of tokens, also with shared prefixes', () => {
     const path = written(name, document)
-    const count = tokenCounter(path)
+    const count = loadTokenCounter(path)
     const spec = {
       tokenizer: path,
       inputTokens: { kind: 'uniform', from: 40, to: 300 },
@@ -51,7 +51,7 @@ describe.each([
 
   test('counts conversations and blocks of recorded requests as exactly', () => {
     const path = written(name, document)
-    const count = tokenCounter(path)
+    const count = loadTokenCounter(path)
     const lengths = {
       inputTokens: { kind: 'uniform', from: 5, to: 40 },
       outputTokens: { kind: 'uniform', from: 1, to: 9 },
@@ -77,17 +77,17 @@ describe.each([
   })
 })
 
-test('what is no tokenizer is refused by name', () => {
+test('an invalid tokenizer is rejected with its path', () => {
   for (const [name, text] of [
     ['list', '[]'],
     ['broken', '{"model": '],
     ['strange', '{"model": {"type": "Magic"}}'],
   ] as const)
-    expect(() => tokenCounter(written(name, text))).toThrow(`${name}.json is no tokenizer: `)
-  expect(() => tokenCounter(join(folder, 'nowhere'))).toThrow(join('nowhere', 'tokenizer.json'))
+    expect(() => loadTokenCounter(written(name, text))).toThrow(`${name}.json is no tokenizer: `)
+  expect(() => loadTokenCounter(join(folder, 'nowhere'))).toThrow(join('nowhere', 'tokenizer.json'))
 })
 
-test('one that reads well, and fails on a later text, is named with the text', () => {
+test('a tokenizer that fails on a later text is reported with the text', () => {
   const { Tokenizer } = createRequire(import.meta.url)(
     '@huggingface/tokenizers',
   ) as typeof import('@huggingface/tokenizers')
@@ -103,19 +103,19 @@ test('one that reads well, and fails on a later text, is named with the text', (
   try {
     const path = written('damaged', byteLevelTokenizer())
     const fixed = { kind: 'fixed', tokens: 400 } as const
-    expect(() => tokenCounter(path)('a word')).toThrow(
+    expect(() => loadTokenCounter(path)('a word')).toThrow(
       `${path} cannot encode "a word": undefined is no token`,
     )
     expect(() =>
       makePrompts({ tokenizer: path, inputTokens: fixed, outputTokens: fixed }, 1, 1),
     ).toThrow(PayloadError)
-    expect(() => tokenCounter(path)('w'.repeat(1_000))).toThrow(`"${'w'.repeat(40)}..."`)
+    expect(() => loadTokenCounter(path)('w'.repeat(1_000))).toThrow(`"${'w'.repeat(40)}..."`)
   } finally {
     damaged.mockRestore()
   }
 })
 
-test('a length that no text has is said, not sent', () => {
+test('a length that no text has is an error', () => {
   const path = written('silent', {
     ...byteLevelTokenizer(),
     normalizer: { type: 'Replace', pattern: { Regex: '[\\s\\S]+' }, content: 'x' },

@@ -16,17 +16,17 @@ export type CountTokens = (text: string) => number
  * Words, punctuation, ideographs and numbers of up to three digits, each about one token of a
  * modern tokenizer.
  */
-export const wordsAndSigns = (text: string): string[] =>
+export const splitWords = (text: string): string[] =>
   text.match(/\p{Ideographic}|(?:(?!\p{Ideographic})\p{L})+|\p{N}{1,3}|[^\s\p{L}\p{N}]/gu) ?? []
 
 /**
  * Creates a counter of tokens.
- * @param tokenizer as for `tokenCounter`; absent: a token is a word or punctuation mark
+ * @param tokenizer as for `loadTokenCounter`; absent: a token is a word or punctuation mark
  */
 export const createTokenCounter = (tokenizer: string | undefined): CountTokens =>
-  tokenizer === undefined ? (text) => wordsAndSigns(text).length : tokenCounter(tokenizer)
+  tokenizer === undefined ? (text) => splitWords(text).length : loadTokenCounter(tokenizer)
 
-const hint = 'the tokenizer.json that stands beside the weights of a model on Hugging Face'
+const hint = 'use the tokenizer.json of the model from Hugging Face'
 /** Characters of a failing text that an error shows. */
 const shownCharacters = 40
 const counters = new Map<string, CountTokens>()
@@ -36,7 +36,7 @@ const counters = new Map<string, CountTokens>()
  * @param path path of a `tokenizer.json`, or of its folder
  * @throws PayloadError for an invalid file
  */
-export function tokenCounter(path: string): CountTokens {
+export function loadTokenCounter(path: string): CountTokens {
   const existing = counters.get(path)
   if (existing !== undefined) return existing
   const file = path.endsWith('.json') ? path : join(path, 'tokenizer.json')
@@ -62,10 +62,10 @@ function loadTokenizer(file: string): Tokenizer {
   try {
     const document: unknown = JSON.parse(readText(file, 'data'))
     if (!isRecord(document) || !isRecord(document.model)) throw new Error("it has no 'model'")
-    const { Tokenizer: Read } = createRequire(import.meta.url)(
+    const { Tokenizer: TokenizerClass } = createRequire(import.meta.url)(
       '@huggingface/tokenizers',
     ) as typeof import('@huggingface/tokenizers')
-    const tokenizer = new Read(document, {})
+    const tokenizer = new TokenizerClass(document, {})
     tokenizer.encode('a try')
     return tokenizer
   } catch (error) {

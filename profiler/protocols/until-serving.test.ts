@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest'
 import { detectProtocol, protocolFor } from './index.ts'
 import type { ProtocolOptions } from './protocol-module.ts'
 import type { ProtocolName } from './protocol-table.ts'
-import { NeverReadyError, untilAnswering, untilServing } from './until-serving.ts'
+import { NeverReadyError, prepareOnceAnswering, prepareOnceReady } from './until-serving.ts'
 
 const { signal } = new AbortController()
 const loadMs = 700
@@ -49,7 +49,7 @@ const over = (routes: Routes, path: string, status: number, body: unknown): Rout
   [path]: whenLoaded(status, body, routes[path] ?? ok),
 })
 
-describe('a server is waited for while it loads', () => {
+describe('waits for a server while it loads', () => {
   test.each<[string, ProtocolName, Routes, ProtocolOptions, reason: string]>([
     [
       'OIP server ready: false',
@@ -112,7 +112,7 @@ describe('a server is waited for while it loads', () => {
     const reasons: string[] = []
     const url = await serve(routes)
     const started = performance.now()
-    await untilServing(
+    await prepareOnceReady(
       {
         protocol: protocolFor(protocol, {
           path: protocol === 'json' ? '/predict' : undefined,
@@ -132,30 +132,30 @@ describe('a server is waited for while it loads', () => {
   })
 })
 
-test('what it said last stands in the error of one that is never ready', async () => {
+test('the error of a server that never becomes ready has its last reason', async () => {
   const url = await serve(over(json, 'GET /healthz', 503, '{"status": "loading model"}'), 60_000)
   const endpoint = { protocol: protocolFor('json', { path: '/predict' }), url, model: 'm' }
-  const waited = untilServing({ ...endpoint, payload: generated }, 500, signal)
+  const waited = prepareOnceReady({ ...endpoint, payload: generated }, 500, signal)
   await expect(waited).rejects.toThrow(NeverReadyError)
-  await expect(waited).rejects.toThrow(/within 0.5 s; the last that it said: .*"loading model"/)
+  await expect(waited).rejects.toThrow(/within 0.5 s; last reason: .*"loading model"/)
 })
 
-test('a first call that is refused as loading is a NeverReadyError with its words', async () => {
+test('a first call that reports loading until the deadline is a NeverReadyError with the reason', async () => {
   const url = await serve(over(json, 'POST /predict', 503, 'model loading'), 60_000)
   const endpoint = { protocol: protocolFor('json', { path: '/predict' }), url, model: 'm' }
-  await expect(untilAnswering({ ...endpoint, payload: generated }, 500, signal)).rejects.toThrow(
-    /gave no good answer within 0.5 s; the last that it said: .*model loading/,
-  )
+  await expect(
+    prepareOnceAnswering({ ...endpoint, payload: generated }, 500, signal),
+  ).rejects.toThrow(/gave no good answer within 0.5 s; last reason: .*model loading/)
 })
 
-test('a model that a ready server does not list is named at once, with those that it lists', async () => {
+test('a missing model fails at once, with the listed models', async () => {
   const url = await serve({
     'GET /health': ok,
     'GET /v1/models': () => [200, { object: 'list', data: [{ id: 'llama' }, { id: 'qwen' }] }],
     'POST /v1/chat/completions': () => [404, { error: { message: 'The model m does not exist' } }],
   })
   const endpoint = { protocol: protocolFor('openai'), url, model: 'm', payload: generated }
-  await expect(untilServing(endpoint, 30_000, signal)).rejects.toThrow(
+  await expect(prepareOnceReady(endpoint, 30_000, signal)).rejects.toThrow(
     /lists no model 'm': it has llama, qwen/,
   )
 })

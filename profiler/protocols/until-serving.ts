@@ -1,10 +1,10 @@
 /** Waits until a server answers: until it reports that it is ready, then for one good answer. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Target } from '../model/target.ts'
+import type { HttpTarget } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import { someoneListens } from './http.ts'
-import { notReadyReason } from './not-ready.ts'
+import { checkListening } from './http.ts'
+import { findNotReadyReason } from './not-ready.ts'
 import type { OnReason, Protocol } from './protocol.ts'
 
 interface Endpoint {
@@ -12,7 +12,7 @@ interface Endpoint {
   readonly url: string
   readonly model: string
   readonly payload: PayloadSource
-  /** The server was not started by us: if it is not ready, its protocol is detected at once. */
+  /** The tuner did not start the server: if it is not ready, its protocol is detected at once. */
   readonly runsAlready?: boolean
   /**
    * Other ports on which its processes listen, to detect a server that ignores its configured port.
@@ -24,8 +24,6 @@ interface Endpoint {
   readonly onReason?: OnReason
 }
 
-type HttpTarget = Extract<Target, { kind: 'http' }>
-
 /** The server was not ready in time. The message has its last reason. */
 export class NeverReadyError extends Error {}
 
@@ -35,7 +33,7 @@ export class NeverReadyError extends Error {}
  */
 const diagnoseAfterMs = 3_000
 /** Minimum time between two reported reasons, because some servers count down. */
-const reasonsEveryMs = 2_000
+const minReasonIntervalMs = 2_000
 
 /**
  * Time for which the first request is repeated after a bad answer that does not report loading:
@@ -52,7 +50,7 @@ const firstAnswerPatienceMs = 2_000
  * @throws NeverReadyError after `timeoutMs`; ProtocolError when the server is ready and gives a bad
  * answer, or nothing listens although it should run; the reason of `until`
  */
-export async function untilServing(
+export async function prepareOnceReady(
   endpoint: Endpoint,
   timeoutMs: number,
   until: AbortSignal,
@@ -60,44 +58,44 @@ export async function untilServing(
   const { protocol, url, model } = endpoint
   const deadline = deadlineAfter(timeoutMs)
   const either = AbortSignal.any([until, deadline])
-  const reasons = new Reasons(endpoint.onReason)
+  const reasons = new ReasonLog(endpoint.onReason)
   try {
-    await untilReady(endpoint, either, reasons)
+    await waitUntilReady(endpoint, either, reasons)
   } catch (error) {
     until.throwIfAborted()
     if (!deadline.aborted) throw error
-    const never = await protocol.whyNever?.(url, model, until)
+    const never = await protocol.explainNeverReady?.(url, model, until)
     if (never !== undefined)
       throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
     throw new NeverReadyError(
-      `${url} never said it was ready (${protocol.name}) within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
+      `${url} did not become ready (${protocol.name}) within ${formatSeconds(timeoutMs)}${reasons.suffix()}`,
     )
   }
-  return answering(endpoint, timeoutMs, deadline, until, reasons, true)
+  return waitForGoodAnswer(endpoint, timeoutMs, deadline, until, reasons, true)
 }
 
 /**
- * Like `untilServing`, for a server whose readiness path may be unknown: the first request is sent
+ * Like `prepareOnceReady`, for a server whose readiness path may be unknown: the first request is sent
  * without a readiness check, and repeated only while the server reports loading.
  */
-export const untilAnswering = (
+export const prepareOnceAnswering = (
   endpoint: Endpoint,
   timeoutMs: number,
   until: AbortSignal,
 ): Promise<HttpTarget> =>
-  answering(
+  waitForGoodAnswer(
     endpoint,
     timeoutMs,
     deadlineAfter(timeoutMs),
     until,
-    new Reasons(endpoint.onReason),
+    new ReasonLog(endpoint.onReason),
     false,
   )
 
 const deadlineAfter = (timeoutMs: number) => AbortSignal.timeout(Math.max(1, Math.ceil(timeoutMs)))
 
 /** Collects the reasons of a server for not being ready, and reports them at a limited rate. */
-export class Reasons {
+export class ReasonLog {
   #last: string | undefined
   #shown: string | undefined
   #shownMs = Number.NEGATIVE_INFINITY
@@ -107,7 +105,7 @@ export class Reasons {
   readonly add = (reason: string): void => {
     this.#last = reason
     const nowMs = performance.now()
-    if (reason === this.#shown || nowMs - this.#shownMs < reasonsEveryMs) return
+    if (reason === this.#shown || nowMs - this.#shownMs < minReasonIntervalMs) return
     this.#shown = reason
     this.#shownMs = nowMs
     this.onReason?.(reason)
@@ -119,14 +117,14 @@ export class Reasons {
 
   /** Suffix for the end of a message; '' without a reason. */
   suffix(): string {
-    return this.#last === undefined ? '' : `; the last that it said: ${this.#last}`
+    return this.#last === undefined ? '' : `; last reason: ${this.#last}`
   }
 }
 
-async function untilReady(
+async function waitUntilReady(
   endpoint: Endpoint,
   either: AbortSignal,
-  reasons: Reasons,
+  reasons: ReasonLog,
 ): Promise<void> {
   const { protocol, url, model, runsAlready = false } = endpoint
   const startedMs = performance.now()
@@ -141,7 +139,7 @@ async function untilReady(
   ) {
     if (!isProtocolChecked && (runsAlready || performance.now() - startedMs >= diagnoseAfterMs)) {
       isProtocolChecked = true
-      const other = await protocol.looksLike?.(url, model, either)
+      const other = await protocol.describeOtherProtocol?.(url, model, either)
       if (other !== undefined)
         throw new ProtocolError(
           protocol.name,
@@ -151,8 +149,8 @@ async function untilReady(
         )
     }
     if (!isKnownToListen && performance.now() - startedMs >= diagnoseAfterMs) {
-      await someoneListens(protocol.name, url, {}, either)
-      const never = await protocol.whyNever?.(url, model, either)
+      await checkListening(protocol.name, url, {}, either)
+      const never = await protocol.explainNeverReady?.(url, model, either)
       if (never !== undefined)
         throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
       isKnownToListen = true
@@ -160,7 +158,7 @@ async function untilReady(
     if (performance.now() - diagnosedMs >= diagnoseAfterMs) {
       diagnosedMs = performance.now()
       await checkOtherPorts(endpoint, either)
-      const never = runsAlready ? undefined : await protocol.whyNever?.(url, model, either)
+      const never = runsAlready ? undefined : await protocol.explainNeverReady?.(url, model, either)
       // A server that is starting may give such an answer once.
       if (never !== undefined && never.what === lastNever)
         throw new ProtocolError(protocol.name, never.what, never.hint, 'other-protocol')
@@ -174,12 +172,12 @@ async function untilReady(
  * Waits for the first good answer, and repeats a bad one while the server reports loading.
  * @param patient a bad answer without a reason is repeated too, for a short time
  */
-async function answering(
+async function waitForGoodAnswer(
   endpoint: Endpoint,
   timeoutMs: number,
   deadline: AbortSignal,
   until: AbortSignal,
-  reasons: Reasons,
+  reasons: ReasonLog,
   patient: boolean,
 ): Promise<HttpTarget> {
   const { protocol, url, model, payload } = endpoint
@@ -193,7 +191,7 @@ async function answering(
       until.throwIfAborted()
       if (deadline.aborted) {
         if (isNotReady(error)) reasons.add(error.message)
-        throw stillLoading(badAnswer ?? error, url, timeoutMs, reasons, patient)
+        throw createTimeoutError(badAnswer ?? error, url, timeoutMs, reasons, patient)
       }
       const waitedMs = patient ? performance.now() - startedMs : Number.POSITIVE_INFINITY
       if (!(await mayRecover(endpoint, error, waitedMs, until, reasons))) throw error
@@ -201,7 +199,7 @@ async function answering(
     }
     await sleep(200, undefined, { signal: either }).catch(() => undefined)
     until.throwIfAborted()
-    if (deadline.aborted) throw stillLoading(badAnswer, url, timeoutMs, reasons, patient)
+    if (deadline.aborted) throw createTimeoutError(badAnswer, url, timeoutMs, reasons, patient)
   }
 }
 
@@ -215,7 +213,7 @@ async function mayRecover(
   error: unknown,
   waitedMs: number,
   signal: AbortSignal,
-  reasons: Reasons,
+  reasons: ReasonLog,
 ): Promise<boolean> {
   if (!(error instanceof Error) || error.name === 'PayloadError') return false
   const why = error instanceof ProtocolError ? error.why : undefined
@@ -228,7 +226,7 @@ async function mayRecover(
   const isAboutModel =
     why === 'refused' && error instanceof Error && /\bmodel\b/i.test(error.message)
   if (why !== 'unknown-call' && !isAboutModel) return false
-  const missing = await protocol.whyNoModel?.(url, model, signal)
+  const missing = await protocol.explainMissingModel?.(url, model, signal)
   if (missing !== undefined)
     throw new ProtocolError(protocol.name, missing.what, missing.hint, 'unknown-call')
   if (isAboutModel) return false
@@ -236,7 +234,7 @@ async function mayRecover(
   const isReady = await protocol.ready(url, model, signal, (words) => {
     reason = words
   })
-  if (!isReady && reason !== undefined && saysLoading(reason)) {
+  if (!isReady && reason !== undefined && showsLoading(reason)) {
     reasons.add(reason)
     return true
   }
@@ -247,23 +245,25 @@ const isNotReady = (error: unknown): error is ProtocolError =>
   error instanceof ProtocolError && error.why === 'not-ready'
 
 /** Whether a reason of the readiness check shows loading, rather than an unknown path. */
-const saysLoading = (reason: string): boolean => {
+const showsLoading = (reason: string): boolean => {
   const [answered, status] = / answers ([45]\d\d): /.exec(reason) ?? []
   if (answered === undefined || status === '503') return true
-  return notReadyReason(reason.slice(reason.indexOf(answered) + answered.length)) !== undefined
+  return findNotReadyReason(reason.slice(reason.indexOf(answered) + answered.length)) !== undefined
 }
 
-function stillLoading(
+function createTimeoutError(
   badAnswer: unknown,
   url: string,
   timeoutMs: number,
-  reasons: Reasons,
+  reasons: ReasonLog,
   saidReady: boolean,
 ): unknown {
   if (badAnswer instanceof ProtocolError && badAnswer.why !== 'not-ready') return badAnswer
   const words = reasons.suffix()
   const what =
-    saidReady && words === '' ? 'says it is ready and gave no answer' : 'gave no good answer'
+    saidReady && words === ''
+      ? 'reports that it is ready but did not answer'
+      : 'gave no good answer'
   return new NeverReadyError(`${url} ${what} within ${formatSeconds(timeoutMs)}${words}`)
 }
 
@@ -277,10 +277,10 @@ async function checkOtherPorts(
 ): Promise<void> {
   for (const port of otherPorts?.() ?? []) {
     const there = new URL(url)
-    const given = there.port
+    const assigned = there.port
     there.port = String(port)
     if (!(await protocol.ready(there.href, model, signal))) continue
-    const what = `it serves on port ${port}, and not on ${given}, which it was given`
+    const what = `it serves on port ${port} instead of the assigned ${assigned}`
     throw new ProtocolError(
       protocol.name,
       what,

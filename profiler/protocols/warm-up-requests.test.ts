@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { RequestBody, Target } from '../model/target.ts'
+import type { HttpTarget, RequestBody } from '../model/target.ts'
 import { ProtocolError } from '../profiler-errors.ts'
 import type { Protocol } from './protocol.ts'
 import { withWarmUp } from './warm-up-requests.ts'
@@ -30,7 +30,7 @@ function recording(fails?: number) {
     }),
     answers: {
       tensors: false,
-      ask: async (target: Extract<Target, { kind: 'http' }>, body) => {
+      ask: async (target: HttpTarget, body) => {
         asked.push(`${target.bodies[body]!.body} ${target.timeoutMs}`)
         most = Math.max(most, ++together)
         await Promise.resolve()
@@ -40,14 +40,14 @@ function recording(fails?: number) {
         return Buffer.from('{}')
       },
       read: async () => ({ document: {}, result: {} }),
-      of: async (document) => ({ document, result: document }),
+      fromDocument: async (document) => ({ document, result: document }),
     },
   }
   return { asked, protocol, most: () => most }
 }
 
-describe('requests before any is measured', () => {
-  test('go round the payload, one by one, with the patience of a first one; the target stays as it is', async () => {
+describe('warm-up requests', () => {
+  test('cycle through the payload one by one, with the timeout of a first answer', async () => {
     const { asked, protocol, most } = recording()
     const target = await withWarmUp(protocol, { requests: 3 }, 60_000).prepare(
       'http://h',
@@ -59,7 +59,7 @@ describe('requests before any is measured', () => {
     expect([most(), target.timeoutMs, target.bodies.length]).toEqual([1, 7, 2])
   })
 
-  test('of a payload of their own, each once, several together', async () => {
+  test('use their own payload once, several at a time', async () => {
     const { asked, protocol, most } = recording()
     const target = await withWarmUp(protocol, { payload: others, atOnce: 2 }, 1).prepare(
       'http://h',
@@ -71,7 +71,7 @@ describe('requests before any is measured', () => {
     expect([most(), target.bodies.length]).toEqual([2, 2])
   })
 
-  test('one that is not answered ends it, with its number and the answer', async () => {
+  test('a failed one ends the warm-up with its number and the answer', async () => {
     const { asked, protocol } = recording(2)
     await expect(
       withWarmUp(protocol, { requests: 9, atOnce: 1 }, 1).prepare(
@@ -88,7 +88,7 @@ describe('requests before any is measured', () => {
     expect(asked).toHaveLength(2)
   })
 
-  test('an interrupt ends it with its own reason; none are asked for without a word', async () => {
+  test('an abort ends them with its reason; without a warm-up none are sent', async () => {
     const interrupted = AbortSignal.abort(new Error('enough'))
     await expect(
       withWarmUp(recording(1).protocol, { requests: 9 }, 1).prepare(

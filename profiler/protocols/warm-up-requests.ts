@@ -3,10 +3,10 @@
  * memory and fill caches, which is not part of its capacity.
  */
 
-import type { Target } from '../model/target.ts'
+import type { HttpTarget } from '../model/target.ts'
 import type { PayloadSource } from '../payload-source.ts'
 import { ProtocolError } from '../profiler-errors.ts'
-import type { AnswerReading, Protocol } from './protocol.ts'
+import type { AnswerClient, Protocol } from './protocol.ts'
 
 export interface WarmUp {
   /** Number of requests; default: every request of `payload` once. */
@@ -16,8 +16,6 @@ export interface WarmUp {
   /** Requests of the warm-up. Default: those that are measured. */
   readonly payload?: PayloadSource
 }
-
-type HttpTarget = Extract<Target, { kind: 'http' }>
 
 /**
  * Wraps a protocol so that `prepare` also warms up the server. A bad answer is a ProtocolError,
@@ -53,7 +51,7 @@ export function withWarmUp(
 
 async function sendAll(
   name: string,
-  { ask, read }: AnswerReading,
+  { ask, read }: AnswerClient,
   target: HttpTarget,
   { requests, atOnce = 1 }: WarmUp & { readonly requests: number },
   signal: AbortSignal,

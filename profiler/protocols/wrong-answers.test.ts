@@ -90,7 +90,7 @@ function inBatches(asked: Waiting['asked'], respond: Waiting['respond']): void {
 }
 let randomly = false
 
-describe('requests that come together', () => {
+describe('concurrent requests', () => {
   const four = { ...payload, count: 4 }
   const asked = async (rowOf: NonNullable<typeof together>) => {
     together = rowOf
@@ -101,7 +101,7 @@ describe('requests that come together', () => {
       randomly = false
     }
   }
-  test('each with its own row', () => expect(asked((row) => row)).resolves.toBeDefined())
+  test('get their own rows', () => expect(asked((row) => row)).resolves.toBeDefined())
   test.each<[string, NonNullable<typeof together>]>([
     ['the rows reversed', (row, rows) => rows - 1 - row],
     ['the rows shifted', (row, rows) => (row + 1) % rows],
@@ -110,16 +110,16 @@ describe('requests that come together', () => {
     await expect(asked(rowOf)).rejects.toMatchObject({
       why: 'answers-differ',
       message: expect.stringMatching(
-        /requests that come together get other answers than alone: \[.+\] in place of \[.+\]/,
+        /concurrent requests get other answers than single ones: \[.+\] in place of \[.+\]/,
       ),
     })
   })
-  test('not more at once than are held: of answers as long as all of them may be, none', async () => {
+  test('are limited by the memory for answers', async () => {
     vi.stubEnv('TUNE_MAX_ANSWER_MIB', String(200 / 2 ** 20))
     await expect(asked(() => 0)).resolves.toBeDefined()
     vi.unstubAllEnvs()
   })
-  test('of a server whose answers differ by themselves nothing is said', () => {
+  test('cannot be judged on a server with random answers', () => {
     randomly = true
     return expect(asked((row) => row)).resolves.toBeDefined()
   })
@@ -175,7 +175,7 @@ describe('Open Inference Protocol', () => {
     [
       'NaN',
       () => '{"outputs": [{"name": "y", "datatype": "FP32", "shape": [2, 1], "data": [NaN, 1]}]}',
-      'a number that is none',
+      'NaN or Infinity',
     ],
   ])('%s', async (_, wrong, words) => {
     await expect(prepared('oip-v2', wrong)).rejects.toThrow(words)
@@ -292,25 +292,25 @@ describe('OpenAI', () => {
       'data: [DONE]',
       `data: {"usage": {"completion_tokens": ${tokens}}}\n\ndata: [DONE]`,
     )
-  test('a token more than can be seen', () =>
+  test('a token without text', () =>
     expect(prepared('openai', () => counted(3), false)).resolves.toBeDefined())
   test.each([
     [
       'more tokens than were asked for',
       1_000_000,
-      /its usage counts 1000000 tokens in a text of 1 bytes, and \d+ were asked for at most/,
+      /its usage counts 1000000 tokens in a text of 1 bytes, although at most \d+ were requested/,
     ],
-    ['no tokens', 0, /its usage counts no tokens, and its stream has some/],
+    ['no tokens', 0, /its usage counts no tokens, although its stream has some/],
   ])('%s', async (_, tokens, words) => {
     await expect(prepared('openai', () => counted(tokens), false)).rejects.toThrow(words)
   })
 })
 
-describe('answers under load are one to what was asked', () => {
+describe('answers under load fit their requests', () => {
   const meantBy = async (protocol: ProtocolName, good: Answer, items = true) => {
-    const { meaning, bodies } = await prepared(protocol, good, items)
+    const { findFault, bodies } = await prepared(protocol, good, items)
     return (said: unknown, body = 1) =>
-      meaning!(bodies[body]!, Buffer.from(typeof said === 'string' ? said : JSON.stringify(said)))
+      findFault!(bodies[body]!, Buffer.from(typeof said === 'string' ? said : JSON.stringify(said)))
   }
   test('of the Open Inference Protocol', async () => {
     const y = { name: 'y', datatype: 'FP32', shape: [2, 1], data: [0.1, 0.2] }
@@ -380,8 +380,8 @@ describe('gRPC', () => {
       { expect: 'y' },
     ))
   test('answers under load', async () => {
-    const { meaning, bodies } = await grpc(() => wire([1, 'm'], outputs, [6, floats(1, 2)]))
-    const fault = (...fields: Field[]) => meaning!(bodies[1]!, wire(...fields))
+    const { findFault, bodies } = await grpc(() => wire([1, 'm'], outputs, [6, floats(1, 2)]))
+    const fault = (...fields: Field[]) => findFault!(bodies[1]!, wire(...fields))
     expect(fault([1, 'm'], [3, '1'], outputs, [6, floats(1, 2)])).toBeUndefined()
     expect(fault([1, 'other'], outputs, [6, floats(1, 2)])).toBe("from the model 'other', not 'm'")
     expect(fault([3, '0'], outputs, [6, floats(1, 2)])).toBe("to the request '0', not '1'")

@@ -10,7 +10,7 @@ interface ServerStream {
   readonly text: string
   readonly tokens: number
   /** Of them before the first that is seen. */
-  readonly unseen?: number
+  readonly hiddenTokens?: number
   readonly inputTokens?: number
   /** Of each chunk with tokens after the first that is seen, in tokens. */
   readonly tokensEach: readonly number[]
@@ -113,7 +113,7 @@ export const serverStreams: readonly ServerStream[] = [
     ],
     text: 'I am',
     tokens: 4,
-    unseen: 2,
+    hiddenTokens: 2,
     inputTokens: 12,
     tokensEach: [1],
   },
@@ -159,7 +159,7 @@ export const serverStreams: readonly ServerStream[] = [
     ],
     text: 'yes!',
     tokens: 303,
-    unseen: 300,
+    hiddenTokens: 300,
     inputTokens: 9,
     tokensEach: [1, 1],
   },

@@ -1,5 +1,5 @@
 /** A server's own metrics. A trial reads them at one rate, that of its capacity. */
-import { metricValues } from '../../profiler/prometheus.ts'
+import { tabulateReadings } from '../../profiler/prometheus.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import { rateTolerance } from './windows.ts'
 
@@ -29,5 +29,5 @@ export function findLastMetrics(trials: readonly FinishedTrial[]): MetricValues 
       (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).length > 0 ? [t] : [],
     )
     .at(-1)
-  return last?.state === 'complete' ? metricValues(last.measurement.metrics) : undefined
+  return last?.state === 'complete' ? tabulateReadings(last.measurement.metrics) : undefined
 }

@@ -3,7 +3,7 @@
  * (https://github.com/HdrHistogram/HdrHistogram), for the tools that read it.
  */
 import hdr from 'hdr-histogram-js'
-import { histogramOfRecord } from '../../profiler/load/hdr.ts'
+import { buildHdrHistogram } from '../../profiler/load/hdr.ts'
 import type { LatencyMetric } from '../../profiler/model/latency-metrics.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
@@ -31,7 +31,7 @@ export function latencyLog(trials: readonly FinishedTrial[]): string {
     for (const [step, point] of trial.measurement.points.entries()) {
       const seconds = Number.isFinite(point.seconds) ? point.seconds : 0
       for (const [metric, record] of recordsOf(point)) {
-        const histogram = histogramOfRecord(record)
+        const histogram = buildHdrHistogram(record)
         histogram.tag = `trial-${trial.number}-step-${step + 1}-${point.load.kind}-${metric}`
         writer.outputIntervalHistogram(histogram, atS, atS + seconds, perMs)
       }

@@ -1,7 +1,7 @@
 /** All trials as one table, a row each, with documented columns. */
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import { metricText } from '../../profiler/prometheus.ts'
+import { formatMetric } from '../../profiler/prometheus.ts'
 import { computeJoulesPerRequest } from '../../search/objective.ts'
 import { configurationKey } from '../../search/space/space.ts'
 import { type Cell, formatCsv } from '../../trials/csv.ts'
@@ -259,7 +259,7 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: RankingCriteri
   const metrics = [
     ...new Set(
       trials.flatMap((t) =>
-        (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(metricText),
+        (t.state === 'complete' ? (t.measurement.metrics ?? []) : []).map(formatMetric),
       ),
     ),
   ]
@@ -272,7 +272,7 @@ export function trialsCsv(trials: readonly FinishedTrial[], view: RankingCriteri
       measurement: trial.state === 'complete' ? trial.measurement : undefined,
     }
     const read = metrics.map(
-      (name) => row.measurement?.metrics?.find((metric) => metricText(metric) === name)?.value,
+      (name) => row.measurement?.metrics?.find((metric) => formatMetric(metric) === name)?.value,
     )
     return [
       ...head.map((c) => c.of(row)),

@@ -2,14 +2,14 @@
 import { spawn } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { processEntry } from '../../profiler/module-entry.ts'
+import { resolveProcessEntry } from '../../profiler/module-entry.ts'
 import { nodeFlags } from '../predictor/node-flags.ts'
 
 const built = fileURLToPath(new URL('../../dist/trials/predictor/main.js', import.meta.url))
 export const isBuilt = existsSync(built)
 const entry = isBuilt
   ? { path: built, execArgv: [] }
-  : processEntry('../predictor/main', import.meta.url)
+  : resolveProcessEntry('../predictor/main', import.meta.url)
 
 interface StartedPredictor {
   readonly url: string

@@ -1,6 +1,6 @@
 /** How the built-in predictor is started, and how it announces where it serves. */
 
-import { processEntry } from '../../profiler/module-entry.ts'
+import { resolveProcessEntry } from '../../profiler/module-entry.ts'
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import type { Configuration } from '../../search/types.ts'
 import type { Gpu } from '../devices/catalogue.ts'
@@ -131,7 +131,7 @@ export const createBuiltinCommand = (
   machine: MachineFacts,
   ownGpus: readonly Gpu[] = [],
 ): FilledTemplate => {
-  const entry = processEntry('../predictor/main', import.meta.url)
+  const entry = resolveProcessEntry('../predictor/main', import.meta.url)
   const engine = chooseEngine(template, asked, machine, ownGpus)
   const traits = protocolTable[getBuiltinProtocol(template)]
   return {

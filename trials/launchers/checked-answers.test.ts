@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Target } from '../../profiler/model/target.ts'
-import type { Answered, AnswerReading } from '../../profiler/protocols/protocol.ts'
+import type { AnswerClient, ParsedAnswer } from '../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../search/types.ts'
 import { registerSecret } from '../secrets.ts'
 import type { Launcher, Predictor } from '../types.ts'
@@ -54,7 +54,7 @@ interface More {
   /** How long each answer takes, ms of a clock on which waiting takes no time. */
   readonly answerMs?: number
   /** What is wrong with an answer. */
-  readonly meaning?: (answer: { readonly model?: string }) => string | undefined
+  readonly findFault?: (answer: { readonly model?: string }) => string | undefined
 }
 
 /** Predictors of which each answers as told, without any server. */
@@ -65,7 +65,7 @@ function serving(
   store = new GoldenStore(),
   more: More = {},
 ): Served {
-  const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0, meaning } = more
+  const { bodies: texts = [0, 1, 2, 3], tensors = true, answerMs = 0, findFault } = more
   const served: Served = {
     launcher: undefined as unknown as Launcher,
     stopped: [],
@@ -82,7 +82,7 @@ function serving(
       nowMs += ms
     },
   }
-  const reading: AnswerReading = {
+  const reading: AnswerClient = {
     tensors,
     ask: async (target, body) => {
       served.asked++
@@ -93,7 +93,7 @@ function serving(
       return Buffer.from(JSON.stringify(answer))
     },
     read: async (answer) => answered(JSON.parse(Buffer.from(answer).toString())),
-    of: async (document) => answered(document),
+    fromDocument: async (document) => answered(document),
   }
   const inner: Launcher = {
     name: 'fake',
@@ -112,9 +112,9 @@ function serving(
         bodies,
         timeoutMs: 1_000,
       }
-      const meant = meaning && {
-        meaning: (_: unknown, answer: Uint8Array) =>
-          meaning(JSON.parse(Buffer.from(answer).toString())),
+      const meant = findFault && {
+        findFault: (_: unknown, answer: Uint8Array) =>
+          findFault(JSON.parse(Buffer.from(answer).toString())),
       }
       const stop = async () => void served.stopped.push(number)
       return {
@@ -133,7 +133,7 @@ function serving(
     launcher: withCheckedAnswers(inner, { rules, template, reading, store, clock }),
   })
 }
-const answered = (document: unknown): Answered => ({ document, result: document })
+const answered = (document: unknown): ParsedAnswer => ({ document, result: document })
 const right: Answers = (_, body) => ({ y: body + 0.5 })
 const brokenAt8: Answers = ({ batch }, body) => ({ y: (batch === 8 ? 4 - body : body) + 0.5 })
 
@@ -166,7 +166,7 @@ test('golden answers outlive the run that took them, private', async () => {
 })
 
 const entry = {
-  of: 'trial 1',
+  source: 'trial 1',
   configuration: {},
   random: [],
   answers: [{ body: 0, leaves: { y: [0.5] } }],
@@ -178,7 +178,7 @@ test.each(
     [[1, entry]],
     [['key', {}]],
     [['key', 'trial 1']],
-    [['key', { ...entry, of: 1 }]],
+    [['key', { ...entry, source: 1 }]],
     [['key', { ...entry, configuration: undefined }]],
     [['key', { ...entry, random: 'y' }]],
     [['key', { ...entry, answers: {} }]],
@@ -274,7 +274,7 @@ test('a first configuration that answers otherwise than the user expects gives n
     'request 2 was answered, but y is 9',
   )
   const { answers } = await launcher.launch({ batch: 2 }, 2, signal)
-  expect(answers!.spec.golden!.of).toBe('trial 2')
+  expect(answers!.spec.golden!.source).toBe('trial 2')
 })
 
 test('fewer answers of the user than requests: as many are asked', async () => {
@@ -302,14 +302,14 @@ test('what the user expects', async () => {
 })
 
 test('nothing is compared where it is off, and what is no answer to the request cannot serve all the same', async () => {
-  const meaning: More['meaning'] = (answer) =>
+  const findFault: More['findFault'] = (answer) =>
     answer.model === 'other' ? "from the model 'other'" : undefined
   const other: Answers = ({ batch }, body) => ({
     y: batch,
     ...(batch === 8 && body === 2 && { model: 'other' }),
   })
   const { launcher, stopped } = serving(other, { expect: [], golden: 'off' }, command, undefined, {
-    meaning,
+    findFault,
   })
   await launcher.launch({ batch: 1 }, 1, signal)
   const { answers, target } = await launcher.launch({ batch: 4 }, 2, signal)
@@ -444,7 +444,7 @@ describe('the first configuration is asked', () => {
     )
     const { answers } = await launcher.launch({ batch: 1 }, 1, signal)
     expect(answers!.spec.golden).toMatchObject({
-      of: 'trial 1',
+      source: 'trial 1',
       random: ['id'],
       answers: [0, 1, 2, 3].map((body) => ({ body, leaves: { id: ['a'] } })),
     })
@@ -481,7 +481,7 @@ test('answers that the user gives are exact', async () => {
     signal,
   )
   expect(answers!.spec.golden).toMatchObject({
-    of: 'golden.jsonl',
+    source: 'golden.jsonl',
     bits: 32,
     configuration: {},
     random: [],

@@ -6,16 +6,20 @@
  */
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { answersHeld } from '../../profiler/bounded-reader.ts'
+import { limitAnswersInMemory } from '../../profiler/bounded-reader.ts'
 import type { Target } from '../../profiler/model/target.ts'
-import { AnswerCheck, type AnswerSpec, answeredBut } from '../../profiler/protocols/answer-check.ts'
-import { type Expectation, unexpected } from '../../profiler/protocols/expectations.ts'
+import {
+  AnswerCheck,
+  type AnswerSpec,
+  describeWrongAnswer,
+} from '../../profiler/protocols/answer-check.ts'
+import { type Expectation, findViolation } from '../../profiler/protocols/expectations.ts'
 import {
   buildGoldenAnswers,
   detectBits,
   type GoldenAnswers,
 } from '../../profiler/protocols/golden-answers.ts'
-import type { Answered, AnswerReading } from '../../profiler/protocols/protocol.ts'
+import type { AnswerClient, ParsedAnswer } from '../../profiler/protocols/protocol.ts'
 import type { Configuration } from '../../search/types.ts'
 import { mapTexts, redactSecrets } from '../secrets.ts'
 import { InfeasibleError, type Launcher, type Predictor } from '../types.ts'
@@ -40,7 +44,7 @@ export interface AnswerRules {
 interface CheckedAnswersOptions {
   readonly rules: AnswerRules
   readonly template: PredictorTemplate
-  readonly reading: AnswerReading
+  readonly reading: AnswerClient
   readonly store: GoldenStore
   /** Default: the machine's clock. Tests use a virtual one. */
   readonly clock?: { now(): number; sleep(ms: number, signal: AbortSignal): Promise<unknown> }
@@ -91,8 +95,8 @@ export function withCheckedAnswers<L extends Launcher>(
 }
 
 /** A server may repeat its request, including secrets. */
-function removeSecrets(reading: AnswerReading): AnswerReading {
-  const clear = ({ document, result, ...rest }: Answered): Answered => ({
+function removeSecrets(reading: AnswerClient): AnswerClient {
+  const clear = ({ document, result, ...rest }: ParsedAnswer): ParsedAnswer => ({
     ...rest,
     document: mapTexts(document, redactSecrets),
     result: mapTexts(result, redactSecrets),
@@ -100,7 +104,7 @@ function removeSecrets(reading: AnswerReading): AnswerReading {
   return {
     ...reading,
     read: async (answer) => clear(await reading.read(answer)),
-    of: async (document) => clear(await reading.of(document)),
+    fromDocument: async (document) => clear(await reading.fromDocument(document)),
   }
 }
 
@@ -130,16 +134,19 @@ async function checkAnswers(
   const spec: AnswerSpec = { expect, golden, bits, configuration: context.configuration, tolerance }
   const before = new AnswerCheck(spec, reading)
   // The configuration that just gave the golden answers need not answer again.
-  const isOwn = golden?.of === nameTrial(context)
+  const isOwn = golden?.source === nameTrial(context)
   const answers = isOwn ? [] : await requestAnswers(target, bodies, context)
   for (const [i, answer] of answers.entries())
-    if (answer !== undefined) before.add(bodies[i]!, answer)
+    if (answer !== undefined) before.checkAnswer(bodies[i]!, answer)
   const fault = await before.fault()
   if (fault !== undefined) throw new InfeasibleError('answers-differ', fault, predictor.logPath)
   const underLoad = new AnswerCheck(spec, reading, target)
   return {
     ...predictor,
-    target: { ...target, sample: { bodies, take: (body, answer) => underLoad.take(body, answer) } },
+    target: {
+      ...target,
+      sample: { bodies, take: (body, answer) => underLoad.checkBytes(body, answer) },
+    },
     answers: { spec, bodies, fault: () => underLoad.fault() },
   }
 }
@@ -173,13 +180,13 @@ async function getGoldenAnswers(
   if (rules.golden === 'off') return undefined
   if (rules.golden !== 'first') {
     const { file, documents } = rules.golden
-    const answers = await Promise.all(bodies.map((body) => reading.of(documents[body])))
-    return buildGoldenAnswers({ of: file, bits: 32, configuration: {} }, bodies, [answers])
+    const answers = await Promise.all(bodies.map((body) => reading.fromDocument(documents[body])))
+    return buildGoldenAnswers({ source: file, bits: 32, configuration: {} }, bodies, [answers])
   }
   return store.get(writeKey(context, target, bodies), async () => {
     const rounds = await requestRounds(target, bodies, context)
     const golden = buildGoldenAnswers(
-      { of: nameTrial(context), bits, configuration },
+      { source: nameTrial(context), bits, configuration },
       bodies,
       rounds,
     )
@@ -216,22 +223,22 @@ async function requestRounds(
   target: HttpTarget,
   bodies: readonly number[],
   context: CheckContext,
-): Promise<(Answered | undefined)[][]> {
+): Promise<(ParsedAnswer | undefined)[][]> {
   const { signal, rules, reading, clock = machineClock } = context
   const startedMs = clock.now()
-  const first: (Answered | undefined)[] = []
+  const first: (ParsedAnswer | undefined)[] = []
   let count = bodies.length
   while (first.length < count && clock.now() - startedMs < firstRoundMs) {
     const { answer, bytes } = await requestAnswer(target, bodies[first.length]!, context)
     first.push(answer)
-    count = Math.min(count, answersHeld(bytes))
+    count = Math.min(count, limitAnswersInMemory(bytes))
   }
   const answered = bodies.slice(0, first.length)
   const requestAll = async () =>
     (await Promise.all(answered.map((body) => requestAnswer(target, body, context)))).map(
       ({ answer }) => answer,
     )
-  if (first.some((answer) => answer && unexpected(answer.document, rules.expect))) return []
+  if (first.some((answer) => answer && findViolation(answer.document, rules.expect))) return []
   const rounds = [first, await requestAll()]
   if (!reading.tensors)
     await clock.sleep(Math.max(0, nextSecondMs - (clock.now() - startedMs)), signal)
@@ -244,12 +251,14 @@ async function requestAnswers(
   target: HttpTarget,
   bodies: readonly number[],
   context: CheckContext,
-): Promise<(Answered | undefined)[]> {
+): Promise<(ParsedAnswer | undefined)[]> {
   const [first, ...others] = bodies
   if (first === undefined) return []
   const { answer, bytes } = await requestAnswer(target, first, context)
   const rest = await Promise.all(
-    others.slice(0, answersHeld(bytes) - 1).map((body) => requestAnswer(target, body, context)),
+    others
+      .slice(0, limitAnswersInMemory(bytes) - 1)
+      .map((body) => requestAnswer(target, body, context)),
   )
   return [answer, ...rest.map((one) => one.answer)]
 }
@@ -259,12 +268,12 @@ async function requestAnswer(
   target: HttpTarget,
   body: number,
   { reading, signal, logPath }: CheckContext,
-): Promise<{ readonly answer?: Answered; readonly bytes: number }> {
+): Promise<{ readonly answer?: ParsedAnswer; readonly bytes: number }> {
   try {
     const bytes = await reading.ask(target, body, signal)
-    const fault = target.meaning?.(target.bodies[body]!, bytes)
+    const fault = target.findFault?.(target.bodies[body]!, bytes)
     if (fault !== undefined)
-      throw new InfeasibleError('answers-differ', answeredBut(body, fault), logPath)
+      throw new InfeasibleError('answers-differ', describeWrongAnswer(body, fault), logPath)
     return { answer: await reading.read(bytes), bytes: bytes.byteLength }
   } catch (error) {
     signal.throwIfAborted()

@@ -84,7 +84,7 @@ const isEntry = (entry: unknown): entry is [string, GoldenAnswers] =>
   Array.isArray(entry) &&
   typeof entry[0] === 'string' &&
   isRecord(entry[1]) &&
-  typeof entry[1].of === 'string' &&
+  typeof entry[1].source === 'string' &&
   isRecord(entry[1].configuration) &&
   Array.isArray(entry[1].random) &&
   Array.isArray(entry[1].answers) &&

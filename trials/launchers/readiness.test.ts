@@ -3,7 +3,7 @@ import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, describe, expect, test } from 'vitest'
 import { protocolFor } from '../../profiler/protocols/index.ts'
-import { untilServing } from '../../profiler/protocols/until-serving.ts'
+import { prepareOnceReady } from '../../profiler/protocols/until-serving.ts'
 import { getFinality } from './readiness.ts'
 
 const { signal } = new AbortController()
@@ -21,7 +21,7 @@ async function asked(handle: RequestListener) {
   stops.push(() => server.close())
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const payload = { kind: 'generated', seed: 1, count: 1 } as const
-  return untilServing(
+  return prepareOnceReady(
     { protocol: protocolFor('json', { path: '/predict' }), url, model: 'm', payload },
     600_000,
     signal,
@@ -40,7 +40,7 @@ describe('a command whose server is asked by a path that it does not know', {
       (reason) => reason,
     )
     expect(error.message).toMatch(
-      /\/healthz answers 404, and so does .*\/predict, as to any path that it does not know/,
+      /\/healthz answers 404, and so does .*\/predict, as for any unknown path/,
     )
     expect(error).toMatchObject({ hint: expect.stringContaining('--path') })
     expect(getFinality(error)).toBe('experiment')

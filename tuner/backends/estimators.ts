@@ -33,7 +33,8 @@ export function estimatorsOf(experiment: Experiment): EstimatorOf | undefined {
   const { variants, slo, predictor, own, load, backend, cores } = experiment
   const requests = () => llmRequests(load.payload)
   const asDrawn =
-    backend === 'simulated' || (load.payload.kind === 'generated' && load.payload.asDrawn === true)
+    backend === 'simulated' ||
+    (load.payload.kind === 'generated' && load.payload.keepOverlongPrompts === true)
   const known = new Map<string, Estimator>()
   for (const variant of variantsOf(experiment)) {
     const architecture = architectureFor(experiment, variant)

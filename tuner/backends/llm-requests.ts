@@ -5,7 +5,7 @@
 import { readText } from '../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import { defaultPrompts, makePrompts } from '../../profiler/protocols/prompts.ts'
-import { wordsAndSigns } from '../../profiler/protocols/tokenizer.ts'
+import { splitWords } from '../../profiler/protocols/tokenizer.ts'
 import type { LlmRequest } from '../../trials/launchers/simulated/llm-configuration.ts'
 import { computePrefixHashes, readCompletion } from '../../trials/predictor/llm/prompt.ts'
 import { UserError } from '../exit-codes.ts'
@@ -29,7 +29,7 @@ const generated = ({
   count,
 }: Extract<PayloadSource, { kind: 'generated' }>): Asked[] =>
   makePrompts(prompts, seed, count).map(({ text, inputTokens, outputTokens, requestClass }) => ({
-    words: wordsAndSigns(text),
+    words: splitWords(text),
     maxTokens: outputTokens,
     promptTokens: inputTokens,
     ...(requestClass && { requestClass }),
@@ -42,7 +42,7 @@ function fromFile(path: string): Asked[] {
     try {
       const body = JSON.parse(line) as Record<string, unknown>
       const { text, maxTokens } = readCompletion(body, body.messages !== undefined)
-      return [{ words: wordsAndSigns(text), maxTokens }]
+      return [{ words: splitWords(text), maxTokens }]
     } catch (error) {
       throw new UserError(
         `${path}:${i + 1}: ${(error as Error).message}`,

@@ -15,7 +15,7 @@ import {
   type Target,
 } from '../../profiler/index.ts'
 import { AnswerCheck, type AnswerSpec } from '../../profiler/protocols/answer-check.ts'
-import { untilServing } from '../../profiler/protocols/until-serving.ts'
+import { prepareOnceReady } from '../../profiler/protocols/until-serving.ts'
 import { decode, encode } from '../../trials/store/infinity-json.ts'
 import { type Finality, LaunchError } from '../../trials/types.ts'
 import { doWork, type LoadWork } from './load-work.ts'
@@ -105,7 +105,7 @@ export async function runLoadTask(
     const speaking = protocolFor(protocol, protocolOptions)
     const endpoint = { protocol: speaking, url, model, payload }
     const target = throughService
-      ? await untilServing(endpoint, serviceReadyMs, signal).catch((error: unknown) => {
+      ? await prepareOnceReady(endpoint, serviceReadyMs, signal).catch((error: unknown) => {
           throw serviceUnreached(error)
         })
       : await speaking.prepare(url, model, payload, signal)
@@ -113,7 +113,7 @@ export async function runLoadTask(
       answers && speaking.answers && new AnswerCheck(answers.spec, speaking.answers, target)
     const sample = check && {
       bodies: answers.bodies,
-      take: (body: number, answer: Uint8Array) => check.take(body, answer),
+      take: (body: number, answer: Uint8Array) => check.checkBytes(body, answer),
     }
     const place = {
       target: { ...target, sample },

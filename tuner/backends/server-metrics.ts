@@ -7,19 +7,19 @@ import type { Arrivals } from '../../profiler/model/load.ts'
 import type { LoadGenerator } from '../../profiler/model/load-generator.ts'
 import type { LoadRun } from '../../profiler/model/load-run.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import type { AskedMetric, MetricReading } from '../../profiler/model/server-metric.ts'
+import type { MetricReading, ServerMetric } from '../../profiler/model/server-metric.ts'
 import type { Target } from '../../profiler/model/target.ts'
 import {
   evaluateMetric,
+  formatMetric,
   hasMetric,
-  metricNames,
-  metricText,
-  ownPort,
+  listMetricNames,
+  portPattern,
   type Scrape,
   type Scrapes,
 } from '../../profiler/prometheus.ts'
 import { get } from '../../profiler/protocols/http.ts'
-import { hrefOf, serverAddress } from '../../profiler/server-address.ts'
+import { formatUrl, parseServerAddress } from '../../profiler/server-address.ts'
 import { findClosestNames } from '../../trials/near-names.ts'
 import { InfeasibleError, LaunchError } from '../../trials/types.ts'
 import type { MeasureTask } from './backend.ts'
@@ -38,7 +38,7 @@ export const metricsWindowS = settleS + windowS
 
 /** What is asked of a server beside its answers. JSON-safe. */
 export interface MetricsAsked {
-  readonly asked: readonly AskedMetric[]
+  readonly asked: readonly ServerMetric[]
   readonly arrivals: Arrivals
   readonly seed: number
   /** The server's own address, where the load takes another way to it. */
@@ -73,7 +73,7 @@ export async function withMetrics(
 }
 
 async function metricsUnderLoad(
-  asked: readonly AskedMetric[],
+  asked: readonly ServerMetric[],
   target: HttpTarget,
   load: Pick<MetricsAsked, 'arrivals' | 'seed'> & { readonly rateRps: number },
   generator: LoadGenerator,
@@ -156,13 +156,13 @@ export function heldToBounds(
         ...measured.caveats,
         ...unknown.map(
           (one) =>
-            `${metricText(one)} is unknown: the server did not report it under load, so its bound of ${one.max} was not checked`,
+            `${formatMetric(one)} is unknown: the server did not report it under load, so its bound of ${one.max} was not checked`,
         ),
       ],
     }
   const over = bounded.find(({ value, max }) => value > max!)
   if (over === undefined) return measured
-  const words = `${metricText(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
+  const words = `${formatMetric(over)} is ${Number(over.value.toPrecision(4))} at ${Number(measured.capacityRps.toPrecision(3))} requests per second, over its bound of ${over.max}`
   if (task === 'trial') throw new InfeasibleError('over-bound', words, logPath)
   return { ...measured, caveats: [...measured.caveats, words] }
 }
@@ -188,25 +188,26 @@ function serversAt(target: HttpTarget, from: string): Place[] {
   }))
   if (/^https?:/i.test(from)) {
     const own = servers.find(
-      ({ url }) => serverAddress(url)?.origin === serverAddress(from)?.origin,
+      ({ url }) => parseServerAddress(url)?.origin === parseServerAddress(from)?.origin,
     )
     return [{ url: from, access: own ?? { headers: {} } }]
   }
   const places = servers.map((access): Place => {
-    const address = serverAddress(access.url)
-    const [, port, path = '/metrics'] = ownPort.exec(from) ?? []
+    const address = parseServerAddress(access.url)
+    const [, port, path = '/metrics'] = portPattern.exec(from) ?? []
     const host =
       address === undefined || address.socketPath !== undefined
         ? 'localhost'
         : new URL(address.origin).hostname
     if (port !== undefined) return { url: `http://${host}:${port}${path}`, access: { headers: {} } }
     return {
-      url: address === undefined ? from : hrefOf(address, from.startsWith('/') ? from : `/${from}`),
+      url:
+        address === undefined ? from : formatUrl(address, from.startsWith('/') ? from : `/${from}`),
       access,
     }
   })
   // Several servers of a host have one such port between them, and what it counts is counted once.
-  return ownPort.test(from)
+  return portPattern.test(from)
     ? places.filter(({ url }, i) => places.findIndex((other) => other.url === url) === i)
     : places
 }
@@ -233,11 +234,11 @@ async function scrape({ url, access }: Place, signal: AbortSignal): Promise<Scra
 
 /** Of several servers, the first that has no such name is named. */
 function absent(
-  asked: Pick<AskedMetric, 'name' | 'labels'>,
+  asked: Pick<ServerMetric, 'name' | 'labels'>,
   places: readonly Place[],
   seen: readonly Scrapes[],
 ): LaunchError {
-  const pages = seen.map((looks) => metricNames(looks.at(-1)!.text))
+  const pages = seen.map((looks) => listMetricNames(looks.at(-1)!.text))
   const has = (names: readonly string[]) =>
     names.includes(asked.name) || names.includes(`${asked.name}_count`)
   const at = Math.max(
@@ -252,7 +253,7 @@ function absent(
       ? `did you mean ${near.join(', ')}?`
       : `it has ${names.slice(0, 12).join(', ')}${names.length > 12 ? ', ...' : ''}`
   return new LaunchError(
-    `metrics: no ${metricText(asked)} at ${places[at]!.url}`,
+    `metrics: no ${formatMetric(asked)} at ${places[at]!.url}`,
     hint,
     undefined,
     'experiment',

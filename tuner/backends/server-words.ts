@@ -6,7 +6,7 @@
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import type { Target } from '../../profiler/model/target.ts'
 import { ProtocolError } from '../../profiler/profiler-errors.ts'
-import { postOnce } from '../../profiler/protocols/http.ts'
+import { fetchAnswer } from '../../profiler/protocols/http.ts'
 
 /** Sent together: many servers refuse what they batch, and nothing that comes alone. */
 const maxRequestsTogether = 8
@@ -34,7 +34,7 @@ export async function addServerWords(
     return measurement
   const answers = await Promise.allSettled(
     target.bodies.slice(0, maxRequestsTogether).map(async (body) => {
-      const answer = await postOnce('server', { ...target, timeoutMs }, body, signal)
+      const answer = await fetchAnswer('server', { ...target, timeoutMs }, body, signal)
       const fault = target.transport === 'sse' && target.meaning?.(body, Buffer.from(answer))
       if (fault)
         throw new ProtocolError('server', `${target.url}${target.path} answered 200: ${fault}`)

@@ -13,7 +13,7 @@ import { delimiter, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'yaml'
-import { serverAddress } from '../../profiler/server-address.ts'
+import { parseServerAddress } from '../../profiler/server-address.ts'
 import { freePort } from '../../profiler/testing/free-port.ts'
 import { findProgram } from '../../trials/machine/programs.ts'
 import { exitCodes } from '../exit-codes.ts'
@@ -175,7 +175,7 @@ class ForeignRun {
         await this.#until(() => answers(`http://127.0.0.1:${this.#names['@UPSTREAM@']}`), upstream)
     }
     const url = this.#filled(init.at(-1)!)
-    const { path, origin } = serverAddress(url)!
+    const { path, origin } = parseServerAddress(url)!
     const socket = url.startsWith('unix:') ? url.slice('unix:'.length) : undefined
     await this.#until(async () => (socket ? existsSync(socket) : answers(origin + path)), gateway)
   }

@@ -1,7 +1,7 @@
 /** What is asked for: the SLO to keep, the objective, and what stays free for peaks. */
 import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
-import { metricText } from '../../profiler/prometheus.ts'
+import { formatMetric } from '../../profiler/prometheus.ts'
 import { protocolNames, protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
   createObjective,
@@ -116,9 +116,9 @@ function rankedMetric({
   const [only, ...others] =
     objectiveMetric === undefined
       ? metrics
-      : metrics.filter((m) => [m.name, metricText(m)].includes(objectiveMetric))
-  if (only !== undefined && others.length === 0) return metricText(only)
-  const texts = metrics.map(metricText)
+      : metrics.filter((m) => [m.name, formatMetric(m)].includes(objectiveMetric))
+  if (only !== undefined && others.length === 0) return formatMetric(only)
+  const texts = metrics.map(formatMetric)
   if (broken.has('metrics') || broken.has('objectiveMetric')) return objectiveMetric ?? ''
   if (objectiveMetric === undefined)
     report(

@@ -522,7 +522,10 @@ describe('a body template', () => {
   test.each([
     ['{"text": {{text}}}', 'e.yaml:7:18 a key that is not plain text'],
     [`'{"text": {{text}}}'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],
-    [`'{"text": "{{prompt}}"}'`, 'e.yaml:7:9 the body template asks for {{prompt}}'],
+    [
+      `'{"text": "{{prompt}}"}'`,
+      'e.yaml:7:9 the body template has the unknown placeholder {{prompt}}',
+    ],
     [`'{"text": "{{text}}"'`, 'e.yaml:7:9 the body template is not JSON once filled in: '],
   ])('%s is refused where it stands', (body, line) => {
     expect(problemLines(() => bodyOf(body))).toEqual([expect.stringContaining(line)])

@@ -2,7 +2,7 @@
  * Names that an experiment chooses from, where no other folder has them. Light: the command line's
  * help shows them and must start fast.
  */
-import { usualCount } from '../../profiler/payload-source.ts'
+import { defaultCounts } from '../../profiler/payload-source.ts'
 import { samplerNames } from '../../search/samplers/sampler-names.ts'
 
 export const backends = ['local', 'simulated', 'kubernetes'] as const
@@ -36,8 +36,8 @@ export const defaults = {
   /** Whose answers all others are held against. */
   golden: 'first',
   arrivals: 'poisson',
-  payloadCount: usualCount.bodies,
-  promptCount: usualCount.prompts,
+  payloadCount: defaultCounts.bodies,
+  promptCount: defaultCounts.prompts,
   trialTime: '3s',
   confirmTime: '30s',
   readyTimeout: '60s',

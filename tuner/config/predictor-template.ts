@@ -1,11 +1,11 @@
 /** The predictor of an experiment, the devices it uses, and whether they are to be had. */
 import { existsSync, statSync } from 'node:fs'
 import { latencyMetrics } from '../../profiler/model/latency-metrics.ts'
-import { ownPort } from '../../profiler/prometheus.ts'
-import { fieldFileFault, listFields, parseField } from '../../profiler/protocols/form-fields.ts'
+import { portPattern } from '../../profiler/prometheus.ts'
+import { findFieldFileFault, listFields, parseField } from '../../profiler/protocols/form-fields.ts'
 import { type ProtocolName, protocolTable } from '../../profiler/protocols/protocol-table.ts'
-import { requestFault } from '../../profiler/protocols/request-forms.ts'
-import { namesGrpc } from '../../profiler/server-address.ts'
+import { findRequestFault } from '../../profiler/protocols/request-forms.ts'
+import { isGrpcUrl } from '../../profiler/server-address.ts'
 import {
   type Architecture,
   type Decoder,
@@ -48,7 +48,7 @@ export function askedProtocol({
 }: Pick<ExperimentEntries, 'predictor' | 'slo'>): ProtocolName {
   if (predictor.protocol !== undefined) return predictor.protocol
   if (predictor.server !== undefined) return getServerProtocol(predictor.server)
-  if (namesGrpc(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
+  if (isGrpcUrl(serverUrlOf(predictor) ?? '')) return 'grpc-v2'
   const ofStream = limitsOf(slo).some(({ metric }) => latencyMetrics[metric].streamed)
   return ofStream ? 'openai' : spoken.tensors[0]
 }
@@ -178,11 +178,13 @@ function checkRequest({ entries, report, around }: Context): void {
       'use only one of them: a form has its own content type',
     )
   const asWritten = (text: string) => replaceReferences(text, () => '1')
-  const fault = form ? undefined : requestFault({ template: body && asWritten(body), contentType })
+  const fault = form
+    ? undefined
+    : findRequestFault({ template: body && asWritten(body), contentType })
   if (fault !== undefined) report(at, fault.what, fault.hint)
   for (const [name, written] of listFields(form ?? {})) {
     const text = asWritten(written)
-    const wrong = requestFault({ form: { [name]: text } })
+    const wrong = findRequestFault({ form: { [name]: text } })
     if (wrong !== undefined) {
       report(['predictor', 'form', name], wrong.what, wrong.hint)
       continue
@@ -190,7 +192,7 @@ function checkRequest({ entries, report, around }: Context): void {
     const { kind, content } = parseField(text)
     // A stored experiment may outlive its files.
     const gone = around.onlyLookedAt && kind !== 'value' && !existsSync(content)
-    const missing = gone ? undefined : fieldFileFault(text)
+    const missing = gone ? undefined : findFieldFileFault(text)
     if (missing !== undefined) report(['predictor', 'form', name], missing.what, missing.hint)
   }
 }
@@ -327,7 +329,7 @@ function commandTemplate(
 
 /** On which port Triton's metrics are read: one of its own. */
 function tritonMetrics(metrics: ExperimentEntries['metrics'] = []): { metricsPort?: number } {
-  const port = metrics.map(({ from = '' }) => ownPort.exec(from)?.[1]).find(Boolean)
+  const port = metrics.map(({ from = '' }) => portPattern.exec(from)?.[1]).find(Boolean)
   return port === undefined ? {} : { metricsPort: Number(port) }
 }
 

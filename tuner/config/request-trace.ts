@@ -6,7 +6,7 @@
  * - Bailian (Wang et al., ATC 2025): times in seconds, blocks of 16 tokens, with a chat_id.
  */
 import { z } from 'zod'
-import { hintOf, readText } from '../../profiler/bounded-reader.ts'
+import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import { type RecordedPrompt, recordedBlockTokens } from '../../profiler/prompt-spec.ts'
 import { millisecondsPer, type TimeUnit } from './time-unit.ts'
 import { UnitError } from './units.ts'
@@ -78,7 +78,10 @@ function readLines(path: string, shown: string): Line[] {
   try {
     text = readText(path, 'data')
   } catch (error) {
-    throw new UnitError(`cannot read the trace: ${(error as Error).message}`, hintOf(error) ?? hint)
+    throw new UnitError(
+      `cannot read the trace: ${(error as Error).message}`,
+      getHint(error) ?? hint,
+    )
   }
   const lines: Line[] = []
   for (const [i, written] of text.split('\n').entries()) {

@@ -1,11 +1,11 @@
 /** Servers that run already, by their URLs: one, or several of the same that share the load. */
 import { protocolTable } from '../../profiler/protocols/protocol-table.ts'
 import {
-  namesGrpc,
-  namesSocket,
+  isGrpcUrl,
+  isSocketUrl,
+  parseServerAddress,
   pathlessHint,
   type ServerAddress,
-  serverAddress,
   socketHint,
 } from '../../profiler/server-address.ts'
 import type { RequestSettings, UrlTemplate } from '../../trials/launchers/template.ts'
@@ -54,7 +54,7 @@ function checkUrl(
     report(
       at,
       `'${url}' is not an http URL`,
-      url !== undefined && namesGrpc(url)
+      url !== undefined && isGrpcUrl(url)
         ? `protocol ${protocol} is spoken over HTTP: write http://, or leave the protocol out`
         : `write http://127.0.0.1:8000; for a gRPC protocol grpc://127.0.0.1:8001; ${socketHint}`,
     )
@@ -69,5 +69,5 @@ function checkUrl(
 function addressIn(text: string, schemes: RegExp): ServerAddress | 'unknown' | undefined {
   if (text.startsWith('${')) return findReferences(text).length > 0 ? 'unknown' : undefined
   const sample = replaceReferences(text, () => '1')
-  return schemes.test(sample) || namesSocket(sample) ? serverAddress(sample) : undefined
+  return schemes.test(sample) || isSocketUrl(sample) ? parseServerAddress(sample) : undefined
 }

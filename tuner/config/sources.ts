@@ -1,11 +1,11 @@
 /** Files that an experiment names: price book, arrival trace, payload. */
 import { existsSync } from 'node:fs'
-import { hintOf, readText } from '../../profiler/bounded-reader.ts'
+import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import type { Arrivals } from '../../profiler/model/load.ts'
 import type { PayloadOrder, PayloadSource } from '../../profiler/payload-source.ts'
 import { PayloadError } from '../../profiler/profiler-errors.ts'
 import { isConversations } from '../../profiler/protocols/conversations.ts'
-import { tokenCounter } from '../../profiler/protocols/tokenizer.ts'
+import { loadTokenCounter } from '../../profiler/protocols/tokenizer.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
 import type { Architecture } from '../../trials/devices/architecture.ts'
 import type { Gpu } from '../../trials/devices/catalogue.ts'
@@ -45,7 +45,7 @@ export function resolveGpus({
       report(
         ['gpuCatalogue'],
         `cannot read the GPU file: ${(error as Error).message}`,
-        hintOf(error) ??
+        getHint(error) ??
           'write YAML: NAME: {memoryGiB: 16, bandwidthGBs: 500, peakTflops: {fp32: 20, fp16: 80}}',
       )
     return undefined
@@ -72,7 +72,7 @@ export function resolveArchitecture(
       report(
         at,
         `cannot read the architecture file: ${(error as Error).message}`,
-        hintOf(error) ?? 'use the config.json of a transformer, or its dimensions in YAML',
+        getHint(error) ?? 'use the config.json of a transformer, or its dimensions in YAML',
       )
     return undefined
   }
@@ -92,7 +92,7 @@ export function resolvePrices({ entries: { prices }, report, own, around }: Cont
         ['prices'],
         `cannot read the price book: ${(error as Error).message}`,
         explainUnknownRates(prices) ??
-          hintOf(error) ??
+          getHint(error) ??
           `check the path, use a provider (${providerNames.join(', ')}), or leave it out for on-demand list prices`,
       )
     return defaultPriceBook
@@ -177,7 +177,7 @@ export function resolvePayload(
   const recorded = given.lengths === undefined ? undefined : lengthsAt(given.lengths)
   if (tokenizer !== undefined)
     try {
-      tokenCounter(tokenizer)
+      loadTokenCounter(tokenizer)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
       report(
@@ -210,7 +210,7 @@ export function resolvePayload(
       kind: 'generated',
       count: made,
       ...(prompts && { prompts }),
-      ...(streamed && tunesSequences(entries) && { asDrawn: true }),
+      ...(streamed && tunesSequences(entries) && { keepOverlongPrompts: true }),
       ...common,
     }
   if (prompts !== undefined)

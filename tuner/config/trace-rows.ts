@@ -1,4 +1,4 @@
-import { hintOf, readText } from '../../profiler/bounded-reader.ts'
+import { getHint, readText } from '../../profiler/bounded-reader.ts'
 import { readRows, TableError, type TextRow } from '../../trials/table-text.ts'
 import { UnitError } from './units.ts'
 
@@ -27,7 +27,7 @@ export function readTraceRows(
     if (error instanceof TableError) throw new UnitError(error.message, hint)
     throw new UnitError(
       `cannot read the ${what}: ${(error as Error).message}`,
-      hintOf(error) ?? hint,
+      getHint(error) ?? hint,
     )
   }
 }

@@ -4,7 +4,7 @@
  */
 
 import type { Arrivals } from '../../profiler/model/load.ts'
-import type { AskedMetric } from '../../profiler/model/server-metric.ts'
+import type { ServerMetric } from '../../profiler/model/server-metric.ts'
 import type { Slo } from '../../profiler/model/slo.ts'
 import type { PayloadSource } from '../../profiler/payload-source.ts'
 import type { WarmUp } from '../../profiler/protocols/warm-up-requests.ts'
@@ -168,7 +168,7 @@ export interface Experiment extends PlainSettings {
   readonly kubernetes?: KubernetesSpec
   readonly load: LoadSpec
   /** The server's own metrics that are read at each capacity, with their bounds. */
-  readonly metrics: readonly AskedMetric[]
+  readonly metrics: readonly ServerMetric[]
   /** What answers must be. */
   readonly answers: AnswerRules
   readonly budget: BudgetSpec

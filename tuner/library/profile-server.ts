@@ -34,7 +34,7 @@ export interface ProfileOptions extends Partial<Omit<ProfilerOptions, 'url' | 's
 
 /**
  * Load-tests a server, as `tune profile` does: its capacity under an SLO, or with `rateRps` how it
- * fares at that rate. A missed SLO is a result (`verdict: 'missed'`), and so is a server that fails
+ * fares at that rate. A violated SLO is a result (`verdict: 'violated'`), and so is a server that fails
  * under load (`failed`). Prints nothing and leaves no process and no socket behind.
  * @throws ConfigError for a URL or an SLO that cannot be read; ProtocolError for a server that
  * cannot be talked to; PayloadError for bad bodies; GeneratorError for unusable loads; the signal's

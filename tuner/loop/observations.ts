@@ -2,7 +2,7 @@
 import { hasNoResult } from '../../profiler/capacity/capacity-bounds.ts'
 import { interpolatePercentile } from '../../profiler/capacity/rederive/load-curve.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import { metricValues } from '../../profiler/prometheus.ts'
+import { tabulateReadings } from '../../profiler/prometheus.ts'
 import { z90 } from '../../search/gp/normal.ts'
 import {
   computeMetricScale,
@@ -120,7 +120,7 @@ export const computeObjectiveScale = (
 const extractFigures = ({ measurement, usage }: CompleteTrial): MeasuredFigures => ({
   capacityRps: measurement.capacityRps,
   usage,
-  metrics: metricValues(measurement.metrics),
+  metrics: tabulateReadings(measurement.metrics),
 })
 
 const extractUnloadedMs = ({ unloaded, slo }: Measurement): number =>

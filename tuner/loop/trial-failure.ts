@@ -1,7 +1,7 @@
 /** Classifies a trial without a measurement: infeasible (data for the model) or failed (retried). */
 import { describeErrors } from '../../profiler/capacity/session.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
-import { plainText } from '../../profiler/plain-text.ts'
+import { stripControls } from '../../profiler/plain-text.ts'
 import { getFinality } from '../../trials/launchers/readiness.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
 import {
@@ -97,7 +97,7 @@ export function classifyFailure(
  * Text of a server, which may repeat secrets of its requests and contain control characters, made
  * safe to store and to print.
  */
-const printable = (text: string): string => plainText(redactSecrets(text))
+const printable = (text: string): string => stripControls(redactSecrets(text))
 
 export const printableMeasurement = (measurement: Measurement): Measurement => ({
   ...measurement,

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { readAnswer } from '../../profiler/bounded-reader.ts'
-import { plainText } from '../../profiler/plain-text.ts'
+import { stripControls } from '../../profiler/plain-text.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
 import type { OutputTarget } from '../config/output-target.ts'
@@ -128,7 +128,7 @@ export class Delivery {
       const refused = response.status < 500 && response.status !== 429
       return {
         refused,
-        problem: `status ${response.status}${text === '' ? '' : `: ${plainText(redactSecrets(text)).trim().slice(0, 200)}`}`,
+        problem: `status ${response.status}${text === '' ? '' : `: ${stripControls(redactSecrets(text)).trim().slice(0, 200)}`}`,
       }
     } catch (error) {
       const { message: said, cause } = error as Error & { cause?: Error }

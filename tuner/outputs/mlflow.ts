@@ -3,7 +3,7 @@
  * an experiment of the same name, the run as a run in it, each trial and confirmation as a run
  * below that, with its configuration as parameters and its load steps as metrics.
  */
-import { jsonFrom } from '../../profiler/bounded-reader.ts'
+import { parseUntrustedJson } from '../../profiler/bounded-reader.ts'
 import type { LoadPoint } from '../../profiler/model/load-point.ts'
 import { sloText } from '../../profiler/model/slo.ts'
 import type { Configuration } from '../../search/types.ts'
@@ -274,7 +274,7 @@ class MlflowRuns {
     })
     if (answer === undefined) return undefined
     try {
-      return jsonFrom(answer)
+      return parseUntrustedJson(answer)
     } catch {
       this.#delivery.losses.add(
         `${path.split('?')[0]} was not answered with JSON: check that the URL is that of MLflow`,

@@ -25,7 +25,7 @@ import {
 } from '@opentelemetry/sdk-metrics'
 import { type ReadableSpan, TracerProvider } from '@opentelemetry/sdk-trace'
 import { sloText } from '../../profiler/model/slo.ts'
-import { plainText } from '../../profiler/plain-text.ts'
+import { stripControls } from '../../profiler/plain-text.ts'
 import type { Configuration } from '../../search/types.ts'
 import { redactSecrets } from '../../trials/secrets.ts'
 import { withAuthorization } from '../backends/predictor-protocol.ts'
@@ -124,7 +124,7 @@ function sender<Item>(
       return
     }
     if (status === undefined || status >= 500) restingUntilMs = now() + restMs
-    const words = plainText(
+    const words = stripControls(
       redactSecrets((status === undefined ? error.message : error.data) ?? ''),
     )
       .trim()

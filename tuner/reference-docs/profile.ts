@@ -12,7 +12,7 @@ const profile: Sentences<Profile> & { readonly schemaVersion: string } = {
   protocol: 'Protocol of the requests.',
   slo: 'The SLO, in the form of [`recommendation.json`](#slo).',
   verdict:
-    '`met`: a capacity was found, or a given load met the SLO. `missed`: the SLO was violated. `failed`: there is no verdict, because the server or the load generator failed.',
+    '`met`: a capacity was found, or a given load met the SLO. `violated`: no load met it. `failed`: there is no verdict, because the server or the load generator failed.',
   summary: 'The verdict in one sentence.',
   measurement:
     'The search for the capacity, a [measurement](events.md#measurement); absent with `--rate` and `--concurrency`.',

@@ -2,7 +2,7 @@
  * What people wrote beside an experiment or a trial, as text: it may come from someone else's
  * store.
  */
-import { plainText } from '../../profiler/plain-text.ts'
+import { stripControls } from '../../profiler/plain-text.ts'
 import type { Annotation } from '../../trials/annotation.ts'
 
 /** Nothing where nothing was written. */
@@ -10,11 +10,11 @@ export function annotationLines(annotation: Annotation | undefined, indent = '  
   if (!annotation) return []
   const { note, tags, archivedAt } = annotation
   return [
-    ...(archivedAt === undefined ? [] : [`archived on ${plainText(archivedAt.slice(0, 10))}`]),
-    ...(tags.length === 0 ? [] : [`tags: ${plainText(tags.join(', '))}`]),
+    ...(archivedAt === undefined ? [] : [`archived on ${stripControls(archivedAt.slice(0, 10))}`]),
+    ...(tags.length === 0 ? [] : [`tags: ${stripControls(tags.join(', '))}`]),
     ...(note === undefined
       ? []
-      : plainText(note)
+      : stripControls(note)
           .split('\n')
           .map((line, i) => (i === 0 ? `note: ${line}` : `      ${line}`))),
   ].map((line) => indent + line)

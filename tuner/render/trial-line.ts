@@ -5,7 +5,7 @@ import { interpolatePercentile } from '../../profiler/capacity/rederive/load-cur
 import type { Phase } from '../../profiler/model/load.ts'
 import type { LoadPoint, StreamSummary } from '../../profiler/model/load-point.ts'
 import { limitTitle, resolveLimits, type Slo, selectLimits } from '../../profiler/model/slo.ts'
-import { metricText } from '../../profiler/prometheus.ts'
+import { formatMetric } from '../../profiler/prometheus.ts'
 import {
   latency,
   money,
@@ -235,7 +235,7 @@ const metricWords = ({ metrics = [] }: CompleteTrial['measurement']): string =>
   metrics
     .map(
       (one) =>
-        `, ${metricText(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`,
+        `, ${formatMetric(one)} ${significant(one.value)}${one.max === undefined ? '' : ` of ${significant(one.max)}`}`,
     )
     .join('')
 

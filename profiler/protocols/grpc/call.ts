@@ -1,9 +1,14 @@
 import { type Client, type ServiceError, status } from '@grpc/grpc-js'
-import { grpcClient, grpcErrorKind, grpcMetadata, grpcStatus } from '../../load/grpc-sender.ts'
-import { asksForCertificate, clientCertificateHint, trustHint } from '../../load/tls.ts'
+import {
+  buildGrpcMetadata,
+  classifyGrpcError,
+  createGrpcClient,
+  formatGrpcStatus,
+} from '../../load/grpc-sender.ts'
+import { clientCertificateHint, requiresClientCertificate, trustHint } from '../../load/tls.ts'
 import type { TlsOptions } from '../../model/tls-options.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import { notReadyReason } from '../not-ready.ts'
+import { findNotReadyReason } from '../not-ready.ts'
 import type { OnReason } from '../protocol.ts'
 import { headerHint } from '../refusals.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
@@ -36,13 +41,13 @@ export function callRaw(
   let client: Client | undefined
   return new Promise<Buffer>((resolve, reject) => {
     signal.throwIfAborted()
-    client = grpcClient(to.url, to.tls, to.headers)
-    const call = client.makeUnaryRequest(
+    client = createGrpcClient(to.url, to.tls, to.headers)
+    const callMethod = client.makeUnaryRequest(
       path,
       asIs,
       asIs,
       message,
-      grpcMetadata(to.headers),
+      buildGrpcMetadata(to.headers),
       { deadline: Date.now() + timeoutMs },
       (error, answer) => {
         signal.removeEventListener('abort', abort)
@@ -51,51 +56,42 @@ export function callRaw(
         else resolve(answer ?? Buffer.alloc(0))
       },
     )
-    const abort = () => call.cancel()
+    const abort = () => callMethod.cancel()
     signal.addEventListener('abort', abort, { once: true })
   }).finally(() => client?.close())
 }
 
-/** One call, its messages as plain objects. Throws a ProtocolError with the server's own words. */
-export async function call(
+type Call = readonly [
   to: GrpcEndpoint,
   method: Method,
   request: Record<string, unknown>,
   timeoutMs: number,
   signal: AbortSignal,
-): Promise<Record<string, unknown>> {
-  try {
-    return decodeMessage(
-      method.response,
-      await callRaw(to, method.path, encodeMessage(method.request, request), timeoutMs, signal),
-    )
-  } catch (error) {
-    throw asProtocolError(to, method.path, error, signal)
-  }
+]
+
+/** Makes one call with plain objects. Throws a ProtocolError with the message of the server. */
+export const callMethod = (...call: Call): Promise<Record<string, unknown>> =>
+  callDecoded(...call).catch((error: unknown) => throwCallError(call, error))
+
+/** Like `callMethod`; undefined where the server does not implement the method. */
+export const callIfImplemented = (...call: Call): Promise<Record<string, unknown> | undefined> =>
+  callDecoded(...call).catch((error: unknown) =>
+    (error as Partial<ServiceError>).code === status.UNIMPLEMENTED
+      ? undefined
+      : throwCallError(call, error),
+  )
+
+async function callDecoded(...[to, method, request, timeoutMs, signal]: Call) {
+  const message = encodeMessage(method.request, request)
+  return decodeMessage(method.response, await callRaw(to, method.path, message, timeoutMs, signal))
 }
 
-/** As `call`; undefined where the server has no such method. */
-export async function callWhereKnown(
-  to: GrpcEndpoint,
-  method: Method,
-  request: Record<string, unknown>,
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<Record<string, unknown> | undefined> {
-  try {
-    const message = encodeMessage(method.request, request)
-    return decodeMessage(
-      method.response,
-      await callRaw(to, method.path, message, timeoutMs, signal),
-    )
-  } catch (error) {
-    if ((error as Partial<ServiceError>).code === status.UNIMPLEMENTED) return undefined
-    throw asProtocolError(to, method.path, error, signal)
-  }
+function throwCallError([to, { path }, , , signal]: Call, error: unknown): never {
+  throw convertCallError(to, path, error, signal)
 }
 
 /** Error of a failed call, with a hint. The signal's reason where that was the cause. */
-export function asProtocolError(
+export function convertCallError(
   { protocol, url }: GrpcEndpoint,
   path: string,
   error: unknown,
@@ -106,7 +102,7 @@ export function asProtocolError(
   const { code, details } = error as ServiceError
   if (typeof code !== 'number')
     return new ProtocolError(protocol, `${url} ${path}: ${(error as Error).message}`)
-  const kind = grpcErrorKind({ code, details })
+  const kind = classifyGrpcError({ code, details })
   if (kind === 'refused')
     return new ProtocolError(
       protocol,
@@ -117,32 +113,32 @@ export function asProtocolError(
     return new ProtocolError(
       protocol,
       `${url} cannot be reached: ${details}`,
-      asksForCertificate(details)
+      requiresClientCertificate(details)
         ? clientCertificateHint
         : `check grpcs against grpc; ${trustHint}`,
       'untrusted',
     )
   return new ProtocolError(
     protocol,
-    `${url} ${path} answered ${grpcStatus(code)}: ${details || '(no message)'}`,
-    hintFor(code, details, path),
+    `${url} ${path} answered ${formatGrpcStatus(code)}: ${details || '(no message)'}`,
+    getHint(code, details, path),
     isLoading(code, details)
       ? 'not-ready'
       : code === status.NOT_FOUND
         ? 'unknown-call'
-        : code === status.INVALID_ARGUMENT || tooLarge({ code, details })
+        : code === status.INVALID_ARGUMENT || isMessageTooLarge({ code, details })
           ? 'refused'
-          : denied(code)
+          : isDenied(code)
             ? 'denied'
             : undefined,
   )
 }
 
 /**
- * False for a server that is not up yet. Throws errors that waiting does not fix, and the signal's
- * reason.
+ * Handles the error of a readiness check: returns false for a server that is not up yet. Throws
+ * errors that waiting does not fix, and the signal's reason.
  */
-export function notUpYet(error: unknown, signal: AbortSignal, onReason?: OnReason): false {
+export function handleNotUp(error: unknown, signal: AbortSignal, onReason?: OnReason): false {
   signal.throwIfAborted()
   if (!(error instanceof ProtocolError) || error.why === 'untrusted') throw error
   if (error.why !== undefined || !/cannot be reached/.test(error.message)) onReason?.(error.message)
@@ -150,29 +146,29 @@ export function notUpYet(error: unknown, signal: AbortSignal, onReason?: OnReaso
 }
 
 /** Whether a message exceeds the server's limit, in the words of grpc-core and others. */
-const tooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
+const isMessageTooLarge = ({ code, details }: Pick<ServiceError, 'code' | 'details'>): boolean =>
   code === status.RESOURCE_EXHAUSTED &&
   /larger than (the )?max|message.*(too large|exceeds)|max.*message/i.test(details)
 
 /** Messages of grpc-js for answers that are not gRPC; a gateway's 502 to 504 are HTTP answers. */
-const noGrpc = /protocol error|parse error|Received HTTP\/1|HTTP status code(?!:? 50[234])/i
+const nonGrpcPattern = /protocol error|parse error|Received HTTP\/1|HTTP status code(?!:? 50[234])/i
 
 const isLoading = (code: number, details: string): boolean =>
-  (code === status.UNAVAILABLE && !noGrpc.test(details)) || notReadyReason(details) !== undefined
+  (code === status.UNAVAILABLE && !nonGrpcPattern.test(details)) ||
+  findNotReadyReason(details) !== undefined
 
-const denied = (code: number): boolean =>
+const isDenied = (code: number): boolean =>
   code === status.UNAUTHENTICATED || code === status.PERMISSION_DENIED
 
-function hintFor(code: number, details: string, path: string): string | undefined {
-  if (tooLarge({ code, details }))
-    return "the server's own limit: send fewer items a request, or raise what it receives at most"
+function getHint(code: number, details: string, path: string): string | undefined {
+  if (isMessageTooLarge({ code, details }))
+    return 'the message exceeds the limit of the server: send fewer items per request, or raise that limit'
   if (code === status.UNIMPLEMENTED && /Metadata$/.test(path))
-    return 'it does not tell what its models take, or speaks another protocol over gRPC: give request bodies, one a line, as its REST API has them (--payload FILE.jsonl)'
-  if (code === status.UNIMPLEMENTED)
-    return 'the server does not speak this protocol: is it another one over gRPC?'
+    return 'it has no model metadata, or speaks another gRPC protocol: give request bodies in the form of its REST API, one per line (--payload FILE.jsonl)'
+  if (code === status.UNIMPLEMENTED) return 'does the server speak another gRPC protocol?'
   if (code === status.NOT_FOUND) return 'check the model name'
   if (code === status.INVALID_ARGUMENT) return 'does the payload fit the model?'
-  if (denied(code)) return headerHint
-  if (noGrpc.test(details)) return 'it does not speak gRPC: is this its REST port?'
+  if (isDenied(code)) return headerHint
+  if (nonGrpcPattern.test(details)) return 'it does not speak gRPC: is this its REST port?'
   return undefined
 }

@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, afterEach, describe, expect, test } from 'vitest'
-import { grpcClient, grpcMetadata } from '../../load/grpc-sender.ts'
+import { buildGrpcMetadata, createGrpcClient } from '../../load/grpc-sender.ts'
 import { HttpLoadGenerator } from '../../load/http-generator.ts'
 import { summariseRun } from '../../load/load-point.ts'
 import type { Load } from '../../model/load.ts'
@@ -17,7 +17,7 @@ import { skipIfDisturbed } from '../../testing/undisturbed.ts'
 import { unwire, wire } from '../../testing/wire.ts'
 import { detectProtocol, protocolFor } from '../index.ts'
 import { listModels } from '../model-list.ts'
-import { untilAnswering, untilServing } from '../until-serving.ts'
+import { prepareOnceAnswering, prepareOnceReady } from '../until-serving.ts'
 
 const { signal } = new AbortController()
 const generated = { kind: 'generated', seed: 1, count: 4 } as const
@@ -81,14 +81,14 @@ describe('the authority, by which gateways route', () => {
         await expect(
           protocolFor('grpc-v2', { headers }).prepare(url, 'bert', generated, signal),
         ).rejects.toThrow()
-        const client = grpcClient(url.replace('grpc:', 'http:'), {}, headers)
+        const client = createGrpcClient(url.replace('grpc:', 'http:'), {}, headers)
         await new Promise((resolve) =>
           client.makeUnaryRequest(
             '/a/b',
             (bytes: Buffer) => bytes,
             (bytes: Buffer) => bytes,
             Buffer.alloc(0),
-            grpcMetadata(headers),
+            buildGrpcMetadata(headers),
             resolve,
           ),
         )
@@ -191,7 +191,7 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
   test.each([
     `${oip}RepositoryIndex`,
     '/inference.model_repository.ModelRepositoryService/RepositoryIndex',
-  ])('a missing model is told with the models that %s lists', async (index) => {
+  ])('a missing model is reported with the models that %s lists', async (index) => {
     const url = await serve({
       ...oipServer(() => oipAnswer),
       [`${oip}ModelMetadata`]: () => ({ code: 5, details: "Request for unknown model: 'other'" }),
@@ -204,20 +204,20 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
       hint: expect.stringContaining('--model NAME'),
     }
     const endpoint = { protocol, url, model: 'other', payload: generated }
-    await expect(untilAnswering(endpoint, 5000, signal)).rejects.toMatchObject(missing)
+    await expect(prepareOnceAnswering(endpoint, 5000, signal)).rejects.toMatchObject(missing)
     await expect(
-      untilServing({ ...endpoint, runsAlready: true }, 10_000, signal),
+      prepareOnceReady({ ...endpoint, runsAlready: true }, 10_000, signal),
     ).rejects.toMatchObject(missing)
   })
 
-  test('a missing model of a server that lists none is told as the server tells it', async () => {
+  test('a missing model of a server without a list is reported with the message of the server', async () => {
     const url = await serve({
       ...oipServer(() => oipAnswer),
       [`${oip}ModelMetadata`]: () => ({ code: 5, details: "unknown model: 'other'" }),
     })
     expect(await listModels('grpc-v2', url, {}, signal)).toEqual([])
     const endpoint = { protocol: protocolFor('grpc-v2'), url, model: 'other', payload: generated }
-    await expect(untilAnswering(endpoint, 5000, signal)).rejects.toMatchObject({
+    await expect(prepareOnceAnswering(endpoint, 5000, signal)).rejects.toMatchObject({
       message: expect.stringContaining("NOT_FOUND: unknown model: 'other'"),
       hint: 'check the model name',
     })
@@ -249,10 +249,10 @@ describe('Open Inference Protocol over gRPC, against messages made by hand', () 
   })
 })
 
-describe('what gRPC itself brings', () => {
+describe('features of gRPC itself', () => {
   const tls = { certificate: testCertificate, key: testKey }
 
-  test('TLS: an unknown authority is refused, a named one trusted, and any where that is asked for', async () => {
+  test('TLS: an unknown authority is rejected, a configured one trusted, and any on request', async () => {
     server = await startGrpcServer(
       oipServer(() => oipAnswer),
       { tls },
@@ -299,7 +299,7 @@ describe('what gRPC itself brings', () => {
     expect(point.errorKinds).toEqual({ tls: point.requests })
   })
 
-  test('the standard health service is believed where there is one', async () => {
+  test('the standard health service is used where there is one', async () => {
     let status = 2
     const url = await serve({
       ...oipServer(() => oipAnswer),
@@ -334,7 +334,7 @@ describe('what gRPC itself brings', () => {
       expect(metadata).toMatchObject({ 'x-tenant': 'a', 'trace-bin': Buffer.from('id') })
   })
 
-  test("a message beyond the server's limit is refused, and said to be", async () => {
+  test('a message beyond the limit of the server is reported as such', async () => {
     server = await startGrpcServer(
       oipServer(() => oipAnswer),
       { maxBytes: 200 },

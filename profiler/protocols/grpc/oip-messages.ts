@@ -1,15 +1,26 @@
 /** The Open Inference Protocol v2 over gRPC. */
-import { isRecord, textsAt } from '../../plain-record.ts'
+import { isRecord, pluckStrings } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
-import { fitted } from '../content.ts'
-import { idFault, modelFault, tensorsFault } from '../meaning.ts'
-import { drawValues, oipInputs, oipOutputs, resolveShape } from '../oip-v2.ts'
+import { findIdFault, findModelFault, findTensorsFault } from '../answer-faults.ts'
+import { matchInputs } from '../content.ts'
+import { drawValues, parseInputs, parseOutputs, resolveShape } from '../oip-v2.ts'
 import { buildPool } from '../pool.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
-import { bytesElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
-import { call, callWhereKnown, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
+import { decodeRawContents, encodeBytesElements, encodeNumbers } from '../tensor-bytes.ts'
+import {
+  callIfImplemented,
+  callMethod,
+  type GrpcEndpoint,
+  handleNotUp,
+  type Method,
+} from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
-import { type GrpcDialect, type GrpcForm, grpcProtocol, grpcUrl } from './protocol.ts'
+import {
+  createGrpcProtocol,
+  type GrpcDialect,
+  type GrpcForm,
+  normaliseGrpcUrl,
+} from './protocol.ts'
 import { recogniseGrpc } from './recognise-grpc.ts'
 
 const method = (name: string): Method => ({
@@ -18,7 +29,7 @@ const method = (name: string): Method => ({
   response: `inference.${name}Response`,
 })
 const infer = method('ModelInfer')
-/** Triton's extension of the service, and the service of its own that MLServer has. */
+/** Triton extends the service; MLServer has a separate one. */
 const repositoryIndexes: readonly Method[] = [
   method('RepositoryIndex'),
   {
@@ -33,13 +44,13 @@ const probeTimeoutMs = 5000
  * raw contents, and as typed ones to servers that do not read raw contents.
  */
 export const grpcV2: ProtocolModule = {
-  create: (options) => grpcProtocol(dialect, options),
+  create: (options) => createGrpcProtocol(dialect, options),
   methods: [method('ServerLive').path, infer.path],
   async listModels(url, { headers = {}, tls }, signal) {
-    const to = { protocol: dialect.name, url: grpcUrl(dialect.name, url), headers, tls }
+    const to = { protocol: dialect.name, url: normaliseGrpcUrl(dialect.name, url), headers, tls }
     for (const index of repositoryIndexes) {
-      const answer = await callWhereKnown(to, index, {}, probeTimeoutMs, signal)
-      if (answer !== undefined) return textsAt('name', answer.models)
+      const answer = await callIfImplemented(to, index, {}, probeTimeoutMs, signal)
+      if (answer !== undefined) return pluckStrings('name', answer.models)
     }
     return []
   },
@@ -56,7 +67,7 @@ const dialect: GrpcDialect = {
         ['ServerReady', {}],
         ['ModelReady', { name: model }],
       ] as const) {
-        const answer = await callWhereKnown(to, method(name), request, probeTimeoutMs, signal)
+        const answer = await callIfImplemented(to, method(name), request, probeTimeoutMs, signal)
         isKnown ||= answer !== undefined
         if (answer === undefined || answer.ready === true) continue
         onReason?.(`${to.url}${method(name).path} answers ready: false`)
@@ -69,7 +80,7 @@ const dialect: GrpcDialect = {
         onReason?.(`${to.url} has none of ServerReady, ModelReady, ModelInfer`)
       return known !== undefined
     } catch (error) {
-      return notUpYet(error, signal, onReason)
+      return handleNotUp(error, signal, onReason)
     }
   },
   async messages(to, model, payload, form, signal) {
@@ -79,8 +90,8 @@ const dialect: GrpcDialect = {
           convertRow(model, String(i), row, form, `${payload.path}, body ${i + 1}`),
         ),
       }
-    const { inputs: taken, outputs } = await fetchTensors(to, model, signal)
-    const inputs = fitted(payload, taken)
+    const { inputs: declared, outputs } = await fetchTensors(to, model, signal)
+    const inputs = matchInputs(payload, declared)
     let number = 0
     const messages = await buildPool(payload, async (content, items) => {
       const tensors: RequestTensor[] = []
@@ -90,7 +101,7 @@ const dialect: GrpcDialect = {
           shape: resolveShape(input, items),
           values: await drawValues(input, content, items),
         })
-      return message(model, String(number++), tensors, form)
+      return encodeRequest(model, String(number++), tensors, form)
     })
     return { messages, outputs }
   },
@@ -105,23 +116,26 @@ const dialect: GrpcDialect = {
       name,
       datatype,
       shape,
-      data: raw.length > 0 ? rawValues(datatype, raw[i] ?? Buffer.alloc(0)) : ownValues(contents),
+      data:
+        raw.length > 0
+          ? decodeRawContents(datatype, raw[i] ?? Buffer.alloc(0))
+          : selectTypedValues(contents),
     }))
     return { model: model_name, id, tensors }
   },
-  fault: ({ model, id, tensors }, asked) => {
+  fault: ({ model, id, tensors }, context) => {
     const request = decodeMessage<
-      Pick<InferAnswer, 'id'> & { readonly inputs: readonly OutputTensor[] }
-    >(infer.request, asked.request)
+      Pick<InferAnswer, 'id'> & { readonly inputs: readonly TensorMessage[] }
+    >(infer.request, context.request)
     return (
-      modelFault(model, asked.model) ??
-      idFault(id, request.id) ??
-      tensorsFault(tensors, asked.declared, request.inputs[0]?.shape[0])
+      findModelFault(model, context.model) ??
+      findIdFault(id, request.id) ??
+      findTensorsFault(tensors, context.declared, request.inputs[0]?.shape[0])
     )
   },
 }
 
-interface OutputTensor {
+interface TensorMessage {
   readonly name: string
   readonly datatype: string
   readonly shape: readonly number[]
@@ -130,19 +144,19 @@ interface OutputTensor {
 interface InferAnswer {
   readonly model_name: string
   readonly id: string
-  readonly outputs: readonly OutputTensor[]
+  readonly outputs: readonly TensorMessage[]
   readonly raw_output_contents: readonly Buffer[]
 }
 
-const ownValues = (contents: OutputTensor['contents']): readonly unknown[] =>
+const selectTypedValues = (contents: TensorMessage['contents']): readonly unknown[] =>
   Object.values(contents ?? {}).find((values) => values.length > 0) ?? []
 
 async function fetchTensors(to: GrpcEndpoint, model: string, signal: AbortSignal) {
-  const about = method('ModelMetadata')
-  const metadata = await call(to, about, { name: model }, probeTimeoutMs, signal)
+  const metadataMethod = method('ModelMetadata')
+  const metadata = await callMethod(to, metadataMethod, { name: model }, probeTimeoutMs, signal)
   return {
-    inputs: oipInputs('grpc-v2', `${to.url}${about.path}`, metadata),
-    outputs: oipOutputs(metadata),
+    inputs: parseInputs('grpc-v2', `${to.url}${metadataMethod.path}`, metadata),
+    outputs: parseOutputs(metadata),
   }
 }
 
@@ -154,7 +168,7 @@ interface RequestTensor {
   readonly values: readonly unknown[]
 }
 
-function message(
+function encodeRequest(
   model: string,
   id: string,
   tensors: readonly RequestTensor[],
@@ -166,13 +180,15 @@ function message(
     datatype,
     shape,
     ...(typed && {
-      contents: { [typedField(datatype)]: datatype === 'BYTES' ? values.map(toBytes) : values },
+      contents: {
+        [resolveTypedField(datatype)]: datatype === 'BYTES' ? values.map(toBytes) : values,
+      },
     }),
   }))
   const raw = ({ datatype, values }: RequestTensor) =>
     datatype === 'BYTES'
-      ? bytesElements(values.map(toBytes))
-      : numbersToBytes(datatype, values as (number | boolean)[])
+      ? encodeBytesElements(values.map(toBytes))
+      : encodeNumbers(datatype, values as (number | boolean)[])
   return encodeMessage(infer.request, {
     model_name: model,
     id,
@@ -184,7 +200,7 @@ function message(
 /**
  * Field of InferTensorContents for a datatype. Throws a PayloadError for a datatype without one.
  */
-function typedField(datatype: string): string {
+function resolveTypedField(datatype: string): string {
   if (datatype === 'BOOL') return 'bool_contents'
   if (datatype === 'BYTES') return 'bytes_contents'
   const field = {
@@ -197,7 +213,7 @@ function typedField(datatype: string): string {
   if (/^INT(8|16|32)$/.test(datatype)) return 'int_contents'
   if (/^UINT(8|16|32)$/.test(datatype)) return 'uint_contents'
   throw new PayloadError(
-    `tensors of ${datatype} travel as raw contents alone`,
+    `tensors of ${datatype} can only be sent as raw contents`,
     'give request bodies in a JSON Lines file',
   )
 }
@@ -235,7 +251,7 @@ function convertRow(
       values: data,
     }
   })
-  return message(model, id, tensors, form)
+  return encodeRequest(model, id, tensors, form)
 }
 
 /** Converts an element to bytes: text as UTF-8, {"b64": "..."} decoded, bytes unchanged. */

@@ -3,21 +3,20 @@
  * tensor encoding and the check of the first answer; a dialect adds messages and the meaning of
  * answers.
  */
-import { answersHeld } from '../../bounded-reader.ts'
-import type { RequestBody, Target } from '../../model/target.ts'
+import type { HttpTarget } from '../../model/target.ts'
 import type { ItemSource, PayloadSource } from '../../payload-source.ts'
 import { ProtocolError } from '../../profiler-errors.ts'
-import { namesSocket, pathlessHint, serverAddress } from '../../server-address.ts'
+import { isSocketUrl, parseServerAddress, pathlessHint } from '../../server-address.ts'
+import { type DeclaredTensor, groupByName, type OutputTensor } from '../answer-faults.ts'
 import { extractValues } from '../golden-answers.ts'
-import { usualFirstAnswerMs } from '../http.ts'
-import { type AnsweredTensor, type DeclaredTensor, tensorsByName } from '../meaning.ts'
-import { differentOnes, mixedHint, mixedUp } from '../mixed-answers.ts'
-import { oipResult } from '../oip-v2.ts'
-import { jsonLines } from '../payload-pool.ts'
+import { defaultFirstAnswerMs } from '../http.ts'
+import { checkConcurrentAnswers } from '../mixed-answers.ts'
+import { extractTensors } from '../oip-v2.ts'
+import { readJsonLines } from '../payload-pool.ts'
 import { requestBodies } from '../pool.ts'
-import type { Answered, OnReason, Protocol } from '../protocol.ts'
+import type { OnReason, ParsedAnswer, Protocol } from '../protocol.ts'
 import type { ProtocolModule } from '../protocol-module.ts'
-import { asProtocolError, callRaw, type GrpcEndpoint } from './call.ts'
+import { callRaw, convertCallError, type GrpcEndpoint } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 
 /** The parts of a gRPC protocol that differ from the other one. */
@@ -51,7 +50,7 @@ export type GrpcForm = 'raw' | 'typed'
 interface GrpcAnswer {
   readonly model?: string
   readonly id?: string
-  readonly tensors: readonly AnsweredTensor[]
+  readonly tensors: readonly OutputTensor[]
 }
 
 interface GrpcMessages {
@@ -73,16 +72,16 @@ type PayloadRows =
   | { readonly kind: 'rows'; readonly path: string; readonly rows: readonly unknown[] }
 
 /** Builds the Protocol of a gRPC dialect. */
-export function grpcProtocol(
+export function createGrpcProtocol(
   dialect: GrpcDialect,
   options: Parameters<ProtocolModule['create']>[0],
 ): Protocol {
   const { name } = dialect
   const headers = options.headers ?? {}
-  const { timeoutMs, firstAnswerMs = usualFirstAnswerMs } = options
+  const { timeoutMs, firstAnswerMs = defaultFirstAnswerMs } = options
   const endpoint = (url: string): GrpcEndpoint => ({
     protocol: name,
-    url: grpcUrl(name, url),
+    url: normaliseGrpcUrl(name, url),
     headers,
     tls: options.tls,
   })
@@ -102,25 +101,25 @@ export function grpcProtocol(
         const request = Buffer.from(target.bodies[body]!.body as Uint8Array)
         return callRaw(to, dialect.path, request, target.timeoutMs, signal).catch(
           (error: unknown) => {
-            throw asProtocolError(to, dialect.path, error, signal)
+            throw convertCallError(to, dialect.path, error, signal)
           },
         )
       },
       read: async (answer) => interpretAnswer(dialect.read(Buffer.from(answer))),
-      of: async (document) => ({ document, result: oipResult(document) }),
+      fromDocument: async (document) => ({ document, result: extractTensors(document) }),
     },
     async prepare(
       url: string,
       model: string,
       payload: PayloadSource,
       signal: AbortSignal,
-    ): Promise<Extract<Target, { kind: 'http' }>> {
+    ): Promise<HttpTarget> {
       const to = endpoint(url)
       const source: PayloadRows =
         payload.kind === 'file'
-          ? { kind: 'rows', path: payload.path, rows: await jsonLines(payload.path) }
+          ? { kind: 'rows', path: payload.path, rows: await readJsonLines(payload.path) }
           : payload
-      const { messages, outputs, declared, maxAnswers } = await tryForms(
+      const { messages, outputs, declared, answerBytes } = await tryForms(
         dialect.forms,
         async (form) => {
           const prepared = await dialect.messages(to, model, source, form, signal)
@@ -132,7 +131,7 @@ export function grpcProtocol(
             Math.max(timeoutMs, firstAnswerMs),
             signal,
           ).catch((error: unknown) => {
-            throw asProtocolError(to, dialect.path, error, signal)
+            throw convertCallError(to, dialect.path, error, signal)
           })
           return {
             ...prepared,
@@ -142,17 +141,19 @@ export function grpcProtocol(
               request,
               declared: prepared.outputs,
             }),
-            maxAnswers: answersHeld(answer.length),
+            answerBytes: answer.length,
           }
         },
       )
       const bodies = requestBodies(messages, 'application/grpc')
       await checkConcurrentAnswers(
-        dialect,
-        to,
-        differentOnes(bodies).slice(0, maxAnswers),
-        timeoutMs,
+        { protocol: name, url: `${to.url}${dialect.path}`, bodies, answerBytes },
         signal,
+        async ({ body }) => {
+          const request = Buffer.from(body as Uint8Array)
+          const answer = await callRaw(to, dialect.path, request, timeoutMs, signal)
+          return extractValues(interpretAnswer(dialect.read(answer)))
+        },
       )
       return {
         kind: 'http',
@@ -163,7 +164,7 @@ export function grpcProtocol(
         bodies,
         timeoutMs,
         expect: options.expect ?? outputs[0],
-        meaning: ({ body }, answer) =>
+        findFault: ({ body }, answer) =>
           dialect.fault(dialect.read(Buffer.from(answer)), {
             model,
             request: Buffer.from(body as Uint8Array),
@@ -200,46 +201,14 @@ async function tryForms<T>(
 }
 
 /** Converts an answer to the document of the related REST protocol. */
-const interpretAnswer = ({ model, id, tensors }: GrpcAnswer): Answered => ({
+const interpretAnswer = ({ model, id, tensors }: GrpcAnswer): ParsedAnswer => ({
   document: {
     model_name: model,
     id,
     outputs: tensors.map(({ data = [], ...about }) => ({ ...about, data: Array.from(data) })),
   },
-  result: tensorsByName(tensors),
+  result: groupByName(tensors),
 })
-
-/**
- * Sends different requests at the same time, and fails where a server with a batching bug mixes up
- * their answers (mixed-answers.ts).
- * @throws ProtocolError
- */
-async function checkConcurrentAnswers(
-  dialect: GrpcDialect,
-  to: GrpcEndpoint,
-  bodies: readonly RequestBody[],
-  timeoutMs: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const fault = await mixedUp(bodies.length, async (i) => {
-    const request = Buffer.from(bodies[i]!.body as Uint8Array)
-    try {
-      return extractValues(
-        interpretAnswer(dialect.read(await callRaw(to, dialect.path, request, timeoutMs, signal))),
-      )
-    } catch {
-      signal.throwIfAborted()
-      return undefined // An overloaded server, for example. The load measures how often.
-    }
-  })
-  if (fault !== undefined)
-    throw new ProtocolError(
-      dialect.name,
-      `${to.url}${dialect.path} answers, but ${fault}`,
-      mixedHint,
-      'answers-differ',
-    )
-}
 
 const healthCheck = {
   path: '/grpc.health.v1.Health/Check',
@@ -288,7 +257,7 @@ function checkFirstAnswer(
   } catch (error) {
     throw new ProtocolError(
       protocol,
-      `${url}${dialect.path} answered with what is no answer: ${(error as Error).message}`,
+      `${url}${dialect.path} sent an unreadable answer: ${(error as Error).message}`,
     )
   }
   const outputs = decoded.tensors.map((tensor) => tensor.name)
@@ -305,9 +274,9 @@ function checkFirstAnswer(
  * grpcs:// to https://, and a socket to unix:/run/x.sock.
  * @throws ProtocolError for another URL, and for a path
  */
-export function grpcUrl(protocol: string, url: string): string {
-  const hasScheme = /^[a-z]+:\/\//i.test(url) || namesSocket(url)
-  const address = serverAddress(hasScheme ? url : `http://${url}`)
+export function normaliseGrpcUrl(protocol: string, url: string): string {
+  const hasScheme = /^[a-z]+:\/\//i.test(url) || isSocketUrl(url)
+  const address = parseServerAddress(hasScheme ? url : `http://${url}`)
   if (address === undefined)
     throw new ProtocolError(
       protocol,

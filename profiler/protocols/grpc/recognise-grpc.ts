@@ -2,7 +2,7 @@
 import { type ServiceError, status } from '@grpc/grpc-js'
 import { ProtocolError } from '../../profiler-errors.ts'
 import type { ProtocolOptions } from '../protocol-module.ts'
-import { asProtocolError, callRaw } from './call.ts'
+import { callRaw, convertCallError } from './call.ts'
 
 /** Protocols, each with a method that only its servers know. */
 type Methods = readonly (readonly [protocol: string, path: string])[]
@@ -11,7 +11,7 @@ type Methods = readonly (readonly [protocol: string, path: string])[]
  * Why no protocol is recognised: nothing listens, its certificate is not trusted, or it speaks
  * something else.
  */
-export async function whyNoGrpc(
+export async function createUnrecognisedError(
   url: string,
   methods: Methods,
   { headers = {}, tls }: ProtocolOptions,
@@ -21,14 +21,14 @@ export async function whyNoGrpc(
   const to = { protocol, url, headers, tls }
   const other = new ProtocolError(
     protocol,
-    `${url} answers to no gRPC protocol known here`,
+    `${url} speaks no known gRPC protocol`,
     'is this its gRPC port?',
     'other-protocol',
   )
   return callRaw(to, path, Buffer.alloc(0), 1000, signal).then(
     () => other,
     (error: Partial<ServiceError>) =>
-      error.code === status.UNIMPLEMENTED ? other : asProtocolError(to, path, error, signal),
+      error.code === status.UNIMPLEMENTED ? other : convertCallError(to, path, error, signal),
   )
 }
 

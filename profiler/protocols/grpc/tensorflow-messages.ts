@@ -1,28 +1,28 @@
 /** TensorFlow Serving's PredictionService over gRPC. */
 import { isRecord } from '../../plain-record.ts'
 import { PayloadError } from '../../profiler-errors.ts'
-import { type Content, fitted } from '../content.ts'
-import { modelFault, tensorsFault } from '../meaning.ts'
-import { versionState } from '../not-ready.ts'
+import { findModelFault, findTensorsFault } from '../answer-faults.ts'
+import { type Content, matchInputs } from '../content.ts'
+import { formatVersionState } from '../not-ready.ts'
+import { checkItems } from '../payload-pool.ts'
 import { buildPool } from '../pool.ts'
 import type { ProtocolModule, ProtocolOptions } from '../protocol-module.ts'
-import { countElements, numbersToBytes, rawValues } from '../tensor-bytes.ts'
+import { countElements, decodeRawContents, encodeNumbers } from '../tensor-bytes.ts'
 import {
-  checkItems,
   type Signature,
-  signatureNamed,
+  selectSignature,
   type TensorFlowInput,
   toOipDatatype,
 } from '../tfserving.ts'
-import { call, type GrpcEndpoint, type Method, notUpYet } from './call.ts'
+import { callMethod, type GrpcEndpoint, handleNotUp, type Method } from './call.ts'
 import { decodeMessage, encodeMessage } from './definitions.ts'
 import { toBytes } from './oip-messages.ts'
-import { type GrpcDialect, grpcProtocol } from './protocol.ts'
+import { createGrpcProtocol, type GrpcDialect } from './protocol.ts'
 
-const method = (service: string, name: string, message = name): Method => ({
+const method = (service: string, name: string, encodeRequest = name): Method => ({
   path: `/tensorflow.serving.${service}/${name}`,
-  request: `tfserving.${message}Request`,
-  response: `tfserving.${message}Response`,
+  request: `tfserving.${encodeRequest}Request`,
+  response: `tfserving.${encodeRequest}Response`,
 })
 const predict = method('PredictionService', 'Predict')
 const metadata = method('PredictionService', 'GetModelMetadata')
@@ -41,27 +41,27 @@ const stateNames: Readonly<Record<number, string>> = {
   40: 'UNLOADING',
   50: 'END',
 }
-const versionsText = (versions: readonly ModelVersionStatus[]): string =>
+const formatVersions = (versions: readonly ModelVersionStatus[]): string =>
   versions
     .map(({ version, state, status }) =>
-      versionState(version, stateNames[state] ?? state, status?.error_message),
+      formatVersionState(version, stateNames[state] ?? state, status?.error_message),
     )
     .join('; ')
 const probeTimeoutMs = 5000
 
 /** TensorFlow Serving's PredictionService over gRPC. */
 export const tfservingGrpc: ProtocolModule = {
-  create: (options) => grpcProtocol(dialect(options), options),
+  create: (options) => createGrpcProtocol(dialect(options), options),
   methods: [modelStatus.path, predict.path],
 }
 
-const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
+const dialect = ({ signature: signatureName }: ProtocolOptions): GrpcDialect => ({
   name: 'tfserving-grpc',
   path: predict.path,
   forms: ['raw'],
   async ready(to, model, signal, onReason) {
     try {
-      const status = await call(
+      const status = await callMethod(
         to,
         modelStatus,
         { model_spec: { name: model } },
@@ -70,14 +70,15 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
       )
       const versions = status.model_version_status as readonly ModelVersionStatus[]
       const isAvailable = versions.some(({ state }) => state === available)
-      if (!isAvailable) onReason?.(`${to.url}${modelStatus.path} answers ${versionsText(versions)}`)
+      if (!isAvailable)
+        onReason?.(`${to.url}${modelStatus.path} answers ${formatVersions(versions)}`)
       return isAvailable
     } catch (error) {
-      return notUpYet(error, signal, onReason)
+      return handleNotUp(error, signal, onReason)
     }
   },
   async messages(to, model, payload, _form, signal) {
-    const signature = await fetchSignature(to, model, asked, signal)
+    const signature = await fetchSignature(to, model, signatureName, signal)
     const { inputs, outputs } = signature
     if (payload.kind === 'rows')
       return {
@@ -86,11 +87,11 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
         ),
         outputs,
       }
-    const filled = fitted(payload, inputs)
+    const filled = matchInputs(payload, inputs)
     const messages = await buildPool(payload, async (content, items) => {
       const tensors: Record<string, unknown> = {}
       for (const input of filled) tensors[input.name] = await buildTensor(input, content, items)
-      return message(model, signature.name, tensors)
+      return encodeRequest(model, signature.name, tensors)
     })
     return { messages, outputs }
   },
@@ -98,17 +99,20 @@ const dialect = ({ signature: asked }: ProtocolOptions): GrpcDialect => ({
     const { outputs, model_spec } = decodeMessage<PredictAnswer>(predict.response, answer)
     return {
       model: model_spec?.name,
-      tensors: Object.entries(outputs).map(([name, tensor]) => ({ name, ...decodeTensor(tensor) })),
+      tensors: Object.entries(outputs).map(([name, buildTensorProto]) => ({
+        name,
+        ...decodeTensor(buildTensorProto),
+      })),
     }
   },
-  fault: ({ model, tensors }, { request, declared, model: meantModel }) => {
+  fault: ({ model, tensors }, { request, declared, model: requestedModel }) => {
     const { inputs } = decodeMessage<{ inputs: Record<string, TensorProto> }>(
       predict.request,
       request,
     )
     return (
-      modelFault(model, meantModel) ??
-      tensorsFault(tensors, declared, readDimensions(Object.values(inputs)[0])[0])
+      findModelFault(model, requestedModel) ??
+      findTensorsFault(tensors, declared, readDimensions(Object.values(inputs)[0])[0])
     )
   },
 })
@@ -125,8 +129,8 @@ interface PredictAnswer {
 }
 
 /** Shape of a tensor. */
-const readDimensions = (tensor: TensorProto | undefined): number[] =>
-  (tensor?.tensor_shape?.dim ?? []).map(({ size }) => size)
+const readDimensions = (buildTensorProto: TensorProto | undefined): number[] =>
+  (buildTensorProto?.tensor_shape?.dim ?? []).map(({ size }) => size)
 
 /** Limit on the values of a tensor that are expanded, because its shape is untrusted. */
 const maxRepeated = 1_000_000
@@ -135,12 +139,12 @@ const maxRepeated = 1_000_000
  * Decodes a tensor: raw contents, or a typed list. TensorFlow may shorten such a list, and its last
  * value then fills the rest of the shape.
  */
-function decodeTensor(tensor: TensorProto) {
-  const shape = readDimensions(tensor)
-  const datatype = toOipDatatype(tensor.dtype)
-  if (tensor.tensor_content.byteLength > 0)
-    return { datatype, shape, data: rawValues(datatype, tensor.tensor_content) }
-  const listed = Object.entries(tensor).find(
+function decodeTensor(buildTensorProto: TensorProto) {
+  const shape = readDimensions(buildTensorProto)
+  const datatype = toOipDatatype(buildTensorProto.dtype)
+  if (buildTensorProto.tensor_content.byteLength > 0)
+    return { datatype, shape, data: decodeRawContents(datatype, buildTensorProto.tensor_content) }
+  const listed = Object.entries(buildTensorProto).find(
     ([key, list]) => key.endsWith('_val') && (list as readonly unknown[]).length > 0,
   )
   const values = (listed?.[1] ?? []) as readonly unknown[]
@@ -155,25 +159,29 @@ function decodeTensor(tensor: TensorProto) {
 async function fetchSignature(
   to: GrpcEndpoint,
   model: string,
-  asked: string | undefined,
+  signatureName: string | undefined,
   signal: AbortSignal,
 ): Promise<Signature> {
   const request = { model_spec: { name: model }, metadata_field: ['signature_def'] }
-  const answer = await call(to, metadata, request, probeTimeoutMs, signal)
+  const answer = await callMethod(to, metadata, request, probeTimeoutMs, signal)
   const packed = (answer.metadata as Record<string, { value: Buffer }>).signature_def
   const signatures = packed ? decodeMessage('tfserving.SignatureDefMap', packed.value) : {}
-  return signatureNamed(
+  return selectSignature(
     'tfserving-grpc',
     `${to.url}${metadata.path}`,
     signatures.signature_def,
-    asked,
+    signatureName,
   )
 }
 
-const message = (model: string, signature: string, inputs: Record<string, unknown>) =>
+const encodeRequest = (model: string, signature: string, inputs: Record<string, unknown>) =>
   encodeMessage(predict.request, { model_spec: { name: model, signature_name: signature }, inputs })
 
-const tensor = (dtype: string, shape: readonly number[], contents: Record<string, unknown>) => ({
+const buildTensorProto = (
+  dtype: string,
+  shape: readonly number[],
+  contents: Record<string, unknown>,
+) => ({
   dtype,
   tensor_shape: { dim: shape.map((size) => ({ size })) },
   ...contents,
@@ -186,13 +194,13 @@ async function buildTensor(input: TensorFlowInput, content: Content, items: numb
     const elements: Buffer[] = []
     for (let i = 0; i < countElements(shape); i++)
       elements.push(input.kind === 'text' ? Buffer.from(content.text()) : await content.image())
-    return tensor(input.dtype, shape, { string_val: elements })
+    return buildTensorProto(input.dtype, shape, { string_val: elements })
   }
   const values: (number | boolean)[] = []
   for (let item = 0; item < items; item++)
     for (const value of await content.numbers(input)) values.push(value)
-  return tensor(input.dtype, shape, {
-    tensor_content: numbersToBytes(toOipDatatype(input.dtype), values),
+  return buildTensorProto(input.dtype, shape, {
+    tensor_content: encodeNumbers(toOipDatatype(input.dtype), values),
   })
 }
 
@@ -218,12 +226,12 @@ function convertRow(
     const contents =
       input.dtype === 'DT_STRING'
         ? { string_val: flat.map(toBytes) }
-        : { tensor_content: numbersToBytes(toOipDatatype(input.dtype), flat as number[]) }
-    return [name, tensor(input.dtype, shape, contents)] as const
+        : { tensor_content: encodeNumbers(toOipDatatype(input.dtype), flat as number[]) }
+    return [name, buildTensorProto(input.dtype, shape, contents)] as const
   })
   const own =
     isRecord(row) && typeof row.signature_name === 'string' ? row.signature_name : signature
-  return message(model, own, Object.fromEntries(tensors))
+  return encodeRequest(model, own, Object.fromEntries(tensors))
 }
 
 /** Converts a body of the REST form to values by input. */

@@ -1,6 +1,6 @@
 /** Reads ONNX files (onnx.proto, IR version 3 and later). */
 import { createRequire } from 'node:module'
-import { hintOf, readBytes } from '../../../profiler/bounded-reader.ts'
+import { getHint, readBytes } from '../../../profiler/bounded-reader.ts'
 import type { Precision } from '../catalogue.ts'
 import { DeviceModelError } from '../device-model-error.ts'
 import type { GraphAttribute, GraphDimension, GraphTensor, OnnxGraph } from './graph.ts'
@@ -99,7 +99,10 @@ export function readOnnxFile(path: string): OnnxGraph {
   try {
     bytes = readBytes(path, 'model')
   } catch (error) {
-    throw new DeviceModelError(`${path} cannot be read: ${(error as Error).message}`, hintOf(error))
+    throw new DeviceModelError(
+      `${path} cannot be read: ${(error as Error).message}`,
+      getHint(error),
+    )
   }
   return readOnnx(bytes, path)
 }

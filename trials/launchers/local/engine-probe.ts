@@ -1,6 +1,6 @@
 /** Reads scheduler and cache metrics of a language-model server. */
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
-import { seriesValue } from '../../../profiler/prometheus.ts'
+import { findMaxSeriesValue } from '../../../profiler/prometheus.ts'
 import type { LanguageEngine } from '../../servers/known-servers.ts'
 import type { EngineFigure, EngineMetrics } from '../../servers/language-program.ts'
 import { languagePrograms } from '../../servers/language-servers.ts'
@@ -90,7 +90,9 @@ function readAcceptedTokens(
  */
 export function parseEngineMetrics(text: string, server: LanguageEngine): EngineReading {
   const entries = Object.entries(metricsByEngine[server]).flatMap(([figure, of]) => {
-    const value = of.map((name) => seriesValue(text, name)).find((each) => each !== undefined)
+    const value = of
+      .map((name) => findMaxSeriesValue(text, name))
+      .find((each) => each !== undefined)
     return value === undefined ? [] : [[figure, value] as const]
   })
   return Object.fromEntries(entries)

@@ -226,9 +226,9 @@ describe('why a predictor does not serve', () => {
   })
 
   test.each([
-    ['never-ready', 2, /never said it was ready/],
+    ['never-ready', 2, /did not become ready/],
     // Long enough for it to say that it is ready where other tests have the cores.
-    ['silent', 8, /says it is ready and gave no answer/],
+    ['silent', 8, /reports that it is ready but did not answer/],
   ])('%s, within the deadline', async (behaviour, readyTimeoutS, message) => {
     const error = await failure(template(behaviour, { readyTimeoutS }))
     expect(error).toMatchObject({ reason: 'never-ready' })

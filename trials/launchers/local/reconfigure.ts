@@ -5,7 +5,7 @@
 import { execFile } from 'node:child_process'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
-import { untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError, LaunchError, type Launcher } from '../../types.ts'
 import { fillReconfigure, listReconfigurable, type TunedParameter } from '../fill.ts'
 import { reuseServers } from '../reuse-servers.ts'
@@ -47,7 +47,7 @@ export function reuseByReconfigure(
         logPath: predictor.logPath,
       })
       return {
-        target: await untilServing(
+        target: await prepareOnceReady(
           { protocol, url, model: template.model, payload },
           timeoutMs,
           signal,

@@ -7,7 +7,7 @@ import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import type { Parameter } from '../../../search/types.ts'
 import type { Gpu } from '../../devices/catalogue.ts'
 import type { MachineFacts } from '../../machine/machine-facts.ts'
@@ -104,7 +104,7 @@ export function reuseBuiltin(inner: Launcher, options: ReuseBuiltinOptions): Lau
         predictor.logPath,
       )
       return {
-        target: await untilServing(
+        target: await prepareOnceReady(
           { protocol, url, model: template.model, payload },
           timeoutMs,
           signal,

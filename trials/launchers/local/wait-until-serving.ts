@@ -1,5 +1,5 @@
 /** Waits until a started predictor serves, or finds out why it does not. */
-import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { NeverReadyError, prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { InfeasibleError } from '../../types.ts'
 import type { Announcement } from '../builtin.ts'
 import { describeExit, type Exit, reportsTakenPort } from '../diagnosis.ts'
@@ -16,7 +16,7 @@ import { areListenersForeign, listListeners, listPorts } from './processes.ts'
 import { installHint, type StartedProcess } from './start-process.ts'
 
 export interface ServingPredictor {
-  readonly target: Awaited<ReturnType<typeof untilServing>>
+  readonly target: Awaited<ReturnType<typeof prepareOnceReady>>
   readonly provenance: Announcement['provenance']
   readonly httpUrl: string
 }
@@ -50,7 +50,7 @@ export async function waitUntilServing(
         template.kind === 'builtin' ? [] : listPorts(pids()).filter((other) => other !== port),
       onReason: (reason: string) => onWaiting?.(reason, 'loading'),
     }
-    const target = await untilServing(endpoint, deadlineMs - performance.now(), until)
+    const target = await prepareOnceReady(endpoint, deadlineMs - performance.now(), until)
     if (isTaken()) throw new PortTakenError(`another server answers on port ${port}`)
     return { target, provenance, httpUrl: `http://${host}:${port}` }
   } catch (error) {

@@ -4,7 +4,7 @@
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Socket } from 'node:net'
-import { processEntry } from '../../../profiler/module-entry.ts'
+import { resolveProcessEntry } from '../../../profiler/module-entry.ts'
 
 interface Warden {
   readonly process: ChildProcess
@@ -36,7 +36,7 @@ export function watchOver(runningDirectory: string): () => Promise<void> {
 }
 
 function startWarden(runningDirectory: string): Warden {
-  const { path, execArgv } = processEntry('./warden-process', import.meta.url)
+  const { path, execArgv } = resolveProcessEntry('./warden-process', import.meta.url)
   const child = spawn(process.execPath, [...execArgv, path, runningDirectory], {
     detached: true,
     stdio: ['pipe', 'ignore', 'ignore'],

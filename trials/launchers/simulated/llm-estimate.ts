@@ -27,7 +27,7 @@ interface LlmEstimatorOptions extends LlmModelOptions {
   /** Called once, when first needed. */
   readonly requests: () => readonly LlmRequest[]
   /** Whether requests longer than the server accepts are sent uncut. */
-  readonly asDrawn?: boolean
+  readonly keepOverlongPrompts?: boolean
 }
 
 /**
@@ -65,7 +65,7 @@ export function createLlmEstimator(options: LlmEstimatorOptions): Estimator {
   const modelled = (configuration: Configuration): Read => {
     try {
       const server = modelLlm(architecture, configuration, options)
-      const refused = options.asDrawn ? explainRefusal(requests(), server) : undefined
+      const refused = options.keepOverlongPrompts ? explainRefusal(requests(), server) : undefined
       if (refused !== undefined) return { reason: refused, certain: true }
       return { server, capacityAt: predictLlmCapacities({ server, load: getLoad(server) }, slo) }
     } catch (error) {

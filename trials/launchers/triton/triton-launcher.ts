@@ -13,7 +13,7 @@
 import { readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
-import { untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { Knobs } from '../../servers/knobs.ts'
 import { selectServerParameters } from '../../servers/preset.ts'
 import { Enum, type ProtoValue, Text } from '../../servers/text-proto.ts'
@@ -65,7 +65,7 @@ export const createTritonLauncher = (
       const gpu = configuration.gpu !== undefined && configuration.gpu !== 'none'
       await reload(server, createTritonTuning(new Knobs(configuration), gpu), model, signal)
       const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
-      const target = await untilServing(
+      const target = await prepareOnceReady(
         { protocol, url: server.url, model, payload },
         timeoutMs,
         signal,

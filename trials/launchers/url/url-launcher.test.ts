@@ -102,8 +102,8 @@ describe.concurrent('a server that does not serve', () => {
     },
   )
   test.each([
-    [404, '/v2/health/ready answers 404, as to any path that it does not know', 'is it oip-v2?'],
-    [401, '/v2/health/ready answers 401', 'give the header it asks for'],
+    [404, '/v2/health/ready answers 404, as for any unknown path', 'is it oip-v2?'],
+    [401, '/v2/health/ready answers 401', 'give the required credentials'],
   ])(
     'answers %i to whoever asks whether it is ready: not waited for',
     async (status, message, hint) => {
@@ -144,7 +144,7 @@ describe.concurrent('a server that does not serve', () => {
         payload: { kind: 'generated', seed: 1, count: 1 },
       }).launch({}, 1, never)
       await expect(launched).rejects.toMatchObject({
-        message: expect.stringContaining('never said it was ready (tfserving) within 4 s'),
+        message: expect.stringContaining('did not become ready (tfserving) within 4 s'),
       })
       expect(asked).toBeGreaterThan(5)
     } finally {

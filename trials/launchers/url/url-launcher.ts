@@ -9,7 +9,7 @@
 import type { SpreadServer } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import type { Protocol } from '../../../profiler/protocols/protocol.ts'
-import { NeverReadyError, untilServing } from '../../../profiler/protocols/until-serving.ts'
+import { NeverReadyError, prepareOnceReady } from '../../../profiler/protocols/until-serving.ts'
 import { redactSecrets } from '../../secrets.ts'
 import { LaunchError, type Launcher } from '../../types.ts'
 import { answerHint } from '../failure.ts'
@@ -42,7 +42,7 @@ export const createUrlLauncher = ({
         runsAlready: true,
         onReason: (reason: string) => onWaiting?.(reason, 'loading'),
       }
-      return untilServing(endpoint, deadlineMs - performance.now(), signal)
+      return prepareOnceReady(endpoint, deadlineMs - performance.now(), signal)
     }
     try {
       const target = await untilOneServes(url)

@@ -1,6 +1,6 @@
 /** The CPU stage of the predictor: a pool of worker threads. */
 import { Worker } from 'node:worker_threads'
-import { threadEntry } from '../../../profiler/module-entry.ts'
+import { resolveThreadEntry } from '../../../profiler/module-entry.ts'
 import {
   type PreparedRequest,
   type Reply,
@@ -53,7 +53,7 @@ export class CpuPool {
   }
 
   #start(): PoolWorker {
-    const worker = new Worker(threadEntry('./cpu-worker', import.meta.url), { execArgv: [] })
+    const worker = new Worker(resolveThreadEntry('./cpu-worker', import.meta.url), { execArgv: [] })
     let becomeReady: () => void
     const ready = new Promise<void>((resolve) => {
       becomeReady = resolve

@@ -10,7 +10,7 @@
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { Worker } from 'node:worker_threads'
-import { processEntry, threadEntry } from '../../../profiler/module-entry.ts'
+import { resolveProcessEntry, resolveThreadEntry } from '../../../profiler/module-entry.ts'
 import { machineNowMs } from '../../clock.ts'
 import {
   type EngineOptions,
@@ -124,7 +124,9 @@ interface Channel {
 }
 
 function connectThread(): Channel {
-  const worker = new Worker(threadEntry('./engine-worker', import.meta.url), { execArgv: [] })
+  const worker = new Worker(resolveThreadEntry('./engine-worker', import.meta.url), {
+    execArgv: [],
+  })
   return {
     post: (message) =>
       worker.postMessage(message, message.type === 'infer' ? listLargeBuffers(message.inputs) : []),
@@ -138,7 +140,7 @@ function connectThread(): Channel {
 }
 
 function connectProcess(): Channel {
-  const { path, execArgv } = processEntry('./engine-worker', import.meta.url)
+  const { path, execArgv } = resolveProcessEntry('./engine-worker', import.meta.url)
   const child: ChildProcess = fork(path, [], {
     execArgv,
     serialization: 'advanced',

@@ -1,5 +1,5 @@
 /** A language model that is emulated: real requests, modelled step times. */
-import { wordsAndSigns } from '../../../profiler/protocols/tokenizer.ts'
+import { splitWords } from '../../../profiler/protocols/tokenizer.ts'
 import type { Decoder } from '../../devices/architecture.ts'
 import { findGpu } from '../../devices/catalogue.ts'
 import type { CustomDevices } from '../../devices/custom-devices.ts'
@@ -136,7 +136,7 @@ class EmulatedCompletions implements CompletionEngine<readonly string[]> {
   ) {}
 
   read(text: string): readonly string[] {
-    return wordsAndSigns(text)
+    return splitWords(text)
   }
 
   add(words: readonly string[], { maxTokens, token }: Completion): (() => void) | undefined {

@@ -4,9 +4,9 @@
  */
 import {
   countElements,
+  decodeBytesElements,
+  decodeNumbers,
   elementBytes,
-  elementsFromBytes,
-  numbersFromBytes,
 } from '../../../profiler/protocols/tensor-bytes.ts'
 import type { Tensor } from '../engine.ts'
 import { RequestError, type WireDatatype, type WireTensor } from './tensors.ts'
@@ -29,11 +29,11 @@ export function readBinaryTensor(
       400,
       `input '${name}' has ${bytes.byteLength} bytes of binary data; ${datatype} [${shape}] needs ${needed}`,
     )
-  return { name, shape, datatype, values: numbersFromBytes(datatype, bytes) }
+  return { name, shape, datatype, values: decodeNumbers(datatype, bytes) }
 }
 
 function readByteElements(name: string, count: number, bytes: Uint8Array): Uint8Array[] {
-  const elements = elementsFromBytes(bytes).map((element, i) => {
+  const elements = decodeBytesElements(bytes).map((element, i) => {
     if (element === undefined)
       throw new RequestError(400, `input '${name}': element ${i} of the binary data is cut off`)
     return element

@@ -1,5 +1,5 @@
 /** Common types of the request protocols: decoded requests, reply formats, errors. */
-import { BoundError, jsonFrom } from '../../../profiler/bounded-reader.ts'
+import { BoundError, parseUntrustedJson } from '../../../profiler/bounded-reader.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import type { EngineInfo, Tensors } from '../engine.ts'
 
@@ -115,7 +115,7 @@ export function formatShape(value: unknown): string {
 export function parseJson(text: string): Record<string, unknown> {
   let value: unknown
   try {
-    value = jsonFrom(text)
+    value = parseUntrustedJson(text)
   } catch (error) {
     if (error instanceof BoundError) throw new RequestError(400, `the body is ${error.message}`)
     throw new RequestError(

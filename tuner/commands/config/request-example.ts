@@ -1,10 +1,10 @@
 /** One request as it will go out, filled in: for `tune config`. */
 
 import type { RequestBody } from '../../../profiler/model/target.ts'
-import { bodiesFromFile } from '../../../profiler/protocols/payload-pool.ts'
+import { readBodies } from '../../../profiler/protocols/payload-pool.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import { excerpt } from '../../../profiler/protocols/refusals.ts'
-import { exampleRequest } from '../../../profiler/protocols/request-forms.ts'
+import { buildExampleRequest } from '../../../profiler/protocols/request-forms.ts'
 import type { Experiment } from '../../config/types.ts'
 
 /**
@@ -20,8 +20,8 @@ export async function requestExample({
   const { path, body, contentType, form } = predictor
   const [first] =
     payload.kind === 'file'
-      ? await bodiesFromFile(payload)
-      : [await exampleRequest({ template: body, contentType, form }, payload)]
+      ? await readBodies(payload)
+      : [await buildExampleRequest({ template: body, contentType, form }, payload)]
   return `A request: POST ${path}, ${first!.contentType.split(';')[0]}\n  ${shown(first!)}`
 }
 

@@ -143,14 +143,14 @@ describe('what is of no use is told with what to do', () => {
     [
       'a server that loads for ever',
       () => [503, '{"status": "loading"}'],
-      /is still loading after 1.5 s; the last that it said: .* answers 503: "status": "loading"/,
+      /is still loading after 1.5 s; last reason: .* answers 503: "status": "loading"/,
       /./,
       { options: { firstAnswerMs: 1_500 } },
     ],
     [
       'a path of one that loads for ever',
       ({ method }) => (method === 'POST' ? [503, '{"error": "model is loading"}'] : [405]),
-      /gave no valid answer within 1.5 s; the last that it said: .* 503: model is loading/,
+      /gave no valid answer within 1.5 s; last reason: .* 503: model is loading/,
       /--ready-timeout/,
       { options: { firstAnswerMs: 1_500 } },
     ],
@@ -181,7 +181,7 @@ describe('what is of no use is told with what to do', () => {
       'an error in its stream',
       openai(delta + event({ error: { message: 'CUDA out of memory' } }), 'm'),
       /answered 200, but with an error in its stream: CUDA out of memory/,
-      /its own log says why/,
+      /see its log/,
     ],
     [
       'an error alone, with its status',
@@ -223,7 +223,7 @@ describe('what is of no use is told with what to do', () => {
     [
       'TLS where there is none',
       async () => (await serve(plain)).replace('http:', 'https:'),
-      /speaks no TLS/,
+      /does not use TLS/,
       /write http:/,
     ],
     [
@@ -307,7 +307,7 @@ describe('over gRPC', () => {
   test('a service that is none of ours', async () => {
     const url = await started({ '/a.B/C': () => Buffer.alloc(0) })
     await expect(discovered(url.replace(/^\w+:/, 'grpc:'))).rejects.toThrow(
-      'answers to no gRPC protocol known here',
+      'speaks no known gRPC protocol',
     )
   })
 })

@@ -7,11 +7,12 @@ import type { Target } from '../../../profiler/model/target.ts'
 import type { PayloadSource } from '../../../profiler/payload-source.ts'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
-import { templateFault } from '../../../profiler/protocols/body-template.ts'
+import { findTemplateFault } from '../../../profiler/protocols/body-template.ts'
 import type { FormFields } from '../../../profiler/protocols/form-fields.ts'
-import { get, takesPost, usualFirstAnswerMs } from '../../../profiler/protocols/http.ts'
+import { acceptsPost, defaultFirstAnswerMs, get } from '../../../profiler/protocols/http.ts'
 import { detectProtocol, protocolFor } from '../../../profiler/protocols/index.ts'
 import { listModels } from '../../../profiler/protocols/model-list.ts'
+import { nonexistentPath } from '../../../profiler/protocols/never-ready.ts'
 import type { OnReason } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
@@ -19,16 +20,19 @@ import {
   type ProtocolName,
   protocolTable,
 } from '../../../profiler/protocols/protocol-table.ts'
-import { excerpt, refusal, refusesEos } from '../../../profiler/protocols/refusals.ts'
-import { madeUpPath } from '../../../profiler/protocols/unknown-path.ts'
+import { createRefusalError, excerpt, isEosRefusal } from '../../../profiler/protocols/refusals.ts'
 import {
   formatSeconds,
   NeverReadyError,
-  Reasons,
-  untilAnswering,
-  untilServing,
+  prepareOnceAnswering,
+  prepareOnceReady,
+  ReasonLog,
 } from '../../../profiler/protocols/until-serving.ts'
-import { hrefOf, pathBelow, serverAddress } from '../../../profiler/server-address.ts'
+import {
+  formatUrl,
+  parseServerAddress,
+  resolveServerPath,
+} from '../../../profiler/server-address.ts'
 import { promptsOf } from '../../config/settings/prompt-settings.ts'
 import { notReadyYet } from '../../not-ready-yet.ts'
 import {
@@ -94,9 +98,9 @@ const whyNotMs = 5_000
  * PayloadError; the signal's reason
  */
 export async function discover(asked: Asked, signal: AbortSignal): Promise<Discovered> {
-  const timeoutMs = asked.options.firstAnswerMs ?? usualFirstAnswerMs
+  const timeoutMs = asked.options.firstAnswerMs ?? defaultFirstAnswerMs
   const endMs = performance.now() + timeoutMs
-  const reasons = new Reasons(sayOnStderr)
+  const reasons = new ReasonLog(sayOnStderr)
   const late = AbortSignal.timeout(timeoutMs + whyNotMs)
   const either = AbortSignal.any([signal, late])
   const leftMs = () => endMs - performance.now()
@@ -132,7 +136,7 @@ async function discoverCall(asked: Discovering, signal: AbortSignal): Promise<Di
   if (protocolTable[protocol].needsPath) return jsonServer({ ...asked, model }, protocol, signal)
   const speaks = protocolFor(protocol, options)
   const { target, knowsNoEos } = await prepared(asked.payload, (payload) =>
-    untilServing(
+    prepareOnceReady(
       { protocol: speaks, url, model, payload, runsAlready: true, onReason },
       asked.leftMs(),
       signal,
@@ -165,7 +169,7 @@ async function prepared(
   try {
     return { target: await prepare(payload) }
   } catch (error) {
-    if (!refusesEos(error) || payload.kind !== 'generated' || payload.prompts?.ignoreEos)
+    if (!isEosRefusal(error) || payload.kind !== 'generated' || payload.prompts?.ignoreEos)
       throw error
     const prompts = payload.prompts
       ? { ...payload.prompts, ignoreEos: false }
@@ -226,7 +230,7 @@ async function modelAt(
 
 /** A path of the server at a URL. */
 const below = (url: string, path: string): string =>
-  hrefOf(serverAddress(url)!, pathBelow(serverAddress(url)!, path, path))
+  formatUrl(parseServerAddress(url)!, resolveServerPath(parseServerAddress(url)!, path, path))
 
 async function jsonServer(
   asked: Discovering & { readonly model: string },
@@ -235,7 +239,7 @@ async function jsonServer(
 ): Promise<Discovered> {
   const { url, model, options, payload, onReason } = asked
   const described = await descriptionAt(url, options, signal)
-  const toAny = await get(below(url, madeUpPath), options, signal)
+  const toAny = await get(below(url, nonexistentPath), options, signal)
   const calls = await callsOf(asked, described, toAny, signal)
   const healthPath = options.healthPath ?? (await healthOf(asked, described, toAny, signal))
   let first: unknown
@@ -245,7 +249,7 @@ async function jsonServer(
       : usualTemplates) {
       const called = { ...options, path, healthPath, template: body, form }
       try {
-        const target = await untilAnswering(
+        const target = await prepareOnceAnswering(
           {
             protocol: protocolFor(protocol, called),
             url,
@@ -311,10 +315,10 @@ async function callsOf(
   signal: AbortSignal,
 ): Promise<JsonCall[]> {
   const known = describedCalls(described)
-  const pathname = serverAddress(url)!.path
+  const pathname = parseServerAddress(url)!.path
   const isCall = pathname !== '/' && known.length === 0 && (await knows(url, options, signal))
   const path = options.path ?? (isCall ? pathname : undefined)
-  if (options.template !== undefined && templateFault(options.template))
+  if (options.template !== undefined && findTemplateFault(options.template))
     return [{ path: path ?? '/predict', template: options.template }]
   const { template, form } = options
   const said = template === undefined && form === undefined ? undefined : { template, form }
@@ -325,22 +329,23 @@ async function callsOf(
   // Of a server that answers 200 to any GET the POST alone tells which paths it has.
   const saysNothing = toAny.status === 200 ? [200, 404] : [404]
   const takesAny =
-    toAny.status === 200 && (await takesPost(below(url, madeUpPath), options, signal))
+    toAny.status === 200 && (await acceptsPost(below(url, nonexistentPath), options, signal))
   for (const usual of usualPaths) {
     const answer = await get(below(url, usual), options, signal)
     const { status, location } = answer
     // A gateway, whatever is asked of it.
-    if (status >= 502 && status <= 504) throw refusal('json', below(url, usual), answer, true)
+    if (status >= 502 && status <= 504)
+      throw createRefusalError('json', below(url, usual), answer, true)
     if (status >= 300 && status < 400) {
       // Starlette and Django send on to the path that they have.
       if (location !== undefined && pathOf(location, below(url, usual))?.endsWith(`${usual}/`))
         found.push({ ...said, path: `${usual}/` })
-      else redirects ??= refusal('json', below(url, usual), answer)
+      else redirects ??= createRefusalError('json', below(url, usual), answer)
     }
     if (
       saysNothing.includes(status) &&
       !takesAny &&
-      (await takesPost(below(url, usual), options, signal))
+      (await acceptsPost(below(url, usual), options, signal))
     )
       found.push({ ...said, path: usual })
     if (status === 401 || status === 403)
@@ -368,7 +373,7 @@ async function callsOf(
  */
 async function knows(url: string, options: ProtocolOptions, signal: AbortSignal): Promise<boolean> {
   const { status } = await get(url, options, signal)
-  return status === 404 ? takesPost(url, options, signal) : status < 300 || status >= 400
+  return status === 404 ? acceptsPost(url, options, signal) : status < 300 || status >= 400
 }
 
 /** One whose answer is another than that to a path that nobody has. */

@@ -194,7 +194,7 @@ describe.concurrent('a command', () => {
       ...words,
     ])
     expect(code, stderr).toBe(1)
-    expect(stderr).toMatch(/within 4 s; the last that it said: .*503.*loading/)
+    expect(stderr).toMatch(/within 4 s; last reason: .*503.*loading/)
   })
 
   test('an SLO that cannot be read is told before anything is started', async ({ box }) => {
@@ -215,7 +215,7 @@ describe.concurrent('a command', () => {
       'a port of its own',
       [process.execPath, 'server.mjs', '--port', '8080'],
       { PORT_SAID: '0' },
-      /it serves on port (\d+), and not on (?!\1)\d+/,
+      /it serves on port (\d+) instead of the assigned (?!\1)\d+/,
     ],
     [
       'of a command in quotes, before flags of ours',
@@ -264,7 +264,7 @@ test.for<[string, readonly string[], Record<string, string>, string]>([
     'a path that is none',
     ['--path', '/clasify', '--ready-timeout', '8s'],
     {},
-    'as to any path that it does not know',
+    'as for any unknown path',
   ],
 ])('a search ends with its first trial: %s', async ([_, flags, env, message], { box }) => {
   const command = `${process.execPath} server.mjs --port \${port}`

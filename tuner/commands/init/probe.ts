@@ -1,9 +1,8 @@
 /** Asks a server what it is: one that runs, or one that is started for it as a trial would be. */
 import { join } from 'node:path'
 import { ProtocolError } from '../../../profiler/profiler-errors.ts'
-import { checkAnswers, readinessAt } from '../../../profiler/protocols/http.ts'
+import { checkReachable, checkReadiness } from '../../../profiler/protocols/http.ts'
 import { protocolFor } from '../../../profiler/protocols/index.ts'
-import { otherScheme } from '../../../profiler/protocols/other-scheme.ts'
 import type { OnReason, Protocol } from '../../../profiler/protocols/protocol.ts'
 import type { ProtocolOptions } from '../../../profiler/protocols/protocol-module.ts'
 import {
@@ -12,7 +11,8 @@ import {
   protocolNames,
   protocolTable,
 } from '../../../profiler/protocols/protocol-table.ts'
-import { recognise, whyNotRecognised } from '../../../profiler/protocols/recognise.ts'
+import { explainUnrecognised, recognise } from '../../../profiler/protocols/recognise.ts'
+import { diagnoseScheme } from '../../../profiler/protocols/wrong-scheme.ts'
 import { createLocalLauncher } from '../../../trials/launchers/local/local-launcher.ts'
 import type { MachineFacts } from '../../../trials/machine/machine-facts.ts'
 import { redactSecrets } from '../../../trials/secrets.ts'
@@ -53,8 +53,8 @@ export async function probe(
     name: protocol ?? 'json',
     ready: (url, model, until, onReason) =>
       answers({ url, model, protocol, options }, until, onReason),
-    whyNever: async (url, _model, until) =>
-      (await otherScheme(url, until)) ?? (await unknownOverGrpc(url, options, until)),
+    explainNeverReady: async (url, _model, until) =>
+      (await diagnoseScheme(url, until)) ?? (await unknownOverGrpc(url, options, until)),
     prepare: async (url, _model, _payload, until) => {
       found = await discover({ ...asked, url }, until)
       return found.target
@@ -98,14 +98,14 @@ async function answers(
     return protocolFor(protocol, options).ready(url, model, signal, onReason)
   const name = protocol ?? fallbackProtocol
   let said = ''
-  const { status, loading } = await readinessAt(name, url, options, signal, (reason) => {
+  const { status, loading } = await checkReadiness(name, url, options, signal, (reason) => {
     said = reason
   })
   if (loading) onReason?.(said)
   if (status !== undefined || (await recognise(url, model, options, signal)) !== undefined)
     return true
   try {
-    await checkAnswers(name, url, options, signal)
+    await checkReachable(name, url, options, signal)
     return true
   } catch (error) {
     signal.throwIfAborted()
@@ -122,7 +122,7 @@ async function unknownOverGrpc(
   options: ProtocolOptions,
   signal: AbortSignal,
 ): Promise<{ readonly what: string; readonly hint: string } | undefined> {
-  const error = await whyNotRecognised(url, options, signal)
+  const error = await explainUnrecognised(url, options, signal)
   return error instanceof ProtocolError && error.why === 'other-protocol'
     ? { what: error.message, hint: error.hint ?? '' }
     : undefined

@@ -3,7 +3,7 @@ import { existsSync, writeFileSync } from 'node:fs'
 import { basename, delimiter, dirname, join, relative, resolve } from 'node:path'
 import { isRecord } from '../../../profiler/plain-record.ts'
 import { type ProtocolName, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { namesGrpc, namesSocket } from '../../../profiler/server-address.ts'
+import { isGrpcUrl, isSocketUrl } from '../../../profiler/server-address.ts'
 import { findArchitecture } from '../../../trials/devices/architecture.ts'
 import { DeviceModelError } from '../../../trials/devices/device-model-error.ts'
 import { findServer } from '../../../trials/launchers/local/processes.ts'
@@ -210,7 +210,7 @@ class Initialised {
     const { hostname, port, protocol } = URL.canParse(url)
       ? new URL(url)
       : { hostname: '', port: '', protocol: '' }
-    const local = namesSocket(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
+    const local = isSocketUrl(url) || ['localhost', '127.0.0.1', '[::1]'].includes(hostname)
     const here =
       local && hostname !== ''
         ? findServer(Number(port) || (/s:$/.test(protocol) ? 443 : 80))
@@ -240,7 +240,7 @@ class Initialised {
     const { predictor } = this.#document as { predictor: Draft }
     this.#checkSlo()
     // A body and a path are asked for below, and JSON needs one to be read at all.
-    const unknown = predictor.protocol === undefined && !namesGrpc(String(predictor.url ?? ''))
+    const unknown = predictor.protocol === undefined && !isGrpcUrl(String(predictor.url ?? ''))
     const provisional = {
       ...this.#document,
       predictor: {

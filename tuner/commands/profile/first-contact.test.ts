@@ -154,7 +154,7 @@ test('a run whose only trial failed ends with one sentence, and exit code 1', as
   expect(
     stdout.split('\n').filter((line) => line !== '' && !line.startsWith('Experiment ')),
   ).toEqual([
-    `Not measured: no valid answer: ${url}/key answered 401: who asks? (give the header it asks for: --header 'Name: value' (headers in an experiment file))`,
+    `Not measured: no valid answer: ${url}/key answered 401: who asks? (give the required credentials: --header 'Name: value' (headers in an experiment file))`,
   ])
 })
 

@@ -17,10 +17,10 @@ import type { PromptSpec } from '../../../profiler/prompt-spec.ts'
 import { isConversations } from '../../../profiler/protocols/conversations.ts'
 import {
   type FormFields,
-  fieldFileFault,
+  findFieldFileFault,
   listFields,
 } from '../../../profiler/protocols/form-fields.ts'
-import { requestFault } from '../../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../../profiler/protocols/request-forms.ts'
 import { isSecretHeader, registerSecret, registerSecretsIn } from '../../../trials/secrets.ts'
 import { withAuthorization } from '../../backends/predictor-protocol.ts'
 import { noCertificate, pairHint, readAuthority, readClientPair } from '../../config/authority.ts'
@@ -223,10 +223,10 @@ function readForm({ form, body, contentType }: ProfileFlags): FormFields | undef
   const fields = form && formOf(form)
   if (fields && (body !== undefined || contentType !== undefined))
     throw new Error('--form and --body exclude each other: use only one of them')
-  const fault = requestFault({ template: body, contentType, form: fields })
+  const fault = findRequestFault({ template: body, contentType, form: fields })
   if (fault) throw new PayloadError(fault.what, fault.hint)
   for (const [, text] of listFields(fields ?? {})) {
-    const missing = fieldFileFault(text)
+    const missing = findFieldFileFault(text)
     if (missing) throw new PayloadError(missing.what, missing.hint)
   }
   return fields

@@ -29,7 +29,7 @@ export function profileLines(profile: Profile, style: Style, columns: number): s
   const mark =
     verdict === 'met'
       ? paint(glyph('done', style), 'green', style)
-      : paint(glyph('infeasible', style), verdict === 'missed' ? 'yellow' : 'red', style)
+      : paint(glyph('infeasible', style), verdict === 'violated' ? 'yellow' : 'red', style)
   const lines = [
     `${mark} ${paint(summary, 'bold', style)}`,
     `  ${profile.model} at ${profile.url}, ${profile.protocol}`,

@@ -46,7 +46,7 @@ export async function profile(flags: ProfileFlags): Promise<number> {
     if (flags.csv !== undefined) await writeAtomically(flags.csv, profileCsv(found))
     return found.verdict === 'met'
       ? exitCodes.ok
-      : found.verdict === 'missed'
+      : found.verdict === 'violated'
         ? exitCodes.sloUnmet
         : exitCodes.failure
   } catch (error) {

@@ -1,5 +1,5 @@
 /** Windows of production from Prometheus' HTTP API, a query for each figure. */
-import { BoundError, jsonFrom, readAnswer } from '../../../profiler/bounded-reader.ts'
+import { BoundError, parseUntrustedJson, readAnswer } from '../../../profiler/bounded-reader.ts'
 import type { ProductionWindow } from '../../../reports/watch/production-window.ts'
 import { grouped } from '../../../trials/grouped.ts'
 import { redactSecrets } from '../../../trials/secrets.ts'
@@ -220,7 +220,7 @@ function seriesOf(text: string, what: string): Series[] {
     data?: { resultType?: unknown; result?: unknown }
   }
   try {
-    answer = (jsonFrom(text) ?? {}) as typeof answer
+    answer = (parseUntrustedJson(text) ?? {}) as typeof answer
   } catch {
     throw new UserError(
       `the answer to ${what} is not JSON`,

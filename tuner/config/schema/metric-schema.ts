@@ -1,6 +1,6 @@
 /** The server's own metrics as they are written: `metrics`. */
 import { z } from 'zod'
-import { ownPort, parseMetric } from '../../../profiler/prometheus.ts'
+import { parseMetric, portPattern } from '../../../profiler/prometheus.ts'
 import { UnitError } from '../units.ts'
 import { form, number, numberText, optional, text } from './schema-parts.ts'
 
@@ -21,7 +21,7 @@ const metricKeys = z.strictObject({
     'bound above which a configuration is infeasible; default: none, the metric is only shown',
   ),
   from: optional(
-    text(fromForms).refine((from) => !from.startsWith(':') || ownPort.test(from), {
+    text(fromForms).refine((from) => !from.startsWith(':') || portPattern.test(from), {
       error: `expected ${fromForms}`,
     }),
     "place of the metrics: a path on the server, ':8002/metrics' on another port, or a URL; default: /metrics",

@@ -5,10 +5,10 @@ import { z } from 'zod'
 import {
   type FormFields,
   mapFields,
-  withFieldPath,
+  replaceFieldPath,
 } from '../../../profiler/protocols/form-fields.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { requestFault } from '../../../profiler/protocols/request-forms.ts'
+import { findRequestFault } from '../../../profiler/protocols/request-forms.ts'
 import { engineNames } from '../../../trials/predictor/engines/engine-registry.ts'
 import {
   assumedAcceptance,
@@ -40,8 +40,8 @@ const fields = form(
     error: 'expected name: value pairs',
   }),
   (given): FormFields =>
-    requestFault({ form: given }) === undefined
-      ? mapFields(given, (value) => withFieldPath(value, absolutePath))
+    findRequestFault({ form: given }) === undefined
+      ? mapFields(given, (value) => replaceFieldPath(value, absolutePath))
       : given,
   (value) => value as Record<string, string | string[]>,
 )

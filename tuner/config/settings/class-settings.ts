@@ -5,7 +5,7 @@
 
 import type { SloLimit } from '../../../profiler/model/slo.ts'
 import type { LengthDistribution, PromptClass } from '../../../profiler/prompt-spec.ts'
-import { countsByShare } from '../../../profiler/protocols/request-classes.ts'
+import { apportionCounts } from '../../../profiler/protocols/request-classes.ts'
 import type { Context } from '../context.ts'
 import { limitsOf, type SloEntry } from '../parse-slo.ts'
 
@@ -69,7 +69,7 @@ export function resolveClasses(
       `the shares of the classes add up to ${Number((100 * sum).toPrecision(6))} %`,
       'make them add up to 100 %',
     )
-  const counts = sum > 0 ? countsByShare(shares, count) : []
+  const counts = sum > 0 ? apportionCounts(shares, count) : []
   for (const [i, { name, share }] of named.entries())
     if (!counts[i])
       report(

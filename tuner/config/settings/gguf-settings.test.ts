@@ -26,11 +26,11 @@ test('more sequences than llama.cpp takes are refused where they are written, be
 
 test('requests are cut to the context, unless its length is tuned: then all configurations get the same', () => {
   const payload = (more: object) => load({ ...flags(), ...more }).load.payload
-  expect(payload({})).not.toHaveProperty('asDrawn')
-  expect(payload({ param: ['maxModelLen=512'] })).not.toHaveProperty('asDrawn')
-  expect(payload({ pin: ['maxModelLen=512'] })).not.toHaveProperty('asDrawn')
+  expect(payload({})).not.toHaveProperty('keepOverlongPrompts')
+  expect(payload({ param: ['maxModelLen=512'] })).not.toHaveProperty('keepOverlongPrompts')
+  expect(payload({ pin: ['maxModelLen=512'] })).not.toHaveProperty('keepOverlongPrompts')
   const tuned = load({ ...flags(), param: ['maxModelLen=512,1024'] })
-  expect(tuned.load.payload).toMatchObject({ asDrawn: true })
+  expect(tuned.load.payload).toMatchObject({ keepOverlongPrompts: true })
   expect(
     experimentFromDocument(tuned.document, tuned.name, { cwd: path(), machine }).load.payload,
   ).toEqual(tuned.load.payload)

@@ -1,7 +1,7 @@
 /**
  * `metrics` of the experiment file: what of the server's own metrics is read, and what bounds it.
  */
-import type { AskedMetric } from '../../../profiler/model/server-metric.ts'
+import type { ServerMetric } from '../../../profiler/model/server-metric.ts'
 import { protocolTable } from '../../../profiler/protocols/protocol-table.ts'
 import type { PredictorTemplate } from '../../../trials/launchers/template.ts'
 import type { Context } from '../context.ts'
@@ -11,9 +11,9 @@ const usualPlace = '/metrics'
 export function resolveMetrics(
   { entries, report }: Pick<Context, 'entries' | 'report'>,
   predictor: PredictorTemplate,
-): AskedMetric[] {
+): ServerMetric[] {
   const asked = (entries.metrics ?? []).map(
-    ({ from, ...rest }): AskedMetric => ({ ...rest, from: from ?? usualPlace }),
+    ({ from, ...rest }): ServerMetric => ({ ...rest, from: from ?? usualPlace }),
   )
   if (asked.length === 0) return asked
   if (entries.backend === 'simulated')

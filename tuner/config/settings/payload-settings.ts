@@ -1,7 +1,7 @@
 /** Request payloads as they are written: files by what they are, numbers of items. */
 import { existsSync, readdirSync, statSync } from 'node:fs'
 import type { ItemCounts } from '../../../profiler/payload-source.ts'
-import { typeOfFile } from '../../../profiler/protocols/file-types.ts'
+import { detectContentType } from '../../../profiler/protocols/file-types.ts'
 import { UnitError } from '../units.ts'
 
 const itemsHint =
@@ -78,4 +78,4 @@ export const payloadKindByName = (path: string): ReturnType<typeof payloadKind> 
  * @param said as the user has it, for files that names do not tell
  */
 export const wholeType = (path: string, said: string | undefined): string | undefined =>
-  /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? typeOfFile(path))
+  /\.jsonl?$|\.ndjson$/i.test(path) ? undefined : (said ?? detectContentType(path))

@@ -12,14 +12,14 @@ import { Http1Answer } from '../../../profiler/load/http1-answer.ts'
 import { TokenStream } from '../../../profiler/load/token-stream.ts'
 import {
   evaluateMetric,
-  metricNames,
-  metricText,
+  formatMetric,
+  listMetricNames,
   parseMetric,
 } from '../../../profiler/prometheus.ts'
 import { checkPayload } from '../../../profiler/protocols/content.ts'
 import { readConversations } from '../../../profiler/protocols/conversations.ts'
 import { protocolNames, protocolTable } from '../../../profiler/protocols/protocol-table.ts'
-import { tokenCounter } from '../../../profiler/protocols/tokenizer.ts'
+import { loadTokenCounter } from '../../../profiler/protocols/tokenizer.ts'
 import {
   byteLevelTokenizer,
   sentencePieceTokenizer,
@@ -110,12 +110,12 @@ const http1 = (input: Buffer) => {
   // Cut at places that depend on the input alone.
   for (let at = 0; at < input.length; at += 1 + (input[at]! % 64))
     read.push(input.subarray(at, at + 1 + (input[at]! % 64)))
-  return read.ended()
+  return read.handleConnectionEnd()
 }
 const tokens = (input: Buffer) => {
   const read = new TokenStream()
   for (let at = 0; at < input.length; at += 97) read.push(input.subarray(at, at + 97), at)
-  return [read.fault, read.text.length, read.times?.tokens]
+  return [read.failure, read.text.length, read.times?.tokens]
 }
 const metricsPage =
   '# TYPE depth gauge\ndepth{m="a\\"b",n="x\\\\"} 3 1700000000000\n# TYPE w histogram\nw_bucket{le="+Inf"} 3\nw_sum 3\nw_count 3\nasked_total 3e3\nlimit +Inf\nnone NaN'
@@ -145,11 +145,11 @@ function accessLog(input: Buffer): void {
 function metrics(input: Buffer): void {
   const [first = '', last = first] = text(input).split('\n\n')
   const looks = [first, last].map((page, atS) => ({ atS, text: page }))
-  for (const name of metricNames(last)) {
+  for (const name of listMetricNames(last)) {
     const value = evaluateMetric({ name }, [looks])
     if (value !== undefined && typeof value !== 'number')
       throw new TypeError(`${name} is read as ${typeof value}`)
-    if (parseMetric(metricText({ name, labels: { of: first } }))?.labels?.of !== first)
+    if (parseMetric(formatMetric({ name, labels: { of: first } }))?.labels?.of !== first)
       throw new TypeError(`labels of ${name} are lost`)
   }
 }
@@ -456,7 +456,7 @@ export const fuzzed: Readonly<Record<string, Fuzzed>> = {
     names: /input/,
     read: (_, file) => {
       renameSync(file, `${file}.json`)
-      return tokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
+      return loadTokenCounter(`${file}.json`)('The other, in 12 words: ünï 😀\n')
     },
   },
   'access-logs': {

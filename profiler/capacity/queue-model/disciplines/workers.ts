@@ -8,7 +8,7 @@
  * same service times in larger numbers, which matters where slow requests are rare.
  */
 import { median, sum } from 'simple-statistics'
-import { computeRateUntilLast } from '../../../load/throughput.ts'
+import { computeMeanThroughput } from '../../../load/throughput.ts'
 import type { LatencySummary } from '../../../model/load-point.ts'
 import type { LoadRun } from '../../../model/load-run.ts'
 import { indexOfMin } from '../../../statistics/index-of-min.ts'
@@ -260,7 +260,7 @@ function isRateExceeded(
   const maxRps = (1000 * workers) / mean
   return [...windows.map(({ run }) => run), ...loops].some(
     (run) =>
-      computeRateUntilLast(run) >
+      computeMeanThroughput(run) >
       maxRps *
         (1 +
           Math.max(
@@ -339,7 +339,7 @@ function estimateMeanBusy(
 ): number {
   const open = windows.map(({ run }) => run)
   const maxRps = [...open, ...loops].reduce(
-    (highest, run) => Math.max(highest, computeRateUntilLast(run)),
+    (highest, run) => Math.max(highest, computeMeanThroughput(run)),
     0,
   )
   // With so many workers no request waits, so its service begins at its arrival.

@@ -5,7 +5,7 @@ import { viewUnderSlo } from '../../../../profiler/capacity/rederive/stream-poin
 import { streamLatencies, streamLatencyNames } from '../../../../profiler/model/latency-metrics.ts'
 import type { Measurement } from '../../../../profiler/model/measurement.ts'
 import { haveSameLatency } from '../../../../profiler/model/slo.ts'
-import { metricText } from '../../../../profiler/prometheus.ts'
+import { formatMetric } from '../../../../profiler/prometheus.ts'
 import { computeJoulesPerRequest, modelsCapacityOrLatency } from '../../../../search/objective.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import type { FinishedTrial, Usage } from '../../../../trials/types.ts'
@@ -233,7 +233,7 @@ function measurementFacts(m: Measurement): Fact[] {
       const isKnown = Number.isFinite(reading.value ?? Number.NaN)
       const limit = reading.max === undefined ? '' : `, limit ${reading.max}`
       return [
-        metricText(reading),
+        formatMetric(reading),
         `${isKnown ? significant(reading.value) : 'not known'} at ${rate(m.capacityRps)}${limit}`,
       ]
     }),

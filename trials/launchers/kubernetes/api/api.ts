@@ -8,7 +8,7 @@ import https from 'node:https'
 import type { Duplex } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeConfig } from '@kubernetes/client-node'
-import { BoundError, jsonFrom, readAnswer } from '../../../../profiler/bounded-reader.ts'
+import { BoundError, parseUntrustedJson, readAnswer } from '../../../../profiler/bounded-reader.ts'
 
 /** The API server refused a request, in its own words. */
 export class ApiError extends Error {
@@ -377,7 +377,7 @@ const readBody = async (response: http.IncomingMessage, mostMs: number): Promise
 
 function parseDocument<T>(text: string, what: string): T {
   try {
-    return jsonFrom(text) as T
+    return parseUntrustedJson(text) as T
   } catch (error) {
     const shown =
       error instanceof BoundError ? `JSON ${error.message}` : `invalid JSON: ${text.slice(0, 100)}`

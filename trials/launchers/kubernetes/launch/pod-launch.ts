@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
 import { join } from 'node:path'
 import type { V1Pod } from '@kubernetes/client-node'
-import { NeverReadyError, untilServing } from '../../../../profiler/protocols/until-serving.ts'
+import { NeverReadyError, prepareOnceReady } from '../../../../profiler/protocols/until-serving.ts'
 import type { Configuration } from '../../../../search/types.ts'
 import { makePrivateFolder } from '../../../private-files.ts'
 import { readResources } from '../../../resources.ts'
@@ -233,7 +233,7 @@ async function waitUntilServing(
     const timeoutMs = (template.readyTimeoutS ?? defaultReadyTimeoutS) * 1000
     return {
       way,
-      target: await untilServing(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])),
+      target: await prepareOnceReady(endpoint, timeoutMs, AbortSignal.any([signal, notRunning])),
     }
   } catch (error) {
     signal.throwIfAborted()

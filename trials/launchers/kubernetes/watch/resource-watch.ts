@@ -6,7 +6,7 @@
  *       └──────────────── 410 Gone: the version is too old ◄────────────┘
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { jsonFrom, readLines } from '../../../../profiler/bounded-reader.ts'
+import { parseUntrustedJson, readLines } from '../../../../profiler/bounded-reader.ts'
 import { type Api, ApiError, computeBackoffMs } from '../api/api.ts'
 
 interface WatchedObject {
@@ -140,7 +140,7 @@ export abstract class ResourceWatch<T extends WatchedObject> {
     try {
       const response = await this.api.stream(this.path, query, AbortSignal.any([signal, overdue]))
       for await (const line of readLines(response))
-        if (line !== '') this.apply(jsonFrom(line) as WatchEvent<T>)
+        if (line !== '') this.apply(parseUntrustedJson(line) as WatchEvent<T>)
     } catch (error) {
       if (!overdue.aborted || signal.aborted) throw error
     }

@@ -1,5 +1,5 @@
 /** Converts between the server's tensors (FP32, INT32) and the element types of ONNX. */
-import { halfBits, halfValue } from '../../../../profiler/protocols/tensor-bytes.ts'
+import { decodeFloat16, encodeFloat16 } from '../../../../profiler/protocols/tensor-bytes.ts'
 import type { EngineDatatype, Tensor } from '../../engine.ts'
 import { ModelError } from '../../models/model-registry.ts'
 
@@ -35,7 +35,7 @@ export function convertToOnnx(
     case 'int64':
       return widenToInt64(data)
     case 'float16':
-      return Uint16Array.from(data, halfBits)
+      return Uint16Array.from(data, encodeFloat16)
     case 'bool':
       return Uint8Array.from(data, (value) => Number(value !== 0))
     default:
@@ -55,7 +55,7 @@ export function convertFromOnnx(
     case 'float16':
       // On platforms with Float16Array, half floats are numbers; else they are bits.
       return data instanceof Uint16Array
-        ? Float32Array.from(data, halfValue)
+        ? Float32Array.from(data, decodeFloat16)
         : Float32Array.from(data as ArrayLike<number>)
     case 'bool':
       return Int32Array.from(data as ArrayLike<number>)

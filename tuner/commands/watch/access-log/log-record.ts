@@ -1,5 +1,5 @@
 /** A line of a log as a record of fields, whatever its shape. */
-import { jsonFrom } from '../../../../profiler/bounded-reader.ts'
+import { parseUntrustedJson } from '../../../../profiler/bounded-reader.ts'
 import { type LogRecord, parseTextLine, type TextShape, textShapes } from './text-shapes.ts'
 
 export const logShapes = ['json', ...textShapes] as const
@@ -68,7 +68,7 @@ function findWrappedLine({ log, message }: LogRecord): string | undefined {
 function parseJsonRecord(text: string): LogRecord | undefined {
   if (!text.startsWith('{')) return undefined
   try {
-    const document = jsonFrom(text)
+    const document = parseUntrustedJson(text)
     return typeof document === 'object' && document !== null && !Array.isArray(document)
       ? (document as LogRecord)
       : undefined

@@ -2,13 +2,15 @@
  * Detects a wrong scheme of a server that does not answer: http for a TLS server, https for a
  * server without TLS or one that requires a client certificate, gRPC for a server without HTTP/2.
  */
+
 import { connect as connectHttp2 } from 'node:http2'
 import { connect } from 'node:tls'
-import { asksForCertificate, clientCertificateHint } from '../load/tls.ts'
-import { serverAddress } from '../server-address.ts'
+import { clientCertificateHint, requiresClientCertificate } from '../load/tls.ts'
+import type { Problem } from '../profiler-errors.ts'
+import { parseServerAddress } from '../server-address.ts'
 import { get } from './http.ts'
 
-const patienceMs = 2000
+const probeTimeoutMs = 2000
 
 /** Result of a TLS handshake. 'a certificate': the server requires a client certificate. */
 type Handshake = 'TLS' | 'no TLS' | 'a certificate'
@@ -17,39 +19,39 @@ type Handshake = 'TLS' | 'no TLS' | 'a certificate'
  * Describes what the server speaks, and which scheme to use. Undefined where the scheme is right,
  * or where that is unknown. Rejects only when the signal aborts.
  */
-export async function otherScheme(
+export async function diagnoseScheme(
   url: string,
   signal: AbortSignal,
-): Promise<{ readonly what: string; readonly hint: string } | undefined> {
+): Promise<Problem | undefined> {
   const [, scheme = ''] = /^(https?|grpcs?):/i.exec(url) ?? []
-  const asHttp = url.replace(/^grpc/i, 'http')
-  const address = serverAddress(asHttp)
+  const httpUrl = url.replace(/^grpc/i, 'http')
+  const address = parseServerAddress(httpUrl)
   if (scheme === '' || address === undefined) return undefined
   const secure = /s$/i.test(scheme)
   const other = url.replace(scheme, secure ? scheme.slice(0, -1) : `${scheme}s`)
-  const handshake = await tlsAt(asHttp, signal)
+  const handshake = await tryTlsHandshake(httpUrl, signal)
   signal.throwIfAborted()
   if (secure && handshake === 'no TLS')
-    return { what: `${url} speaks no TLS`, hint: `write ${other}` }
+    return { what: `${url} does not use TLS`, hint: `write ${other}` }
   if (!secure && (handshake === 'TLS' || handshake === 'a certificate'))
     return {
       what: `${url} speaks TLS`,
-      hint: `write ${other}; a server that a command starts is asked without TLS: start it so`,
+      hint: `write ${other}. A server that tune starts must serve without TLS`,
     }
   if (handshake === 'a certificate')
     return {
-      what: `${url} breaks off a client that shows no certificate, or another than it trusts`,
+      what: `${url} rejects clients without a certificate that it trusts`,
       hint: clientCertificateHint,
     }
   if (
     !scheme.startsWith('grpc') ||
-    !(await answersHttp1(asHttp, signal)) ||
+    !(await answersHttp1(httpUrl, signal)) ||
     (await answersHttp2(address.origin, signal))
   )
     return undefined
   return {
-    what: `${url} answers HTTP/1.1 and no HTTP/2, which gRPC is made of`,
-    hint: 'is that its port of gRPC? Over HTTP it is asked by --url http://... and another --protocol',
+    what: `${url} answers HTTP/1.1 but not HTTP/2, which gRPC needs`,
+    hint: 'is this its gRPC port? For its HTTP API use --url http://... and another --protocol',
   }
 }
 
@@ -57,7 +59,7 @@ export async function otherScheme(
  * Tries a TLS handshake, whatever the server's certificate, and a request after it: under TLS 1.3 a
  * server requires the client certificate after the client has finished the handshake.
  */
-function tlsAt(url: string, signal: AbortSignal): Promise<Handshake | undefined> {
+function tryTlsHandshake(url: string, signal: AbortSignal): Promise<Handshake | undefined> {
   const { hostname, port } = new URL(url)
   const host = hostname.replace(/^\[|\]$/g, '')
   return new Promise((resolve) => {
@@ -75,7 +77,7 @@ function tlsAt(url: string, signal: AbortSignal): Promise<Handshake | undefined>
     }
     const stop = () => end(undefined)
     signal.addEventListener('abort', stop, { once: true })
-    socket.setTimeout(patienceMs, () => end(isDone ? 'TLS' : undefined))
+    socket.setTimeout(probeTimeoutMs, () => end(isDone ? 'TLS' : undefined))
     socket.once('secureConnect', () => {
       isDone = true
       socket.write('HEAD / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n')
@@ -84,7 +86,7 @@ function tlsAt(url: string, signal: AbortSignal): Promise<Handshake | undefined>
     socket.once('close', () => end(isDone ? 'TLS' : undefined))
     socket.on('error', (error: NodeJS.ErrnoException) => {
       const words = `${error.code} ${error.message}`
-      if (asksForCertificate(words)) end('a certificate')
+      if (requiresClientCertificate(words)) end('a certificate')
       else if (isDone || /alert/i.test(words)) end('TLS')
       else end(/wrong.version.number/i.test(words) ? 'no TLS' : undefined)
     })
@@ -96,7 +98,7 @@ async function answersHttp1(url: string, signal: AbortSignal): Promise<boolean> 
     await get(
       url,
       { tls: { insecureSkipVerify: true } },
-      AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]),
+      AbortSignal.any([signal, AbortSignal.timeout(probeTimeoutMs)]),
     )
     return true
   } catch {
@@ -115,7 +117,7 @@ function answersHttp2(origin: string, signal: AbortSignal): Promise<boolean> {
       resolve(answers)
     }
     const stop = () => end(false)
-    const late = setTimeout(stop, patienceMs)
+    const late = setTimeout(stop, probeTimeoutMs)
     signal.addEventListener('abort', stop, { once: true })
     session.once('remoteSettings', () => end(true))
     session.on('error', stop)

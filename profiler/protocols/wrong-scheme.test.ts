@@ -6,7 +6,7 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { expect, test } from 'vitest'
 import { testCertificate as cert, testKey as key } from '../testing/certificate.ts'
 import { protocolFor } from './index.ts'
-import { otherScheme } from './other-scheme.ts'
+import { diagnoseScheme } from './wrong-scheme.ts'
 
 const never = new AbortController().signal
 const kinds: Record<string, () => Server> = {
@@ -34,12 +34,12 @@ test.each([
   ['https', 'http', 'speaks TLS', 'write https://'],
   ['mutual', 'http', 'speaks TLS', 'write https://'],
   ['https', 'grpc', 'speaks TLS', 'write grpcs://'],
-  ['http', 'https', 'speaks no TLS', 'write http://'],
-  ['h2c', 'grpcs', 'speaks no TLS', 'write grpc://'],
-  ['http', 'grpc', 'no HTTP/2', '--protocol'],
-])('a server of %s asked by %s:// %s', (kind, scheme, what, hint) =>
+  ['http', 'https', 'does not use TLS', 'write http://'],
+  ['h2c', 'grpcs', 'does not use TLS', 'write grpc://'],
+  ['http', 'grpc', 'not HTTP/2', '--protocol'],
+])('a server of %s with %s:// %s', (kind, scheme, what, hint) =>
   at(kind, async (host) => {
-    const said = await otherScheme(`${scheme}://${host}/ml`, never)
+    const said = await diagnoseScheme(`${scheme}://${host}/ml`, never)
     expect(said).toMatchObject({
       what: expect.stringContaining(what),
       hint: expect.stringContaining(hint),
@@ -52,23 +52,25 @@ test.each([
   ['https', 'https'],
   ['h2c', 'grpc'],
   ['silent', 'http'],
-])('of a server of %s asked by %s:// nothing is said', (kind, scheme) =>
-  at(kind, async (host) => expect(await otherScheme(`${scheme}://${host}`, never)).toBeUndefined()),
+])('a server of %s with %s:// has no wrong scheme', (kind, scheme) =>
+  at(kind, async (host) =>
+    expect(await diagnoseScheme(`${scheme}://${host}`, never)).toBeUndefined(),
+  ),
 )
 
-test('nor where nothing listens, and the signal is kept to', async () => {
-  expect(await otherScheme('http://127.0.0.1:1', never)).toBeUndefined()
+test('nothing is reported where nothing listens; the signal aborts it', async () => {
+  expect(await diagnoseScheme('http://127.0.0.1:1', never)).toBeUndefined()
   await expect(
-    at('silent', (host) => otherScheme(`http://${host}`, AbortSignal.timeout(50))),
+    at('silent', (host) => diagnoseScheme(`http://${host}`, AbortSignal.timeout(50))),
   ).rejects.toMatchObject({
     name: 'TimeoutError',
   })
 })
 
-test('https where a server speaks none: named at once, without the words of OpenSSL', async () => {
+test('https for a server without TLS is reported at once', async () => {
   const asked = at('http', (host) => protocolFor('json').ready(`https://${host}`, 'm', never))
   await expect(asked).rejects.toMatchObject({
-    message: expect.stringMatching(/speaks no TLS$/),
+    message: expect.stringMatching(/does not use TLS$/),
     hint: expect.stringMatching(/^write http:/),
   })
 })

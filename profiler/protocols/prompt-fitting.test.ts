@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { PromptSpec } from '../prompt-spec.ts'
-import { promptsWithin } from './fitted-prompts.ts'
+import { makeFittingPrompts } from './prompt-fitting.ts'
 import type { Prompt } from './prompts.ts'
 
 const fixed = (tokens: number) => ({ kind: 'fixed', tokens }) as const
@@ -9,9 +9,9 @@ const server = (perWord: (word: string) => number, perMessage: number) => {
   let asked = 0
   return {
     asked: () => asked,
-    count: (prompt: Pick<Prompt, 'said'>) => {
-      const words = prompt.said.flatMap((text) => text.split(' '))
-      return words.reduce((sum, word) => sum + perWord(word), prompt.said.length * perMessage)
+    count: (prompt: Pick<Prompt, 'messages'>) => {
+      const words = prompt.messages.flatMap((text) => text.split(' '))
+      return words.reduce((sum, word) => sum + perWord(word), prompt.messages.length * perMessage)
     },
     async told(prompt: Prompt) {
       asked++
@@ -25,7 +25,7 @@ const within = (
   prompts: PromptSpec | undefined,
   { told }: { told: (prompt: Prompt) => Promise<number | undefined> },
   count = 500,
-) => promptsWithin(context, { kind: 'generated', seed: 1, count, prompts }, told)
+) => makeFittingPrompts(context, { kind: 'generated', seed: 1, count, prompts }, told)
 
 describe('prompts of a context', () => {
   test.each([
@@ -41,7 +41,7 @@ describe('prompts of a context', () => {
     })
     const long = prompts.filter((prompt) => one.count(prompt) + prompt.outputTokens > context)
     expect(long).toEqual([])
-    const cut = prompts.filter(({ fitted }) => fitted === 'cut')
+    const cut = prompts.filter(({ isCut }) => isCut)
     expect(cut.length).toBeGreaterThan(5)
     expect(remarks.join()).toContain(`${cut.length} of 500 requests were cut to fit`)
     // Those that are cut fill most of the context.
@@ -50,7 +50,7 @@ describe('prompts of a context', () => {
     ).toBeGreaterThan(0.7 * context)
   })
 
-  test('are as they were drawn where they just fit, and one token more is cut', async () => {
+  test('are unchanged where they just fit, and cut with one token more', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
     const just = await within(
@@ -69,13 +69,13 @@ describe('prompts of a context', () => {
       { told },
       4,
     )
-    expect(over.prompts[0]).toMatchObject({ inputTokens: 700, outputTokens: 300, fitted: 'cut' })
+    expect(over.prompts[0]).toMatchObject({ inputTokens: 700, outputTokens: 300, isCut: true })
     expect(over.remarks).toEqual([
       'the server takes 1000 tokens of prompt and answer together: 4 of 4 requests were cut to fit (longest prompt 700, longest answer 300 tokens now)',
     ])
   })
 
-  test('give way to the answer until it is half of the context; a long answer alone is cut to what is left', async () => {
+  test('leave half of the context to the answer; a longer answer is cut', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
     const both = await within(
@@ -94,7 +94,7 @@ describe('prompts of a context', () => {
     expect(answer.prompts[0]).toMatchObject({ inputTokens: 100, outputTokens: 900 })
   })
 
-  test('share a beginning that is cut too, and recorded ones are cut', async () => {
+  test('have their shared prefix cut too; recorded ones are cut', async () => {
     const one = server(() => 1, 0)
     const told = (prompt: Prompt) => one.told(prompt)
     const shared = await within(
@@ -118,18 +118,18 @@ describe('prompts of a context', () => {
       2,
     )
     expect(
-      recorded.prompts.map(({ inputTokens, outputTokens, fitted }) => [
+      recorded.prompts.map(({ inputTokens, outputTokens, isCut }) => [
         inputTokens,
         outputTokens,
-        fitted,
+        isCut,
       ]),
     ).toEqual([
-      [1950, 50, 'cut'],
+      [1950, 50, true],
       [20, 30, undefined],
     ])
   })
 
-  test('of a conversation that would be longer begin another', async () => {
+  test('of a conversation that would be too long begin another', async () => {
     const one = server(() => 1, 7)
     const told = (prompt: Prompt) => one.told(prompt)
     const spec: PromptSpec = {
@@ -140,7 +140,9 @@ describe('prompts of a context', () => {
     }
     const { prompts, remarks } = await within(200, spec, { told }, 6)
     // 40, 20, 40, 20, 40 and a last answer of 20, with seven more for each message of five.
-    expect(prompts.map(({ said, ended }) => [said.length, ended])).toEqual([
+    expect(
+      prompts.map(({ messages, endedConversations }) => [messages.length, endedConversations]),
+    ).toEqual([
       [1, undefined],
       [3, undefined],
       [1, 1],
@@ -151,7 +153,7 @@ describe('prompts of a context', () => {
     expect(remarks.join()).toContain('2 conversations ended early to fit')
   })
 
-  test('that are far below it, or of a server that tells none, are not counted', async () => {
+  test('far below it, or for a server without a context, need no calibration', async () => {
     const one = server(pieces, 40)
     const told = (prompt: Prompt) => one.told(prompt)
     const drawn = await within(undefined, undefined, { told })
@@ -161,7 +163,7 @@ describe('prompts of a context', () => {
     expect(one.asked()).toBe(2)
   })
 
-  test('are counted as they were made by a server that does not say', async () => {
+  test('are counted as generated where the server reports no count', async () => {
     const { prompts } = await within(
       1000,
       { inputTokens: fixed(900), outputTokens: fixed(300) },

@@ -1,19 +1,26 @@
 import { expect, test } from 'vitest'
-import { documentFault, idFault, modelFault, tensorsFault } from './meaning.ts'
+import {
+  findDocumentFault,
+  findIdFault,
+  findModelFault,
+  findTensorsFault,
+} from './answer-faults.ts'
 
 const good = { name: 'y', datatype: 'FP32', shape: [2, 2], data: [1, 2, 3, 4] }
 const declared = [{ name: 'y', datatype: 'FP32', shape: [-1, 2] }]
 
-test('an output as the model declares it, an item for each of the request, is good', () => {
-  expect(tensorsFault([good], declared, 2)).toBeUndefined()
-  expect(tensorsFault([good])).toBeUndefined()
+test('an output as declared, with one row per item, is good', () => {
+  expect(findTensorsFault([good], declared, 2)).toBeUndefined()
+  expect(findTensorsFault([good])).toBeUndefined()
   const detections = { name: 'y', datatype: 'FP32', shape: [0, 2], data: [] }
-  expect(tensorsFault([detections], declared, 3)).toBeUndefined()
+  expect(findTensorsFault([detections], declared, 3)).toBeUndefined()
   const column = { name: 'y', datatype: 'FP32', shape: [4, 1], data: [1, 2, 3, 4] }
-  expect(tensorsFault([column], [{ ...declared[0]!, shape: [-1] }], 4)).toBeUndefined()
-  expect(tensorsFault([column], [{ ...declared[0]!, shape: [-1, -1] }], 4)).toBeUndefined()
-  expect(tensorsFault([column], [{ ...declared[0]!, shape: [] }], 4)).toBeUndefined()
-  expect(tensorsFault([{ ...good, datatype: 'BYTES', data: ['a', 'b', 'c', 'd'] }])).toBeUndefined()
+  expect(findTensorsFault([column], [{ ...declared[0]!, shape: [-1] }], 4)).toBeUndefined()
+  expect(findTensorsFault([column], [{ ...declared[0]!, shape: [-1, -1] }], 4)).toBeUndefined()
+  expect(findTensorsFault([column], [{ ...declared[0]!, shape: [] }], 4)).toBeUndefined()
+  expect(
+    findTensorsFault([{ ...good, datatype: 'BYTES', data: ['a', 'b', 'c', 'd'] }]),
+  ).toBeUndefined()
 })
 
 test.each([
@@ -35,23 +42,23 @@ test.each([
   [[{ ...good, datatype: 'FP64' }], "its output 'y' is FP64, and the model's is FP32"],
   [[{ ...good, shape: [1, 4] }], "its output 'y' has the shape [1, 4], and the model's is [-1, 2]"],
   [[{ ...good, shape: [1, 2], data: [1, 2] }], "its output 'y' has 1 items, and the request 2"],
-])('%j is not', (outputs, fault) => expect(tensorsFault(outputs, declared, 2)).toBe(fault))
+])('%j is not', (outputs, fault) => expect(findTensorsFault(outputs, declared, 2)).toBe(fault))
 
-test('a model or request by another name', () => {
-  expect([modelFault('m', 'm'), modelFault(undefined, 'm'), modelFault('', 'm')]).toEqual([
+test('another model name or request id', () => {
+  expect([
+    findModelFault('m', 'm'),
+    findModelFault(undefined, 'm'),
+    findModelFault('', 'm'),
+  ]).toEqual([undefined, undefined, undefined])
+  expect(findModelFault('other', 'm')).toBe("from the model 'other', not 'm'")
+  expect([findIdFault('1', '1'), findIdFault('', '1'), findIdFault('9', undefined)]).toEqual([
     undefined,
     undefined,
     undefined,
   ])
-  expect(modelFault('other', 'm')).toBe("from the model 'other', not 'm'")
-  expect([idFault('1', '1'), idFault('', '1'), idFault('9', undefined)]).toEqual([
-    undefined,
-    undefined,
-    undefined,
-  ])
-  expect(idFault('2', '1')).toBe("to the request '2', not '1'")
+  expect(findIdFault('2', '1')).toBe("to the request '2', not '1'")
   // TorchServe numbers requests itself.
-  expect(idFault('6f9619ff-8b86-d011-b42d-00cf4fc964ff', '1')).toBeUndefined()
+  expect(findIdFault('6f9619ff-8b86-d011-b42d-00cf4fc964ff', '1')).toBeUndefined()
 })
 
 test.each([
@@ -82,7 +89,7 @@ test.each([
     },
     "'scores'[1] holds null in place of a number",
   ],
-])('%j has an error inside', (answer, fault) => expect(documentFault(answer)).toBe(fault))
+])('%j contains an error', (answer, fault) => expect(findDocumentFault(answer)).toBe(fault))
 
 test.each([
   { label: 'good', score: 0.1 },
@@ -96,4 +103,4 @@ test.each([
   { detail: 'a closer look', score: 0.5 },
   { label: null },
   { ok: true },
-])('%j has none', (answer) => expect(documentFault(answer)).toBeUndefined())
+])('%j contains none', (answer) => expect(findDocumentFault(answer)).toBeUndefined())

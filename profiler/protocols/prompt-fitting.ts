@@ -1,7 +1,7 @@
 /** Fits the prompts of a pool to the context of their server, by the server's own token count. */
 import type { PayloadSource } from '../payload-source.ts'
 import type { PromptSpec } from '../prompt-spec.ts'
-import { type ContextFit, fits } from './context-fit.ts'
+import { type ContextFit, fitsContext } from './context-fit.ts'
 import { defaultPrompts, makePrompts, type Prompt } from './prompts.ts'
 import { createTokenCounter } from './tokenizer.ts'
 
@@ -29,7 +29,7 @@ type GeneratedSource = Extract<PayloadSource, { kind: 'generated' }>
  * on
  * @throws PayloadError as `makePrompts`
  */
-export async function promptsWithin(
+export async function makeFittingPrompts(
   context: number | undefined,
   { prompts: spec = defaultPrompts, seed, count: many }: GeneratedSource,
   count: (prompt: Prompt) => Promise<number | undefined>,
@@ -42,16 +42,16 @@ export async function promptsWithin(
     perTokenError: 0,
     perMessage: maxPerMessage,
   }
-  if (within(drawn, worstCase)) return { prompts: drawn, remarks: [] }
+  if (allFit(drawn, worstCase)) return { prompts: drawn, remarks: [] }
   const fit = { context, ...(await calibrateCount(context, spec, drawn, seed, count)) }
-  if (within(drawn, fit)) return { prompts: drawn, remarks: [] }
+  if (allFit(drawn, fit)) return { prompts: drawn, remarks: [] }
   const prompts = makePrompts(spec, seed, many, fit)
-  return { prompts, remarks: [remark(prompts, context)] }
+  return { prompts, remarks: [describeCuts(prompts, context)] }
 }
 
-const within = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
-  prompts.every(({ inputTokens, outputTokens, said }) =>
-    fits(fit, inputTokens, outputTokens, said.length),
+const allFit = (prompts: readonly Prompt[], fit: ContextFit): boolean =>
+  prompts.every(({ inputTokens, outputTokens, messages }) =>
+    fitsContext(fit, inputTokens, outputTokens, messages.length),
   )
 
 /**
@@ -116,23 +116,23 @@ async function calibrateCount(
 const replaceText = (prompt: Prompt, text: string): Prompt => ({
   ...prompt,
   text,
-  said: [text],
+  messages: [text],
   outputTokens: 1,
 })
 
 /** Tells the user how prompts were changed to fit the context. */
-function remark(prompts: readonly Prompt[], context: number): string {
-  const cut = prompts.filter(({ fitted }) => fitted === 'cut').length
-  const ended = prompts.reduce((sum, prompt) => sum + (prompt.ended ?? 0), 0)
+function describeCuts(prompts: readonly Prompt[], context: number): string {
+  const cut = prompts.filter(({ isCut }) => isCut).length
+  const ended = prompts.reduce((sum, prompt) => sum + (prompt.endedConversations ?? 0), 0)
   const changes = [
     ...(cut > 0 ? [`${cut} of ${prompts.length} requests were cut`] : []),
     ...(ended > 0 ? [`${ended} conversations ended early`] : []),
   ]
   return (
     `the server takes ${context} tokens of prompt and answer together: ${changes.join(' and ')} to fit ` +
-    `(longest prompt ${longest(prompts, 'inputTokens')}, longest answer ${longest(prompts, 'outputTokens')} tokens now)`
+    `(longest prompt ${findMaxTokens(prompts, 'inputTokens')}, longest answer ${findMaxTokens(prompts, 'outputTokens')} tokens now)`
   )
 }
 
-const longest = (prompts: readonly Prompt[], what: 'inputTokens' | 'outputTokens'): number =>
+const findMaxTokens = (prompts: readonly Prompt[], what: 'inputTokens' | 'outputTokens'): number =>
   prompts.reduce((max, prompt) => Math.max(max, prompt[what]), 0)

@@ -7,7 +7,7 @@ import { isRecord } from '../plain-record.ts'
 import { countElements } from './tensor-bytes.ts'
 
 /** A tensor of an answer. */
-export interface AnsweredTensor {
+export interface OutputTensor {
   readonly name: string
   readonly datatype: string
   readonly shape: readonly number[]
@@ -23,7 +23,7 @@ export interface DeclaredTensor {
 }
 
 /** Result of a tensor protocol, in a form for comparison. */
-export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
+export const groupByName = (tensors: readonly OutputTensor[]): unknown => ({
   outputs: Object.fromEntries(
     tensors.map(({ name, shape, data = [] }) => [
       name,
@@ -35,24 +35,26 @@ export const tensorsByName = (tensors: readonly AnsweredTensor[]): unknown => ({
 const formatShape = (shape: readonly number[]): string => `[${shape.join(', ')}]`
 
 /**
- * @param items items of the request: an output with a free first dimension has several rows for
- * several
+ * Finds a fault of the outputs: their shapes, values, or a difference from the declared outputs.
+ * @param items items of the request; an output with a free first dimension has as many rows
  */
-export function tensorsFault(
-  tensors: readonly AnsweredTensor[],
+export function findTensorsFault(
+  tensors: readonly OutputTensor[],
   declared: readonly DeclaredTensor[] = [],
   items?: number,
 ): string | undefined {
   if (tensors.length === 0) return 'without outputs'
   for (const tensor of tensors) {
     const fault =
-      shapeFault(tensor) ?? valuesFault(tensor) ?? declaredFault(tensor, declared, items)
+      findShapeFault(tensor) ??
+      findValuesFault(tensor) ??
+      findDeclarationFault(tensor, declared, items)
     if (fault !== undefined) return `its output '${tensor.name}' ${fault}`
   }
   return undefined
 }
 
-function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
+function findShapeFault({ shape, data }: OutputTensor): string | undefined {
   if (!shape.every((size) => Number.isInteger(size) && size >= 0))
     return `has the shape ${formatShape(shape)}`
   if (data !== undefined && data.length !== countElements(shape))
@@ -60,7 +62,7 @@ function shapeFault({ shape, data }: AnsweredTensor): string | undefined {
   return undefined
 }
 
-function valuesFault({ datatype, data = [] }: AnsweredTensor): string | undefined {
+function findValuesFault({ datatype, data = [] }: OutputTensor): string | undefined {
   const hasType = selectTypeCheck(datatype)
   for (let i = 0; i < data.length; i++) {
     const value = data[i]
@@ -83,14 +85,14 @@ function selectTypeCheck(datatype: string): ((value: unknown) => boolean) | unde
 }
 
 /** Whether a shape is a declared one, in which sizes below 1 are free. */
-const fits = (declared: readonly number[], shape: readonly number[]): boolean =>
+const matchesShape = (declared: readonly number[], shape: readonly number[]): boolean =>
   declared.length === shape.length && declared.every((size, i) => size < 1 || size === shape[i])
-/** Without dimensions of one after the first. */
-const squeezed = (shape: readonly number[]): number[] =>
+/** Drops dimensions of size 1 after the first. */
+const squeeze = (shape: readonly number[]): number[] =>
   shape.filter((size, i) => i === 0 || size !== 1)
 
-function declaredFault(
-  { name, datatype, shape }: AnsweredTensor,
+function findDeclarationFault(
+  { name, datatype, shape }: OutputTensor,
   declared: readonly DeclaredTensor[],
   items = 1,
 ): string | undefined {
@@ -103,9 +105,10 @@ function declaredFault(
   // declared.
   if (output.shape.length === 0) return undefined
   // A single item may be answered without the batch dimension.
-  const lacksBatch = items === 1 && output.shape[0]! < 1 && fits(output.shape.slice(1), shape)
+  const lacksBatch =
+    items === 1 && output.shape[0]! < 1 && matchesShape(output.shape.slice(1), shape)
   if (lacksBatch) return undefined
-  if (!fits(output.shape, shape) && !fits(squeezed(output.shape), squeezed(shape)))
+  if (!matchesShape(output.shape, shape) && !matchesShape(squeeze(output.shape), squeeze(shape)))
     return `has the shape ${formatShape(shape)}, and the model's is ${formatShape(output.shape)}`
   // Detectors answer with as many rows as they find; one row for several items belongs to the first
   // item.
@@ -118,15 +121,15 @@ function declaredFault(
  * Checks the model named by an answer.
  * @param named not a text where the server names none
  */
-export const modelFault = (named: unknown, requested: string): string | undefined =>
+export const findModelFault = (named: unknown, requested: string): string | undefined =>
   typeof named === 'string' && named !== '' && named !== requested
     ? `from the model '${named}', not '${requested}'`
     : undefined
 
 const uuid = /^[\da-f]{8}-?([\da-f]{4}-?){3}[\da-f]{12}$/i
 
-/** Servers may omit the id of a request, or (TorchServe) number requests themselves. */
-export const idFault = (id: unknown, requestId: unknown): string | undefined =>
+/** Checks the id of an answer. Servers may omit it, or assign their own (TorchServe). */
+export const findIdFault = (id: unknown, requestId: unknown): string | undefined =>
   typeof id === 'string' &&
   id !== '' &&
   typeof requestId === 'string' &&
@@ -146,11 +149,11 @@ const errorFields = ['error', 'Error', 'exception', 'fault']
  * Describes a missing answer, an error within the whole answer or one of its items, or numbers that
  * are not finite.
  */
-export function documentFault(value: unknown, place = 'it', deep = 0): string | undefined {
+export function findDocumentFault(value: unknown, place = 'it', depth = 0): string | undefined {
   if (value === null && place === 'it') return 'with null, which is no answer'
   if (value === 'NaN' || value === 'Infinity' || value === '-Infinity')
     return `${place} holds ${value}`
-  if (Array.isArray(value)) return listFault(value, place, deep)
+  if (Array.isArray(value)) return findListFault(value, place, depth)
   if (!isRecord(value)) return undefined
   const { errors, status, success, ok, code, message, detail } = value
   const of = place === 'it' ? '' : ` of ${place}`
@@ -170,9 +173,13 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
     return `with the error ${JSON.stringify(detail)}`
   if (success === false) return `with success: false${of}`
   if (ok === false) return `with ok: false${of}`
-  if (deep === maxDepth) return undefined
+  if (depth === maxDepth) return undefined
   for (const [key, inner] of Object.entries(value)) {
-    const fault = documentFault(inner, place === 'it' ? `'${key}'` : `${place}.${key}`, deep + 1)
+    const fault = findDocumentFault(
+      inner,
+      place === 'it' ? `'${key}'` : `${place}.${key}`,
+      depth + 1,
+    )
     if (fault !== undefined) return fault
   }
   return undefined
@@ -181,12 +188,12 @@ export function documentFault(value: unknown, place = 'it', deep = 0): string | 
 const isErrorCode = (code: unknown): boolean =>
   typeof code === 'number' && code >= 400 && code < 600
 
-function listFault(list: readonly unknown[], place: string, deep: number): string | undefined {
+function findListFault(list: readonly unknown[], place: string, depth: number): string | undefined {
   const isNumeric = list.length > 0 && list.every((one) => typeof one === 'number' || one === null)
   if (isNumeric && list.includes(null)) return `${place} holds null in place of a number`
   if (typeof list[0] === 'number') return undefined
   for (const [i, one] of list.entries()) {
-    const fault = documentFault(one, `${place}[${i}]`, Array.isArray(one) ? deep : deep + 1)
+    const fault = findDocumentFault(one, `${place}[${i}]`, Array.isArray(one) ? depth : depth + 1)
     if (fault !== undefined) return fault
   }
   return undefined

@@ -25,7 +25,7 @@ export function checkLoad(load: Load): void {
     if (arrivals.kind === 'on-off') {
       positive('arrivals.onS', arrivals.onS)
       if (!(arrivals.offS >= 0))
-        wrong.push(`arrivals.offS must not be negative, not ${arrivals.offS}`)
+        wrong.push(`arrivals.offS must be at least 0, not ${arrivals.offS}`)
     }
     if (
       arrivals.kind === 'trace' &&
@@ -41,7 +41,7 @@ export function checkLoad(load: Load): void {
         : load.rateRps * load.durationS
   if (requests > maxRequests)
     wrong.push(
-      `${Math.round(requests)} requests are more than the ${maxRequests} whose latencies are kept one by one: shorten the window`,
+      `${Math.round(requests)} requests exceed the limit of ${maxRequests} per window: shorten the window`,
     )
   if (wrong.length > 0) throw new GeneratorError(`unusable load: ${wrong.join('; ')}`)
 }

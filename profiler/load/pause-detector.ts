@@ -2,7 +2,7 @@
  * Detects pauses of the generator's own process by late timers. Latencies measured during a pause
  * are due to the host, not to the server.
  */
-export class StallWatch {
+export class PauseDetector {
   private lastMs = 0
   private readonly spans: number[] = []
 
@@ -11,7 +11,7 @@ export class StallWatch {
   /** Called every period with the time since the start of the run. */
   tick(nowMs: number): void {
     const lateMs = nowMs - this.lastMs - this.periodMs
-    if (lateMs > minStallMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
+    if (lateMs > minPauseMs && this.lastMs > 0) this.spans.push(nowMs - lateMs, nowMs)
     this.lastMs = nowMs
   }
 
@@ -22,4 +22,4 @@ export class StallWatch {
 }
 
 /** Shorter delays are normal for timers. */
-const minStallMs = 5
+const minPauseMs = 5

@@ -1,0 +1,74 @@
+/**
+ * Why a running server never reports that it is ready: it requires credentials, redirects, or does
+ * not know the path.
+ */
+
+import { clientCertificateHint } from '../load/tls.ts'
+import type { Problem } from '../profiler-errors.ts'
+import { formatUrl, parseServerAddress, resolveServerPath } from '../server-address.ts'
+import { get } from './http.ts'
+import { explainMissingModel } from './model-list.ts'
+import type { ProtocolOptions } from './protocol-module.ts'
+import { type ProtocolName, protocolTable } from './protocol-table.ts'
+import { buildRedirectHint, headerHint, isCertificateMissing } from './refusals.ts'
+
+/** A path that no server has, to compare answers with. */
+export const nonexistentPath = '/tune-asks-for-no-such-path'
+
+/**
+ * Describes the answer of a server that waiting will not make ready, and what to do. Undefined
+ * where it may still become ready. Rejects only when the signal aborts.
+ */
+export async function explainNeverReady(
+  name: ProtocolName,
+  url: string,
+  model: string,
+  options: ProtocolOptions,
+  signal: AbortSignal,
+): Promise<Problem | undefined> {
+  const { transport, readyPath, needsPath, load } = protocolTable[name]
+  const address = parseServerAddress(url)
+  if (transport === 'grpc') return explainMissingModel(name, url, model, options, signal)
+  if (address === undefined) return undefined
+  const callPath = options.path ?? (await load()).callPath!(model)
+  const at = (own: string) => formatUrl(address, resolveServerPath(address, callPath, own))
+  const answerTo = async (own: string) => {
+    const { status, text, location } = await get(at(own), options, signal)
+    return {
+      status,
+      text: text.replaceAll(resolveServerPath(address, callPath, own), ''),
+      location,
+    }
+  }
+  try {
+    const path = options.healthPath ?? readyPath(model)
+    const answer = await answerTo(path)
+    if (answer.status >= 300 && answer.status < 400 && answer.location !== undefined)
+      return {
+        what: `${at(path)} redirects (${answer.status}) to ${answer.location}`,
+        hint: buildRedirectHint(at(path), answer.location),
+      }
+    const what = `${at(path)} answers ${answer.status}`
+    if (answer.status === 401 || answer.status === 403) return { what, hint: headerHint }
+    if (isCertificateMissing(answer)) return { what, hint: clientCertificateHint }
+    if (answer.status === 200 || answer.status === 400)
+      return explainMissingModel(name, url, model, options, signal)
+    if (answer.status !== 404 && answer.status !== 405) return undefined
+    const missing = await answerTo(nonexistentPath)
+    const isLikeMissing = (given: typeof answer) =>
+      given.status === missing.status && given.text === missing.text
+    // Ray Serve answers every path like that until its applications are deployed.
+    if (/routes/i.test(answer.text)) return undefined
+    if (!isLikeMissing(answer)) return explainMissingModel(name, url, model, options, signal)
+    if (needsPath && isLikeMissing(await answerTo(callPath)))
+      return {
+        what: `${what}, and so does ${at(callPath)}, as for any unknown path`,
+        hint: 'set the path of the inference call (--path, path in an experiment file), and that of the readiness check, if it has one (--health-path)',
+      }
+    const hint = `does it speak ${name}? If its readiness check has another path: --health-path (healthPath in an experiment file)`
+    return { what: `${what}, as for any unknown path`, hint }
+  } catch {
+    signal.throwIfAborted()
+    return undefined // Not up, or not yet.
+  }
+}
