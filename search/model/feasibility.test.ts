@@ -10,7 +10,7 @@ const problem: Problem = {
   pricePerHour: () => 1,
 }
 
-describe('logFeasible', () => {
+describe('computeLogFeasible', () => {
   const logServes = Float64Array.of(0, Math.log(0.5))
   const constraint = { mean: Float64Array.of(-0.5, 1), variance: Float64Array.of(0.25, 4) }
   test('is P(serves) × P(limit met)', () => {

@@ -4,7 +4,7 @@ import type { Rng } from '../types.ts'
 /** A joint normal distribution of m values. */
 interface JointNormal {
   readonly mean: Float64Array
-  /** m×m, row-major. Overwritten by `drawJoint`. */
+  /** m×m, row-major. Overwritten by `createJointSampler`. */
   readonly covariance: Float64Array
 }
 
