@@ -3,7 +3,10 @@
 /** A seeded stream of uniform numbers in (0, 1). */
 export type Uniform = () => number
 
-/** sfc32 (Chris Doty-Humphrey, PractRand), seeded through splitmix32. */
+/**
+ * Creates a stream by sfc32 (Chris Doty-Humphrey, PractRand), seeded through splitmix32. The search
+ * has its own sfc32, because neither folder imports the other.
+ */
 export function seeded(seed: number): Uniform {
   let state = seed >>> 0
   const split = () => {

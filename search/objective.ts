@@ -388,7 +388,7 @@ export function computeModelledRate(
  */
 const toGoodness = (costs: number): number => -Math.asinh(costs)
 
-/** Width of the linear part of the asinh axis, as a share of the first measured value. */
+/** Width of the linear part of the asinh axis, as a share of the first measured value. Assumed. */
 const linearShare = 0.1
 
 /**
@@ -490,9 +490,9 @@ export function isOrderUncertain(
   b: ConfigurationFigures & { readonly capacityCi90Rps: readonly [number, number] },
 ): boolean {
   if (getModelledQuantity(objective) !== 'rate' || getEntry(objective.kind).isSigned) return false
-  const at = (c: ConfigurationFigures, capacityRps: number) =>
+  const costAt = (c: ConfigurationFigures, capacityRps: number) =>
     cost(objective, withCapacity(c, capacityRps))
-  return at(a, a.capacityCi90Rps[1]) <= at(b, b.capacityCi90Rps[0])
+  return costAt(a, a.capacityCi90Rps[1]) <= costAt(b, b.capacityCi90Rps[0])
 }
 
 /**

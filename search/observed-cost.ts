@@ -3,12 +3,14 @@ import { getModelledQuantity, logCost } from './objective.ts'
 import { resolveReplicaPrice } from './replica-price.ts'
 import type { Configuration, Observation, Problem } from './types.ts'
 
-/**
- * ln of the constrained metric. Zero, for example a violation rate without violations, counts as a
- * thousandth of the limit.
- */
-export const logMetric = (problem: Problem, value: number): number =>
-  Math.log(Math.max(value, 1e-3 * (problem.constraintLimit ?? 1e-9)))
+/** Replaces a metric of zero, as a share of the limit: far within it. Assumed. */
+const zeroMetricShare = 1e-3
+/** Stands in for an absent limit there. */
+const absentLimit = 1e-9
+
+/** ln of the constrained metric, which may be zero: for example a violation rate. */
+export const computeLogMetric = (problem: Problem, value: number): number =>
+  Math.log(Math.max(value, zeroMetricShare * (problem.constraintLimit ?? absentLimit)))
 
 /**
  * Whether a trial's measurements meet the constraint. False for infeasible trials and for trials
@@ -37,7 +39,7 @@ export function observedLogCost(problem: Problem, observation: Observation): num
   if (quantity === 'latency' && observation.constraint === undefined) return Infinity
   const logRate = observation.rate ? Math.log(observation.rate.value) : Number.NaN
   const logConstraint = observation.constraint
-    ? logMetric(problem, observation.constraint.value)
+    ? computeLogMetric(problem, observation.constraint.value)
     : Number.NaN
   return logCost(
     problem.objective,

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { logAcquisition } from './acquisition/expected-improvement.ts'
+import { computeLogAcquisition } from './acquisition/expected-improvement.ts'
 import { capacityToBeatRps, cost, formatCost } from './objective.ts'
 import {
   computeFleetPricePerHour,
@@ -95,10 +95,13 @@ describe('replicas that are sold together', () => {
       const rate = Math.exp(mean + sd * rng.normal())
       sum += Math.max(0, best - Math.log(Math.ceil(Math.ceil(1000 / rate) / 4)))
     }
-    expect(Math.exp(logAcquisition(problem, [box], beliefs, best)[0]!)).toBeCloseTo(sum / draws, 2)
+    expect(Math.exp(computeLogAcquisition(problem, [box], beliefs, best)[0]!)).toBeCloseTo(
+      sum / draws,
+      2,
+    )
     // Parts of instances would promise more.
     expect(
-      Math.exp(logAcquisition(problem, [{ pricePerHour: 0.25 }], beliefs, best)[0]!),
+      Math.exp(computeLogAcquisition(problem, [{ pricePerHour: 0.25 }], beliefs, best)[0]!),
     ).toBeGreaterThan((1.1 * sum) / draws)
   })
 })

@@ -22,7 +22,8 @@ function hash128(text: string): [number, number, number, number] {
 
 /**
  * A seeded generator: sfc32 (Chris Doty-Humphrey's small fast chaotic generator), period about
- * 2^128. `fork(name)` depends on the seed and the names, never on the numbers drawn before.
+ * 2^128. `fork(name)` depends on the seed and the names, never on the numbers drawn before. The
+ * profiler has its own sfc32, because neither folder imports the other.
  */
 export function createRng(seed: number | string): Rng {
   const key = String(seed)

@@ -40,14 +40,14 @@ export interface CurveKnot {
 
 export const noCapacity: Capacity = { capacityRps: 0, capacityCi90Rps: [0, 0], bounds: 'both' }
 
-/** Neither bound is known. */
+/** No bound is known: 0 to Infinity. */
 export const unknownCapacity: Capacity = {
   capacityRps: 0,
   capacityCi90Rps: [0, Number.POSITIVE_INFINITY],
   bounds: 'none',
 }
 
-/** A capacity of which only an upper bound is known. */
+/** Only an upper bound is known; it is also reported as the capacity. */
 export const boundedAbove = (boundRps: number): Capacity => ({
   capacityRps: boundRps,
   capacityCi90Rps: [0, boundRps],

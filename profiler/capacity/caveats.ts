@@ -4,15 +4,21 @@ import type { Target } from '../model/target.ts'
 import { parseServerAddress } from '../server-address.ts'
 import type { LoadRecord } from './load-record.ts'
 
-/** Load average per core beyond which other work contends for the CPU. */
+/** Load average per core beyond which other work contends for the CPU. Assumed. */
 const maxLoadPerCore = 1.5
 
-/** Share of requests with a closed connection from which it is reported. */
-const closingShare = 0.05
+/** Cores from which the generator's own use of the machine is reported. Assumed. */
+const minReportedCores = 0.02
 
-/** Range of the unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms. */
+/** Share of requests with a closed connection from which it is reported. Assumed. */
+const minReportedClosingShare = 0.05
+
+/**
+ * Range of the unloaded latency, ms, that suggests Linux's delayed acknowledgement of 40 ms: that
+ * time, and a little service. Assumed.
+ */
 const delayedAckMs = [39.5, 45] as const
-/** Largest p90 over p50 for that: delayed answers all take the same time. */
+/** Largest p90 over p50 for that: delayed answers all take the same time. Assumed. */
 const maxDelayedAckSpread = 1.15
 
 /**
@@ -36,7 +42,7 @@ export function collectCaveats(target: Target, session: LoadRecord): string[] {
   if (target.kind === 'virtual') return []
   const found = [...(target.remarks ?? [])]
   const { host } = parseServerAddress(target.url)!
-  if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > 0.02) {
+  if (/^(localhost|127\.|\[?::1)/.test(host) && session.generatorCores > minReportedCores) {
     const cores = availableParallelism()
     found.push(
       `the load generator shared this machine's ${cores} cores with the server and used up to ${session.generatorCores.toFixed(2)} of one`,
@@ -45,7 +51,7 @@ export function collectCaveats(target: Target, session: LoadRecord): string[] {
     if (load > maxLoadPerCore * cores)
       found.push(`CPU contention: load average ${load.toFixed(1)} on ${cores} cores`)
   }
-  if (session.closedConnections > closingShare * session.requests)
+  if (session.closedConnections > minReportedClosingShare * session.requests)
     found.push(
       `the server closed ${session.closedConnections} connections in ${session.requests} requests, and reconnecting is part of the latency: enable keep-alive (gunicorn: gthread workers)`,
     )

@@ -6,7 +6,7 @@ import { maxLoops } from './saturation.ts'
 
 /**
  * Open windows and closed loops show the same speed where the saturation of the queue model reaches
- * this share of the throughput of closed loops.
+ * this share of the throughput of closed loops. Assumed.
  */
 const minShareOfLoops = 0.9
 
@@ -37,4 +37,4 @@ export function computeShareOfLoops(
 }
 
 export const describeShareOfLoops = (share: number): string =>
-  `open windows reached ${(100 * share).toFixed(0)} % of the throughput of closed loops: the server is slow now and then, or some of its workers are away; the interval allows for as much again`
+  `open windows reached ${(100 * share).toFixed(0)} % of the throughput of closed loops: the server is slow now and then, or some of its workers are away; the lower end of the interval is reduced by the same share`

@@ -5,7 +5,7 @@ import type { LoadRun } from '../model/load-run.ts'
 import { criticalStandardErrors } from '../statistics/change-detector.ts'
 import { type OverShare, overShare } from '../statistics/dependence.ts'
 
-/** Windows whose rates differ by at most this share are compared. */
+/** Windows whose rates differ by at most this share are compared. Assumed. */
 const rateTolerance = 0.05
 
 type Share = Pick<OverShare, 'n' | 'over' | 'nEff'>
@@ -20,7 +20,7 @@ export function sharesDiffer(a: Share, b: Share): boolean {
 
 /**
  * Describes the first two windows at about the same rate whose shares of requests over the limit
- * differ. Sweeps and windows that were cut are left out.
+ * differ; empty where none do. Sweeps and windows that were cut are left out.
  */
 export function findDisagreements(runs: readonly LoadRun[], limitMs: number): string[] {
   const windows = runs.flatMap((run) =>
@@ -31,16 +31,17 @@ export function findDisagreements(runs: readonly LoadRun[], limitMs: number): st
       ? [{ rateRps: run.load.rateRps, ...overShare(run.latencyMs, limitMs) }]
       : [],
   )
-  const found: string[] = []
   for (const [i, a] of windows.entries()) {
     for (const b of windows.slice(i + 1)) {
-      if (Math.abs(a.rateRps / b.rateRps - 1) > rateTolerance) continue
-      if (!sharesDiffer(a, b)) continue
-      const share = ({ over, n }: Share) => `${((100 * over) / n).toFixed(1)} %`
-      found.push(
-        `two windows at about ${rate(a.rateRps)} disagree: ${share(a)} and then ${share(b)} of requests over the limit`,
-      )
+      if (Math.abs(a.rateRps / b.rateRps - 1) > rateTolerance || !sharesDiffer(a, b)) continue
+      return [
+        `two windows at about ${rate(a.rateRps)} disagree: ${formatShare(a)} and then ${formatShare(b)} of requests over the limit`,
+      ]
     }
   }
-  return found.slice(0, 1)
+  return []
 }
+
+/** The share of requests over the limit: '1.2 %'. */
+export const formatShare = ({ over, n }: Pick<OverShare, 'n' | 'over'>): string =>
+  `${((100 * over) / n).toFixed(1)} %`

@@ -22,7 +22,8 @@ export interface Effort {
 
 /**
  * Quick gives wide intervals, enough to rank trials. Standard gives a capacity to quote, thorough
- * one with a narrow interval.
+ * one with a narrow interval. The times are assumed; docs/research/capacity.md shows the error of
+ * each effort on known servers.
  */
 export const efforts = {
   quick: {

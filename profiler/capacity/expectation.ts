@@ -1,7 +1,9 @@
-/** An expected and an observed rate agree up to this ratio of the larger to the smaller. */
+/**
+ * An expected and an observed rate agree up to this ratio of the larger to the smaller. Assumed.
+ */
 const maxRatio = 1.2
 
-/** Whether an observed rate agrees with the expected one; false where either is missing. */
+/** Whether an observed rate agrees with the one that the caller expects; false without either. */
 export const agreesWithExpectation = (
   expectedRps: number | undefined,
   observedRps: number | undefined,

@@ -6,11 +6,11 @@ import type { Target } from '../model/target.ts'
 
 /**
  * A server hangs where all requests of this many consecutive loads time out, over at least
- * `minUnresponsiveS` seconds.
+ * `minUnresponsiveS` seconds. Assumed.
  */
 const minUnresponsiveLoads = 2
 const minUnresponsiveS = 10
-/** Time without any data after which a stream is given up, in SLO limits. */
+/** Time without any data after which a stream is given up, in SLO limits. Assumed. */
 const unresponsiveLimits = 4
 
 export class HangDetector {

@@ -24,7 +24,7 @@ export const unloadedDisturbed =
 
 /**
  * Share of a window from which other work on the server's cores dominates its latency. The share is
- * low because threads that wait for one another lose more than that.
+ * low because threads that wait for one another lose more than that. Assumed.
  */
 const minStarvedShare = 0.25
 
@@ -38,7 +38,7 @@ export const isStarvedOfCores = ({
 
 /**
  * Time until the queue that built up during a pause of the generator has drained, in lengths of the
- * pause.
+ * pause. It is u / (1 - u) at utilization u, so this is for two thirds. Assumed.
  */
 const drainFactor = 2
 

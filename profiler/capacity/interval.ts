@@ -47,24 +47,31 @@ export interface WindowRates {
 
 /**
  * Highest median as a multiple of the highest observed throughput. Rates beyond that are
- * extrapolated by the model.
+ * extrapolated by the model. Assumed.
  */
 const maxMedianReach = 1.15
-/** The same for the upper end of the interval. */
+/** The same for the upper end of the interval. Assumed. */
 const maxIntervalReach = 1.5
-/** A met rate contradicts the model where it exceeds the interval by more than this factor. */
+/**
+ * A met rate contradicts the model where it exceeds the interval by more than this factor. Windows
+ * must have enough requests to show it (`RateBounds`).
+ */
 export const farFactor = 1.25
 /** The same factor for windows with few requests. */
 const farFactorBrief = 2
-/** Error of a queue model for a server that waits for CPU quota, as a share of the waiting time. */
+/**
+ * Error of a queue model for a server that waits for CPU quota, as a share of the waiting time.
+ * Assumed.
+ */
 const quotaErrorShare = 0.25
 /**
  * Factor on the width of an interval, in ln rate, for the interpolation between the points of a load
- * curve.
+ * curve. Assumed.
  */
 const interpolationFactor = 1.25
 /**
  * Share of a confirmed rate that counts as its lower bound where its windows do not prove the SLO.
+ * Assumed.
  */
 export const unprovenShare = 0.95
 /** Quantile of the normal distribution for a 90 % interval. */

@@ -1,6 +1,9 @@
 /** Outages within a run: spans in which a server with requests in the system answered none. */
 import type { LoadRun } from '../model/load-run.ts'
 
+/** Tolerance for the rounding of times, ms. */
+const roundingMs = 1e-6
+
 export interface OutageSpan {
   readonly fromMs: number
   readonly untilMs: number
@@ -11,26 +14,22 @@ export interface OutageSpan {
  * cut at the latest.
  */
 export function findOutageSpans(run: LoadRun, minMs: number): OutageSpan[] {
-  const endedMs: number[] = []
-  for (let i = 0; i < run.sentMs.length; i++) {
-    const at = run.sentMs[i]! + run.latencyMs[i]!
-    if (!Number.isNaN(at) && !(at >= (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6))
-      endedMs.push(at)
-  }
-  endedMs.sort((a, b) => a - b)
-  if (run.cutMs !== undefined) endedMs.push(run.cutMs)
+  const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } = run
+  const answersMs = sentMs.map((ms, i) => ms + latencyMs[i]!)
+  /** Ends of spans without an answer: the answers, and the cut. */
+  const endsMs = [...answersMs]
+    .filter((ms) => !Number.isNaN(ms) && ms < cutMs - roundingMs)
+    .sort((a, b) => a - b)
+  if (run.cutMs !== undefined) endsMs.push(run.cutMs)
   const outages: OutageSpan[] = []
-  let oldest = 0
-  for (const [i, untilMs] of endedMs.entries()) {
-    const answeredMs = endedMs[i - 1] ?? 0
-    if (untilMs - answeredMs < minMs) continue
+  /** Index of the first request that is unanswered at the start of a span. */
+  let waiting = 0
+  for (const [i, untilMs] of endsMs.entries()) {
+    const lastAnswerMs = endsMs[i - 1] ?? 0
+    if (untilMs - lastAnswerMs < minMs) continue
+    while (waiting < sentMs.length && !(answersMs[waiting]! > lastAnswerMs + roundingMs)) waiting++
     // An idle server has no outage, so the outage begins no earlier than the first waiting request.
-    while (
-      oldest < run.sentMs.length &&
-      !(run.sentMs[oldest]! + run.latencyMs[oldest]! > answeredMs + 1e-6)
-    )
-      oldest++
-    const fromMs = Math.max(answeredMs, run.sentMs[oldest] ?? untilMs)
+    const fromMs = Math.max(lastAnswerMs, sentMs[waiting] ?? untilMs)
     if (untilMs - fromMs >= minMs) outages.push({ fromMs, untilMs })
   }
   return outages

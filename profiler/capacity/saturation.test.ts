@@ -27,7 +27,7 @@ const answers = (
 }
 /** Warm-up loops of so many answers a second. */
 const warmedBy = (warmedRps?: readonly number[]) =>
-  warmedRps?.map((rps) => ({ achievedRps: rps, speeds: new Array<number>(8).fill(rps) }))
+  warmedRps?.map((rps) => ({ rpsUntilSendingEnds: rps, speeds: new Array<number>(8).fill(rps) }))
 const connectionsOf = (load: Load): number =>
   load.kind === 'closed' ? load.connections : Number.NaN
 

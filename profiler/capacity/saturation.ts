@@ -13,49 +13,55 @@ import type { Effort } from './effort.ts'
 import { agreesWithExpectation } from './expectation.ts'
 import type { Session } from './session.ts'
 
-/** Closed loops that the search for the saturation may use. A cold server may need all of them. */
+/** Closed loops that the search for the saturation may use. A cold server may need all. Assumed. */
 export const maxLoops = 12
 /**
  * Connections of the first loop and of the warm-up by requests: enough for small batches, too few
- * to overload.
+ * to overload. With all connections at once, five of twelve cold servers were given up at a third of
+ * their capacity (docs/research/capacity.md, tried without gain).
  */
 export const firstConnections = 8
+/** Assumed: few servers gain throughput by more connections. */
 const maxConnections = 1024
-/** Opening more connections would take a whole loop, and few servers gain throughput by them. */
+/** Opening more connections would take a whole loop. Assumed. */
 const maxConnectionsAtOnce = 128
 /**
  * Total time that loops may exceed their length while they wait for their last answers, seconds. A
- * slow server exceeds it soon, and further loops would show nothing new.
+ * slow server exceeds it soon, and further loops would show nothing new. Assumed.
  */
 const maxOverrunS = 6
 /**
- * Consecutive loops without growth that end the search: a cold server may pause while it speeds up.
+ * The search ends after this many consecutive loops without growth. A cold server may pause while it
+ * speeds up. Assumed.
  */
 const minLevelLoops = 4
-/** Of these, loops with the final number of connections: two, as one may meet an outage. */
-const minLoopsAtEnd = 2
 /**
- * Replaces both numbers where the throughput agrees with the caller's expectation: two loops
- * without growth suffice.
+ * At least this many of them use the final number of connections. One loop may meet an outage.
  */
-const minExpectedLoops = 2
+const minFinalLoops = 2
+/** Loops of either kind that suffice where the throughput agrees with the caller's expectation. */
+const minLoopsIfExpected = 2
 /**
  * Largest factor on the connections from one loop to the next, where the queue that the SLO allows
- * takes longer than a loop to serve.
+ * takes longer than a loop to serve. Assumed.
  */
 const connectionFactor = 4
-/** Growth of the throughput that makes more connections worthwhile. */
+/** Growth of the throughput that makes more connections worthwhile. Assumed. */
 const minGrowth = 1.05
 /**
  * A loop spent its time on opening connections where it reached less than this share of the
  * throughput with fewer connections, and not every connection had two answers. The next loop is
- * twice as long.
+ * twice as long. Assumed.
  */
 const minUsefulShare = 0.75
-/** Longest such loop, as a multiple of a loop's usual length. */
+/** Longest such loop, as a multiple of a loop's usual length: two doublings. Assumed. */
 const maxLoopFactor = 4
-/** The connections suffice where the required number is at most this multiple of them. */
+/** The connections suffice where the required number is at most this multiple of them. Assumed. */
 const maxConnectionShortfall = 1.3
+/**
+ * Factor on the queue that the SLO allows, so that a loop also queues beyond it. Assumed.
+ */
+const queueMargin = 1.2
 
 interface Saturation {
   readonly rps: number
@@ -73,9 +79,8 @@ interface Saturation {
 
 /** A closed loop of the warm-up. */
 export interface WarmedLoop {
-  /** Answers per second until the end of sending. */
-  readonly achievedRps: number
-  /** Throughput of its parts (`computeLoopSpeeds`). */
+  readonly rpsUntilSendingEnds: number
+  /** Throughput of its parts, by `computeLoopSpeeds`. */
   readonly speeds: readonly number[]
 }
 
@@ -91,11 +96,93 @@ interface SaturationOptions {
 }
 
 /**
- * Requests present at a rate when each takes exactly the limit (Little's law), and a fifth more.
- * With that many connections, a closed loop queues as far as the SLO allows.
+ * Requests present at a rate when each takes exactly the limit (Little's law), and `queueMargin`
+ * more. With that many connections, a closed loop queues as far as the SLO allows.
  */
 const countRequiredConnections = (rateRps: number, limitMs: number): number =>
-  Math.ceil((1.2 * rateRps * limitMs) / 1000)
+  Math.ceil((queueMargin * rateRps * limitMs) / 1000)
+
+/** Number of connections from loop to loop. */
+class ConnectionPlan {
+  /** Connections of the next loop. */
+  count: number
+  /** Connections that may be used; reduced where requests are refused. */
+  private limit: number
+
+  /** @param increasesInSteps the queue that the SLO allows takes longer than a loop to serve */
+  constructor(
+    private readonly limitMs: number,
+    maxCount: number,
+    private readonly increasesInSteps: boolean,
+  ) {
+    this.count = Math.min(firstConnections, maxCount)
+    this.limit = increasesInSteps ? maxCount : Math.min(maxCount, maxConnectionsAtOnce)
+  }
+
+  /** No more than one connection may be used. */
+  get isLimitedToOne(): boolean {
+    return this.limit === 1
+  }
+
+  /** Whether a loop with these connections queues about as far as the SLO allows. */
+  hasEnough(rateRps: number): boolean {
+    return this.countRequired(rateRps) <= maxConnectionShortfall * this.count
+  }
+
+  /** Increases the connections towards the number required at a rate. */
+  increaseFor(rateRps: number): void {
+    const required = this.countRequired(rateRps)
+    const next = this.increasesInSteps
+      ? Math.min(required, connectionFactor * this.count)
+      : required
+    this.count = Math.max(this.count, next)
+  }
+
+  /** Halves the connections to a server that refuses requests. */
+  halve(): void {
+    this.limit = Math.max(1, Math.floor(this.count / 2))
+    this.count = this.limit
+  }
+
+  private countRequired(rateRps: number): number {
+    return Math.min(this.limit, countRequiredConnections(rateRps, this.limitMs))
+  }
+}
+
+/** Speeds of the loops since an increase of connections last gained throughput. */
+class GrowthRecord {
+  /** Consecutive loops with the final number of connections. */
+  private finalLoops = 0
+
+  /** @param speeds of each loop (`computeLoopSpeeds`) */
+  constructor(private speeds: (readonly number[])[]) {}
+
+  restart(): void {
+    this.speeds = []
+    this.finalLoops = 0
+  }
+
+  /**
+   * @param isFinal the number of connections is final, unless a later loop is faster
+   * @param isComparable the loop counts even with another number of connections
+   */
+  add(run: LoadRun, isFinal: boolean, isComparable: boolean): void {
+    if (!isFinal) this.speeds = []
+    if (isFinal || isComparable) this.speeds.push(computeLoopSpeeds(run))
+    this.finalLoops = isFinal ? this.finalLoops + 1 : 0
+  }
+
+  /**
+   * Whether the throughput has stopped growing. Early loops may be cold, so the last ones decide.
+   */
+  hasConverged(isExpected: boolean): boolean {
+    const [minLoops, minFinal] = isExpected
+      ? [minLoopsIfExpected, minLoopsIfExpected]
+      : [minLevelLoops, minFinalLoops]
+    const last = this.speeds.slice(-minLoops)
+    return last.length >= minLoops && this.finalLoops >= minFinal && !hasGrown(last)
+  }
+}
 
 /**
  * Finds the saturation. Connections increase until as many requests queue as the SLO allows, or
@@ -112,31 +199,14 @@ export async function saturate(
 ): Promise<Saturation> {
   const { slo } = session
   const { maxConnectionCount = maxConnections, expectedRps, warmed = [] } = options
-  /** The queue that the SLO allows takes longer than a loop, so connections increase in steps. */
-  const increasesInSteps = 1.2 * slo.limitMs > 1000 * effort.saturationS
-  /** Connections that may be used; reduced where requests are refused. */
-  let connectionLimit = increasesInSteps
-    ? maxConnectionCount
-    : Math.min(maxConnectionCount, maxConnectionsAtOnce)
+  const increasesInSteps = queueMargin * slo.limitMs > 1000 * effort.saturationS
+  const plan = new ConnectionPlan(slo.limitMs, maxConnectionCount, increasesInSteps)
   /** Highest throughput of any loop, with those of the warm-up. */
-  let highestRps = Math.max(0, ...warmed.map(({ achievedRps }) => achievedRps))
-  const requiredAt = (rateRps: number) =>
-    Math.min(connectionLimit, countRequiredConnections(rateRps, slo.limitMs))
-  const approach = (required: number) =>
-    increasesInSteps ? Math.min(required, connectionFactor * connections) : required
-  let connections = Math.min(firstConnections, maxConnectionCount)
-  /** Speeds of each loop since an increase of connections last gained throughput. */
-  let speeds: (readonly number[])[] =
-    increasesInSteps || requiredAt(highestRps) <= maxConnectionShortfall * connections
-      ? warmed.map((loop) => loop.speeds)
-      : []
-  if (warmed.length > 0) connections = Math.max(connections, approach(requiredAt(highestRps)))
-  /** Consecutive loops with the final number of connections. */
-  let loopsAtEnd = 0
-  const restart = () => {
-    speeds = []
-    loopsAtEnd = 0
-  }
+  let highestRps = Math.max(0, ...warmed.map(({ rpsUntilSendingEnds }) => rpsUntilSendingEnds))
+  const growth = new GrowthRecord(
+    increasesInSteps || plan.hasEnough(highestRps) ? warmed.map((loop) => loop.speeds) : [],
+  )
+  if (warmed.length > 0) plan.increaseFor(highestRps)
   /** The result so far: `highestRps`, but at least `fromRps`. */
   let rps = Math.max(fromRps, highestRps)
   let refusedLoop: LoadRun | undefined
@@ -145,72 +215,62 @@ export async function saturate(
   let loopS = effort.saturationS
   /** Numbers of connections with at least one loop free of host interference. */
   const undisturbed = new Set<number>()
+  // The loops end where, in this order: the server died; their maximum number or overrun is reached;
+  // the server refuses a single connection; the throughput has stopped growing.
   for (let loop = 0; ; loop++) {
+    const connections = plan.count
     const { run, point } = await session.closed(connections, loopS, 'saturation')
     if (!point.invalid) undisturbed.add(connections)
     overrunS += Math.max(0, run.elapsedS - run.seconds)
-    if (exceedsErrorRate(point, slo)) refusedLoop = run
+    const isRefused = exceedsErrorRate(point, slo)
+    if (isRefused) refusedLoop = run
     /** Throughput while all connections wait; 0 before each has had two answers. */
     const waitingRps = computeSteadyThroughput(run, connections)
     const busyRps = Math.max(point.achievedRps, waitingRps)
     const observedRps = Math.max(busyRps, computeMeanThroughput(run))
-    const disturbed = !undisturbed.has(connections)
     const found = {
       rps: Math.max(rps, observedRps),
       connections,
       generatorLimited: point.generatorSaturated,
-      disturbed,
+      disturbed: !undisturbed.has(connections),
       point,
       refusedLoop,
     }
     if (await session.died(point)) return { ...found, died: true }
     rps = found.rps
     if (loop + 1 === maxLoops || overrunS >= maxOverrunS) return { ...found, died: false }
-    if (exceedsErrorRate(point, slo)) {
-      connectionLimit = Math.max(1, Math.floor(connections / 2))
-      if (connections === 1) return { ...found, died: false }
-      connections = connectionLimit
-      restart()
-      continue
-    }
-    if (
+    if (isRefused && connections === 1) return { ...found, died: false }
+    const spentOnOpening =
       !increasesInSteps &&
       waitingRps === 0 &&
       busyRps < minUsefulShare * highestRps &&
       loopS < maxLoopFactor * effort.saturationS
-    ) {
-      loopS *= 2
-      restart()
+    if (isRefused || spentOnOpening) {
+      if (isRefused) plan.halve()
+      else loopS *= 2
+      growth.restart()
       continue
     }
-    const required = requiredAt(rps)
     const isExpected = agreesWithExpectation(expectedRps, busyRps)
-    const isWarm = loop > 0 || warmed.length > 0 || connectionLimit === 1 || isExpected
+    // The first loop of a cold server proves nothing, unless it answers only one request at a time or
+    // agrees with the expectation.
+    const isWarm = loop > 0 || warmed.length > 0 || plan.isLimitedToOne || isExpected
     const hasGained = observedRps > minGrowth * highestRps
     highestRps = Math.max(highestRps, observedRps)
-    const suffices = required <= maxConnectionShortfall * connections
-    /** The number of connections is final, unless a later loop is faster. */
-    const isFinal = isWarm && (suffices || (increasesInSteps && !hasGained))
-    if (!isFinal) speeds = []
-    if (isFinal || (increasesInSteps && isWarm)) speeds.push(computeLoopSpeeds(run))
-    loopsAtEnd = isFinal ? loopsAtEnd + 1 : 0
-    const [minLoops, minAtEnd] = isExpected
-      ? [minExpectedLoops, minExpectedLoops]
-      : [minLevelLoops, minLoopsAtEnd]
-    // The first loops may have been cold, so the last ones decide.
-    const last = speeds.slice(-minLoops)
-    if (last.length >= minLoops && loopsAtEnd >= minAtEnd && !hasGrown(last))
-      return { ...found, died: false }
-    if (suffices || !isFinal) connections = Math.max(connections, approach(required))
+    const hasEnough = plan.hasEnough(rps)
+    const isFinal = isWarm && (hasEnough || (increasesInSteps && !hasGained))
+    growth.add(run, isFinal, increasesInSteps && isWarm)
+    if (growth.hasConverged(isExpected)) return { ...found, died: false }
+    if (hasEnough || !isFinal) plan.increaseFor(rps)
   }
 }
 
 /**
  * A burst sends at most as many requests as the server answers in a second, or this many where that
- * is more. A larger burst would take too long to serve.
+ * is more. A larger burst would take too long to serve. Assumed.
  */
 const maxBurstOfSlowServer = 128
-/** Length of the loop that sends the burst, seconds. */
+/** Length of the loop that sends the burst, seconds: each connection sends about once. Assumed. */
 const burstS = 0.05
 
 /**

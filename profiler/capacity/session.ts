@@ -11,13 +11,19 @@ import { LoadRecord } from './load-record.ts'
 
 /** Errors of requests whose server ends. */
 const brokenConnectionErrors = ['refused', 'reset', 'closed by server']
-/** Length of the load that checks whether anything still listens, seconds. */
+/** Length of the load that checks whether anything still listens, seconds. Assumed. */
 const checkS = 0.05
-/** An overloaded server has settled where one request takes this factor on its unloaded latency. */
+/**
+ * An overloaded server has settled where one request takes this factor on its unloaded latency.
+ * Assumed.
+ */
 const settledFactor = 1.5
-/** The same, in addition, ms: the jitter of a short latency. */
+/** The same, in addition, ms: the jitter of a short latency. Assumed. */
 const settledJitterMs = 2
-/** Loads of one request that wait for it, each as long as a request may take, at least `minSettleS`. */
+/**
+ * Loads of one request that wait for it, each as long as a request may take, at least `minSettleS`.
+ * Assumed.
+ */
 const maxSettleLoads = 20
 const minSettleS = 0.02
 

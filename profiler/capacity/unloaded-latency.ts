@@ -6,15 +6,20 @@ import type { LoadRun } from '../model/load-run.ts'
 import { type Change, detectChange } from '../statistics/change-detector.ts'
 import { computeMedian } from '../statistics/percentile.ts'
 
-/** Smallest relevant change of the unloaded latency between two closed loops, as a share. */
+/**
+ * Smallest relevant change of the unloaded latency between two closed loops, as a share. Assumed.
+ */
 const minRelativeChange = 0.25
 /**
- * The same between a closed loop and requests under open load: as a share, as a share of the SLO limit,
- * and in ms. Smaller differences have a harmless cause. A server that is idle between requests wakes
- * up for each. And short requests are more likely to meet no other: a third shorter, for lognormal
+ * The same between a closed loop and requests under open load. Smaller differences have a harmless
+ * cause: short requests are more likely to meet no other. They are a third shorter for lognormal
  * services with a sigma of 0.4 at 90 % load.
  */
 const minDifference = 0.4
+/**
+ * The same as a share of the SLO limit, and in ms: a server that is idle between requests wakes up
+ * for each. Assumed.
+ */
 const minLimitShare = 0.02
 const minDifferenceMs = 0.5
 

@@ -17,7 +17,9 @@ import {
   warmUntilSteady,
 } from './warm-up.ts'
 
-/** How many windows of a dozen requests of these latencies are played; `undefined` where none is. */
+/**
+ * How many windows of a dozen requests of these latencies are played; `undefined` where none is.
+ */
 async function windowsOf(
   windows: readonly (number | undefined)[],
   most = windows.length,
@@ -49,8 +51,8 @@ test('not beyond the most, nor beyond a window that was not played; one that was
 describe('what a warm-up by number tells', () => {
   const windows = (...answered: number[]) =>
     answered.map((rps, i) => ({
-      rps,
-      achievedRps: rps,
+      rpsUntilLastAnswer: rps,
+      rpsUntilSendingEnds: rps,
       speeds: new Array<number>(8).fill(rps),
       elapsedS: 1,
       untilS: i + 1,

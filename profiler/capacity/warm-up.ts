@@ -11,19 +11,21 @@ import type { Session } from './session.ts'
 
 /**
  * Plays windows until one is not faster than the one before, or until `maxWindows`. A window that
- * was cut short does not end the warm-up. `play` ends it by returning undefined.
+ * was cut short does not end the warm-up. `play` ends it by returning undefined. Speeds are
+ * reciprocal latencies.
  */
 export async function warmUntilSteady(
   maxWindows: number,
   play: (window: number) => Promise<LoadRun | undefined>,
 ): Promise<void> {
-  let before: readonly number[] | undefined
+  let previousSpeeds: readonly number[] | undefined
   for (let window = 0; window < maxWindows; window++) {
     const run = await play(window)
     if (run === undefined) return
-    const now = [...run.latencyMs].filter((ms) => !Number.isNaN(ms)).map((ms) => 1 / ms)
-    if (before !== undefined && run.cutMs === undefined && !hasGrown([before, now])) return
-    before = now
+    const speeds = [...run.latencyMs].filter((ms) => !Number.isNaN(ms)).map((ms) => 1 / ms)
+    const isComparable = previousSpeeds !== undefined && run.cutMs === undefined
+    if (isComparable && !hasGrown([previousSpeeds!, speeds])) return
+    previousSpeeds = speeds
   }
 }
 
@@ -31,29 +33,32 @@ export type WarmUp = NonNullable<Measurement['warmUp']>
 
 /**
  * Requests after which a server counts as warm, where no earlier warm-up of its type is recorded.
+ * Assumed.
  */
 const defaultWarmUpRequests = 512
-/** Longest time under load that a trial waits for a warm server, seconds. */
+/** Longest time under load that a trial waits for a warm server, seconds. Assumed. */
 const maxWarmUpS = 16
-/** Minimum number of requests where earlier warm-ups of the type are recorded. */
-const minKnownRequests = 128
-/** Safety factor on the requests after which those servers were steady. */
+/** Minimum number of requests where earlier warm-ups of the type are recorded. Assumed. */
+const minRequestsIfRecorded = 128
+/** Safety factor on the recorded number of requests until steady. Assumed. */
 const steadyMargin = 1.5
 
 /** A closed loop of the warm-up by requests. */
 interface WarmUpWindow extends WarmedLoop {
-  /** Answers per second until the last one. */
-  readonly rps: number
+  readonly rpsUntilLastAnswer: number
   readonly elapsedS: number
   /** End of the loop, in seconds under load. */
   readonly untilS: number
 }
 
-/** Last windows whose gain is estimated. Their number is doubled while none is found. */
+/**
+ * Number of last windows over which a gain is estimated first. It doubles until a gain is found or
+ * all windows are used. Assumed.
+ */
 const minGainWindows = 8
 /**
  * Share of the gain that must appear within the last third of these windows. Otherwise the server
- * has become level.
+ * has become level. Assumed.
  */
 const minLastGainShare = 0.1
 
@@ -72,20 +77,20 @@ export class RequestWarmUp {
   ) {}
 
   async play(): Promise<LoadPoint> {
-    const point = await this.window()
+    const point = await this.playWindow()
     this.gainPerS = estimateGain(this.windows)
     return point
   }
 
   /**
    * Whether caches, compilers and lazily loaded models are warm, or the longest time is over. A
-   * server is warm after `enough` requests, unless its throughput was still growing over the last
-   * windows, as while a cache fills. Warm-ups that depend on time are left to the loops of the
+   * server is warm after `minRequests` requests, unless its throughput was still growing over the
+   * last windows, as while a cache fills. Warm-ups that depend on time are left to the loops of the
    * saturation.
    */
-  isWarm(enough = defaultWarmUpRequests): boolean {
+  isWarm(minRequests = defaultWarmUpRequests): boolean {
     const { session, gainPerS } = this
-    return session.totalS >= maxWarmUpS || (session.requests >= enough && gainPerS === 0)
+    return session.totalS >= maxWarmUpS || (session.requests >= minRequests && gainPerS === 0)
   }
 
   /**
@@ -94,13 +99,13 @@ export class RequestWarmUp {
    */
   async recheckGain(): Promise<void> {
     if (this.gainPerS === 0) return
-    const before = Math.min(minGainWindows, this.windows.length)
-    for (let i = 0; i < before; i++) await this.window()
-    const all = this.windows.slice(-2 * before)
+    const windowCount = Math.min(minGainWindows, this.windows.length)
+    for (let i = 0; i < windowCount; i++) await this.playWindow()
+    const all = this.windows.slice(-2 * windowCount)
     this.gainPerS = hasGrown(all.map(({ speeds }) => speeds)) ? computeGainPerS(all) : 0
   }
 
-  private async window(): Promise<LoadPoint> {
+  private async playWindow(): Promise<LoadPoint> {
     const { run, point } = await this.session.closed(
       firstConnections,
       this.windowS,
@@ -108,8 +113,8 @@ export class RequestWarmUp {
       false,
     )
     this.windows.push({
-      rps: computeMeanThroughput(run),
-      achievedRps: point.achievedRps,
+      rpsUntilLastAnswer: computeMeanThroughput(run),
+      rpsUntilSendingEnds: point.achievedRps,
       speeds: computeLoopSpeeds(run),
       elapsedS: run.elapsedS,
       untilS: this.session.totalS,
@@ -138,12 +143,14 @@ function estimateGain(windows: readonly WarmUpWindow[]): number {
  * half of the windows.
  */
 function computeGainPerS(windows: readonly WarmUpWindow[]): number {
-  const half = windows.length >> 1
-  const [earlier, later] = [windows.slice(0, half), windows.slice(-half)]
-  const rpsOf = (of: readonly WarmUpWindow[]) => mean(of.map(({ rps }) => rps))
-  const middleS = (of: readonly WarmUpWindow[]) =>
-    mean(of.map(({ untilS, elapsedS }) => untilS - elapsedS / 2))
-  return (rpsOf(later) / rpsOf(earlier) - 1) / (middleS(later) - middleS(earlier))
+  const halfLength = windows.length >> 1
+  const [earlier, later] = [windows.slice(0, halfLength), windows.slice(-halfLength)]
+  const averageRps = (half: readonly WarmUpWindow[]) =>
+    mean(half.map(({ rpsUntilLastAnswer }) => rpsUntilLastAnswer))
+  const averageMiddleS = (half: readonly WarmUpWindow[]) =>
+    mean(half.map(({ untilS, elapsedS }) => untilS - elapsedS / 2))
+  const gain = averageRps(later) / averageRps(earlier) - 1
+  return gain / (averageMiddleS(later) - averageMiddleS(earlier))
 }
 
 /**
@@ -152,12 +159,14 @@ function computeGainPerS(windows: readonly WarmUpWindow[]): number {
  * @param windows windows of the warm-up by requests
  */
 export function summariseWarmUp(requests: number, windows: readonly WarmUpWindow[]): WarmUp {
-  const first = findSteadyStart(
+  const firstSteady = findSteadyStart(
     windows.map(({ speeds }) => speeds),
     minLoopGrowth,
   )
-  const after = windows.slice(first).reduce((sum, { rps, elapsedS }) => sum + rps * elapsedS, 0)
-  return { requests, steadyAfter: requests - Math.round(after) }
+  const steadyRequests = windows
+    .slice(firstSteady)
+    .reduce((sum, { rpsUntilLastAnswer, elapsedS }) => sum + rpsUntilLastAnswer * elapsedS, 0)
+  return { requests, steadyAfter: requests - Math.round(steadyRequests) }
 }
 
 /**
@@ -168,7 +177,7 @@ export function estimateRequestsUntilSteady(warmUps: readonly WarmUp[]): number 
   const complete = warmUps.filter(({ requests }) => requests >= defaultWarmUpRequests)
   if (complete.length === 0) return undefined
   return Math.max(
-    minKnownRequests,
+    minRequestsIfRecorded,
     ...complete.map(({ steadyAfter }) => Math.ceil(steadyMargin * steadyAfter)),
   )
 }

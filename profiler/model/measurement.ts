@@ -9,7 +9,7 @@ export type CapacityOutcome =
   | 'slo-unattainable' // even one request at a time violates the SLO: capacity 0
   | 'errors' // the error rate exceeds the bound at any load
   | 'budget' // time or requests ran out first; the interval shows the precision reached
-  | 'non-stationary' // the server was still speeding up, or slowing down, at the end: see `change`
+  | 'non-stationary' // the server was still speeding up, or slowing down, at the end: see `speedRatio`
   | 'generator-limit' // the generator, not the server, was the limit: capacity is a lower bound
   | 'host-interference' // host interference made the windows and their repetitions invalid: no result
   | 'pruned' // pruned, as it cannot beat the incumbent; capacity is an upper bound

@@ -227,12 +227,12 @@ export interface Window {
   readonly sloMs: number
 }
 
-/** Probability below which failures are not explained by the tolerated error rate. */
+/** Probability below which failures are not explained by the tolerated error rate. Assumed. */
 const maxChanceOfFailures = 0.01
 
 /**
- * Whether significantly more requests failed than the SLO tolerates: so many would fail in one of a
- * hundred windows at the tolerated rate. A single failure among thirty requests is not significant.
+ * Whether significantly more requests failed than the SLO tolerates: at the tolerated rate, as many
+ * would fail in one of a hundred windows. A single failure among thirty requests is not significant.
  * True without any request.
  */
 export function exceedsErrorRate(

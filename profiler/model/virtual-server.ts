@@ -12,9 +12,9 @@ export interface VirtualServer {
   expects?(slo: Pick<Slo, 'percentile' | 'limitMs'>): VirtualExpectation
   /**
    * Plays a load and only counts the requests that fail or exceed the limit, which is faster. It
-   * may stop after more than `most` of them.
+   * may stop after more than `maxOver` of them.
    */
-  countOver?(load: Load, limitMs: number, most: number): OverCount
+  countOver?(load: Load, limitMs: number, maxOver: number): OverCount
 }
 
 export interface VirtualExpectation {

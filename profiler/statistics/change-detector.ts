@@ -18,14 +18,16 @@ import { midmean } from './moments.ts'
  */
 export const falseAlarmLevel = 1e-3
 
-/** Smaller changes are irrelevant: they are within the precision of a quick measurement. */
+/** Smaller changes are irrelevant: they are within the precision of a quick measurement, 6 %. */
 const minRelevantChange = 0.05
 
 /**
  * Each batch differs from the level on the other side by at least this part of the change. Otherwise
- * the server is slow now and then, which is its normal behaviour.
+ * the server is slow now and then, which is its normal behaviour. Assumed.
  */
 const minPersistentPart = 1 / 3
+/** Standard deviation over the mean absolute one, for normal values: √(π / 2). */
+const sdOverMeanDeviation = 1.2533
 
 export interface Change {
   readonly changed: boolean
@@ -93,7 +95,9 @@ export function canShowChange(before: number, after: number): boolean {
   return Math.sqrt((3 * before * after) / (n + 1)) >= criticalStandardErrors()
 }
 
-/** Split of the largest Mann-Whitney statistic, in standard errors. Undefined where all are equal. */
+/**
+ * Split of the largest Mann-Whitney statistic, in standard errors. Undefined where all are equal.
+ */
 function findBestSplit(
   batches: readonly (readonly number[])[],
 ): { readonly at: number; readonly standardErrors: number; readonly splits: number } | undefined {
@@ -124,7 +128,9 @@ function findBestSplit(
   }
 }
 
-/** Ranks from 1, the mean rank for equal values, and the sum of t³ - t over groups of t equal ones. */
+/**
+ * Ranks from 1, the mean rank for equal values, and the sum of t³ - t over groups of t equal ones.
+ */
 function computeRanks(values: readonly number[]): {
   readonly ranks: Float64Array
   readonly tieSum: number
@@ -160,8 +166,7 @@ function isPersistent(
   const isOnItsSide = (batch: readonly number[], otherLevel: number, sign: number) => {
     if (batch.length === 0) return true
     const share = (sign * (Math.log(midmean(batch)) - otherLevel)) / change
-    // 1.2533: standard deviation over the mean absolute one, for normal values.
-    const error = (1.2533 * meanDeviation) / Math.sqrt(batch.length) / Math.abs(change)
+    const error = (sdOverMeanDeviation * meanDeviation) / Math.sqrt(batch.length) / Math.abs(change)
     return share + error >= minPersistentPart
   }
   return (

@@ -6,13 +6,16 @@ import { mean, sampleVariance } from 'simple-statistics'
 import { computeMoments } from './moments.ts'
 import { quantileOfSorted } from './percentile.ts'
 
+/** Batches of the batch-means estimates: 10 to 30 (Schmeiser, Operations Research 30 (1982)). */
+const defaultBatches = 20
+
 /**
  * Dispersion φ of a 0/1 series by batch means: m Var(means of m) / (p (1 − p)), at least 1. The
  * series is cut into `batches` batches of m values; p is its mean. Independent values have φ = 1,
  * and n values of this series are worth n / φ independent ones. Law, Simulation Modeling and
  * Analysis, section 9.5.3. Returns 1 when the series is constant or too short.
  */
-export function dispersion(series: ArrayLike<number>, batches = 20): number {
+export function dispersion(series: ArrayLike<number>, batches = defaultBatches): number {
   const n = series.length
   const m = Math.floor(n / batches)
   if (m < 2) return 1
@@ -29,7 +32,7 @@ export function dispersion(series: ArrayLike<number>, batches = 20): number {
  * square of their successive differences (von Neumann, Annals of Mathematical Statistics 12 (1941)), so
  * that a trend or a single change of level does not count as dependence.
  */
-export function serialDispersion(values: ArrayLike<number>, batches = 20): number {
+export function serialDispersion(values: ArrayLike<number>, batches = defaultBatches): number {
   const m = Math.floor(values.length / batches)
   const { variance } = computeMoments(values)
   if (m < 2 || variance === 0) return 1
@@ -58,18 +61,16 @@ export interface OverShare {
 
 /**
  * Share of requests over a limit, with its effective sample size. Failed requests (NaN) are over.
- * The dispersion is the larger of two: of the requests over the limit, and of the slowest tenth
- * (`slowest`). The second one is a conservative estimate where few requests are over the limit.
+ * The dispersion is the larger of two: of the requests over the limit, and of the slowest share. The
+ * second one is a conservative estimate where few requests are over the limit.
  */
-export function overShare(latencyMs: Float64Array, limitMs: number, slowest = 0.1): OverShare {
+export function overShare(latencyMs: Float64Array, limitMs: number, slowestShare = 0.1): OverShare {
   const n = latencyMs.length
-  const overLimit = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
-  const indicator = overLimit(limitMs)
-  const over = indicator.reduce((sum, one) => sum + one, 0)
+  const markOver = (limit: number) => Uint8Array.from(latencyMs, (ms) => (ms <= limit ? 0 : 1))
+  const marks = markOver(limitMs)
+  const over = marks.reduce((sum, mark) => sum + mark, 0)
   const sorted = latencyMs.map((ms) => (Number.isNaN(ms) ? Number.POSITIVE_INFINITY : ms)).sort()
-  const phi = Math.max(
-    dispersion(indicator),
-    dispersion(overLimit(Math.min(limitMs, quantileOfSorted(sorted, 1 - slowest)))),
-  )
+  const slowMs = Math.min(limitMs, quantileOfSorted(sorted, 1 - slowestShare))
+  const phi = Math.max(dispersion(marks), dispersion(markOver(slowMs)))
   return { n, over, dispersion: phi, nEff: n / phi }
 }

@@ -4,11 +4,10 @@
 import { binomialCdf } from './percentile.ts'
 
 /**
- * Whether only `over` of n independent requests over the limit prove that the percentile is within
- * it, at the given confidence. If the true share over the limit were 1 − percentile, so few would
- * occur with a probability of at most 1 − confidence. MLPerf Inference, LoadGen early stopping
- * (Reddi et al. 2020, section IV-D): p99 at 95 % needs n = 299 with none over, 473 with 1, 628 with
- * 2.
+ * Whether at most `over` violations in n independent requests prove that the percentile meets the
+ * limit. If the true share of violations were 1 − percentile, at most as many would occur with a
+ * probability of 1 − confidence or less. MLPerf Inference, LoadGen early stopping (Reddi et al.
+ * 2020, section IV-D): p99 at 95 % needs n = 299 with no violation, 473 with 1, 628 with 2.
  */
 export function provesPercentile(
   n: number,

@@ -1,5 +1,10 @@
 /** Histograms and percentiles for tables and charts. */
 
+/** Latencies are recorded in microseconds. */
+const resolutionMs = 1e-3
+/** Smallest ratio of the last to the first edge, so that equal answers have bins too. */
+const minRange = 1.001
+
 export interface HistogramBin {
   readonly fromMs: number
   readonly toMs: number
@@ -13,8 +18,8 @@ export interface HistogramBin {
 export function latencyHistogram(latencyMs: Float64Array, bins: number): HistogramBin[] {
   const answered = latencyMs.filter((ms) => !Number.isNaN(ms)).sort()
   if (answered.length === 0) return []
-  const low = Math.max(1e-3, answered[0]!)
-  const high = Math.max(low * 1.001, answered.at(-1)!)
+  const low = Math.max(resolutionMs, answered[0]!)
+  const high = Math.max(low * minRange, answered.at(-1)!)
   const edge = (i: number) => low * (high / low) ** (i / bins)
   const counts = new Array<number>(bins).fill(0)
   for (const ms of answered) {

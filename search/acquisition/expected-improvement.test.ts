@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { cdf } from '../gp/normal.ts'
-import { quantileOffset, type SaturatingPredictive } from '../model/saturating-predictive.ts'
+import { computeQuantileOffset, type SaturatingPredictive } from '../model/saturating-predictive.ts'
 import type { Problem } from '../types.ts'
-import { logAcquisition } from './expected-improvement.ts'
+import { computeLogAcquisition } from './expected-improvement.ts'
 
 test('a lower price, a higher P(serves) or a higher P(limit met) scores more, all else equal', () => {
   const problem: Problem = {
@@ -19,7 +19,7 @@ test('a lower price, a higher P(serves) or a higher P(limit met) scores more, al
     },
     logServes: Float64Array.of(0, 0, Math.log(0.5), 0),
   }
-  const [equal, cheap, uncertain, slow] = logAcquisition(
+  const [equal, cheap, uncertain, slow] = computeLogAcquisition(
     problem,
     [1, 0.5, 1, 1].map((pricePerHour) => ({ pricePerHour })),
     predictions,
@@ -55,10 +55,10 @@ describe('the score is ln of expected improvement times probability of feasibili
   const scored = (
     change: Partial<Problem>,
     best: number,
-    predictions: Partial<Parameters<typeof logAcquisition>[2]> = {},
+    predictions: Partial<Parameters<typeof computeLogAcquisition>[2]> = {},
   ) =>
     [
-      ...logAcquisition(
+      ...computeLogAcquisition(
         { ...base, ...change },
         prices.map((pricePerHour) => ({ pricePerHour })),
         { rate, constraint, logServes, ...predictions },
@@ -139,7 +139,7 @@ describe('the score is ln of expected improvement times probability of feasibili
       for (let z = -8 + step / 2; z < 8; z += step) {
         const replicas = Math.max(
           1,
-          Math.ceil(500 / Math.exp(rate.mean[i]! + quantileOffset(prediction, i, z))),
+          Math.ceil(500 / Math.exp(rate.mean[i]! + computeQuantileOffset(prediction, i, z))),
         )
         sum += phi(z) * step * Math.max(0, best - Math.log(prices[i]! * replicas))
       }

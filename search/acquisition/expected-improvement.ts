@@ -1,10 +1,10 @@
 import { logCdf } from '../gp/normal.ts'
-import { logFeasible, type Predictions } from '../model/feasibility.ts'
+import { computeLogFeasible, type Predictions } from '../model/feasibility.ts'
 import {
-  logExpectedExcess,
-  quantileOffset,
+  computeLogExpectedExcess,
+  computeQuantileOffset,
+  computeZScore,
   type SaturatingPredictive,
-  zScoreAt,
 } from '../model/saturating-predictive.ts'
 import {
   countReplicas,
@@ -24,20 +24,20 @@ import type { Objective, Problem } from '../types.ts'
  * feasible, plus a margin.
  * @param incumbentLogCost Infinity without an incumbent
  */
-export function logAcquisition(
+export function computeLogAcquisition(
   problem: Problem,
   prices: readonly ReplicaPrice[],
   predictions: Predictions,
   incumbentLogCost: number,
 ): Float64Array {
-  const feasible = logFeasible(problem, predictions)
+  const feasible = computeLogFeasible(problem, predictions)
   const reference =
     incumbentLogCost === Infinity
       ? findSafestLogCost(problem, prices, predictions, feasible) + marginWithoutIncumbent
       : incumbentLogCost
   if (!Number.isFinite(reference)) return feasible
   return feasible.map(
-    (f, i) => f + logImprovement(problem.objective, prices[i]!, predictions, i, reference),
+    (f, i) => f + computeLogImprovement(problem.objective, prices[i]!, predictions, i, reference),
   )
 }
 
@@ -62,7 +62,7 @@ function findSafestLogCost(
 }
 
 /** ln expected improvement of the i-th configuration over a reference ln cost. */
-function logImprovement(
+function computeLogImprovement(
   objective: Objective,
   price: ReplicaPrice,
   { rate, constraint }: Predictions,
@@ -82,11 +82,11 @@ function logImprovement(
   if (!prediction) return 0
   const demand = getDemand(objective)
   return demand
-    ? logDemandImprovement(demand, price, prediction, i, reference)
-    : logExpectedExcess(prediction, i, expected - reference)
+    ? computeLogDemandImprovement(demand, price, prediction, i, reference)
+    : computeLogExpectedExcess(prediction, i, expected - reference)
 }
 
-/** Beyond this many replicas the rounding to whole replicas and bundles no longer matters. */
+/** Beyond this many replicas, rounding to whole ones changes a cost by less than 2 %. */
 const maxReplicasSummed = 64
 
 /**
@@ -94,7 +94,7 @@ const maxReplicasSummed = 64
  * replica counts n, with P(at most n replicas) = P(rate ≥ demand / n). A fleet of more than 64
  * replicas is treated as continuous.
  */
-function logDemandImprovement(
+function computeLogDemandImprovement(
   demand: Demand,
   price: ReplicaPrice,
   prediction: SaturatingPredictive,
@@ -103,18 +103,24 @@ function logDemandImprovement(
 ): number {
   const logDemand = Math.log(demand.demandRps / (1 - demand.headroom))
   const mean = prediction.mean[i]!
-  if (countReplicas(demand, Math.exp(mean + quantileOffset(prediction, i, 2))) > maxReplicasSummed)
-    return logExpectedExcess(
+  if (
+    countReplicas(demand, Math.exp(mean + computeQuantileOffset(prediction, i, 2))) >
+    maxReplicasSummed
+  )
+    return computeLogExpectedExcess(
       prediction,
       i,
       Math.log(price.pricePerHour) + logDemand - mean - reference,
     )
   let expected = 0
   let probabilityFewer = 0
+  // Low rates need more replicas; four times as many are assumed to be far in the tail.
   for (let n = 1; n <= 4 * maxReplicasSummed; n++) {
     const improvement = reference - Math.log(computeFleetPricePerHour(price, n))
     if (improvement <= 0) break
-    const probability = Math.exp(logCdf(-zScoreAt(prediction, i, logDemand - Math.log(n) - mean)))
+    const probability = Math.exp(
+      logCdf(-computeZScore(prediction, i, logDemand - Math.log(n) - mean)),
+    )
     expected += improvement * (probability - probabilityFewer)
     probabilityFewer = probability
   }

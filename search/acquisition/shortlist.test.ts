@@ -4,7 +4,7 @@ import { createRng } from '../rng.ts'
 import { findCandidates, listConfigurations } from '../space/candidates.ts'
 import { findIncumbent } from '../stopping/incumbent.ts'
 import type { Configuration, Observation, Problem, SearchSpace } from '../types.ts'
-import { logAcquisition } from './expected-improvement.ts'
+import { computeLogAcquisition } from './expected-improvement.ts'
 import { shortlistCandidates, withPrices } from './shortlist.ts'
 
 const steps = (count: number) => Array.from({ length: count }, (_, i) => i + 1)
@@ -107,7 +107,7 @@ test('the largest expected improvement comes first; candidates that cannot be be
     best + Math.log(0.95),
   ).configurations.map((c) => c.n)
   expect([...rising].sort()).toEqual([4, 5, 6])
-  const scores = logAcquisition(
+  const scores = computeLogAcquisition(
     flat,
     rising.map(() => ({ pricePerHour: 1 })),
     surrogate.predict(rising.map((n) => ({ n: n! }))),

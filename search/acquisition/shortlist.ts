@@ -3,21 +3,26 @@ import type { Surrogate } from '../model/surrogate.ts'
 import { type ReplicaPrice, resolveReplicaPrice } from '../replica-price.ts'
 import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Problem } from '../types.ts'
-import { logAcquisition } from './expected-improvement.ts'
+import { computeLogAcquisition } from './expected-improvement.ts'
 
 /** Configurations with their prices, resolved once because a price book may be slow. */
-interface PricedConfigurations {
+export interface PricedConfigurations {
   readonly configurations: readonly Configuration[]
   readonly prices: readonly ReplicaPrice[]
 }
 
-/** Size of the shortlist. Joint draws take time cubic in it. */
+/** Size of the shortlist. Joint draws take time cubic in it. Assumed. */
 const maxShortlisted = 200
-/** Of a longer list, this many with the highest approximate acquisition are ranked exactly. */
+/**
+ * Of a longer list, this many with the highest approximate acquisition are ranked exactly. No stop
+ * probability changed by that in 280 assessments (docs/research/search.md, speed).
+ */
 const maxRankedExactly = 512
-/** Configurations closer than this, as a share of each parameter's range, count as one. */
+/** Configurations closer than this, as a share of each parameter's range, count as one. Assumed. */
 const minDistance = 0.03
-/** Configurations that are expected to save less than this share of the cost are left out. */
+/**
+ * Configurations that are expected to save less than this share of the cost are left out. Assumed.
+ */
 const minLogAcquisition = Math.log(1e-7)
 
 export const withPrices = (
@@ -28,7 +33,7 @@ export const withPrices = (
   prices: configurations.map((c) => resolveReplicaPrice(problem.pricePerHour, c)),
 })
 
-const pick = (
+const selectByIndex = (
   { configurations, prices }: PricedConfigurations,
   indices: readonly number[],
 ): PricedConfigurations => ({
@@ -49,17 +54,20 @@ export function shortlistCandidates(
 ): PricedConfigurations {
   const rank = ({ configurations, prices }: PricedConfigurations, accuracy?: 'approximate') => {
     const predictions = surrogate.predict(configurations, accuracy)
-    const scores = logAcquisition(problem, prices, predictions, targetLogCost)
+    const scores = computeLogAcquisition(problem, prices, predictions, targetLogCost)
     return Array.from(scores.keys())
       .filter((i) => scores[i]! > minLogAcquisition)
       .sort((a, b) => scores[b]! - scores[a]!)
   }
   const preselected =
     untried.prices.length > exactLimit
-      ? pick(untried, rank(untried, 'approximate').slice(0, exactLimit))
+      ? selectByIndex(untried, rank(untried, 'approximate').slice(0, exactLimit))
       : untried
   const { encode } = createEncoder(problem.space)
-  return pick(preselected, dropSimilar(encode, preselected.configurations, rank(preselected)))
+  return selectByIndex(
+    preselected,
+    dropSimilar(encode, preselected.configurations, rank(preselected)),
+  )
 }
 
 /** The indices in their order without near duplicates, at most `maxShortlisted`. */

@@ -44,7 +44,7 @@ function integrated(
 ): { logEvidence: number; mean: number } {
   const X = new Matrix(measurements.map((r) => at(Number(r.at.x))))
   const nothing = { X, y: Float64Array.of(0, 0), knownNoise: Float64Array.of(1e9, 1e9) }
-  const { covariance: k } = conditionGp(spec, nothing, hyperparameters).joint(
+  const { covariance: k } = conditionGp(spec, nothing, hyperparameters).predictJoint(
     measurements.map((r) => at(Number(r.at.x))),
   )
   const [a, b, c] = [k[0]!, k[1]!, k[3]!]

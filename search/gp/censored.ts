@@ -6,15 +6,22 @@ import { conditionGp, type Gp } from './regression.ts'
 import { type TrainingPoint, toGpData } from './training-points.ts'
 import type { GpSpec, Rows } from './types.ts'
 
-/** Alternations between fitting hyperparameters to the sites and sites to the hyperparameters. */
+/**
+ * Alternations between fitting hyperparameters to the sites and sites to the hyperparameters. With
+ * one, the fit can violate a bound that contradicts its neighbours (docs/research/search.md, tried
+ * without gain).
+ */
 const fitPasses = 2
-/** Sweeps over the sites in each pass; fewer where they converge. */
+/** Sweeps over the sites in each pass; fewer where they converge. Assumed. */
 const maxSweeps = 6
-/** Largest change of a site's precision, relative to its cavity, at which the sweeps have converged. */
+/**
+ * Largest change of a site's precision, relative to its cavity, at which the sweeps have converged.
+ * Assumed.
+ */
 const convergedChange = 1e-2
-/** Share of the new site parameters in each update. Undamped updates can oscillate. */
+/** Share of the new site parameters in each update. Undamped updates can oscillate. Assumed. */
 const dampingFactor = 0.8
-/** Precision of a site whose censored observation carries no information. */
+/** Precision of a site whose censored observation carries no information: a thousand in ln rate. */
 const minSitePrecision = 1e-6
 
 interface CensoredFit {
@@ -42,6 +49,7 @@ export function fitCensoredGp(
 ): CensoredFit {
   if (points.every((r) => r.bound === undefined))
     return { gp: fitGp(spec, toGpData(X, points), { priors }), sites: points }
+  // Sites start half a unit beyond their bounds, with variance 1.
   let sites = points.map(
     (r): TrainingPoint => (r.bound ? { ...r, target: r.target + 0.5 * boundSign(r), noise: 1 } : r),
   )
@@ -78,7 +86,7 @@ function sweepSites(
   points: readonly TrainingPoint[],
   sites: readonly TrainingPoint[],
 ): { sites: TrainingPoint[]; change: number } {
-  const cavity = gp.leaveOneOut()
+  const cavity = gp.predictLeaveOneOut()
   let change = 0
   const next = sites.map((site, i) => {
     const point = points[i]!
@@ -125,7 +133,7 @@ function computeSiteCorrections(
   points: readonly TrainingPoint[],
   sites: readonly TrainingPoint[],
 ): number {
-  const cavity = gp.leaveOneOut()
+  const cavity = gp.predictLeaveOneOut()
   return points.reduce((sum, point, i) => {
     if (!point.bound) return sum
     const [mean, variance] = [cavity.mean[i]!, cavity.variance[i]!]

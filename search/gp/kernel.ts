@@ -28,9 +28,9 @@ export function matern52Weight(squared: number): number {
 /** Covariances between some training rows and another row z. */
 export interface CrossKernel {
   /** Writes k(x, z) to `out` for the training rows at the given indices. */
-  row(z: Float64Array, out: Float64Array, at: Int32Array): void
+  writeRow(z: Float64Array, out: Float64Array, at: Int32Array): void
   /** Prior variance k(z, z). */
-  variance(z: Float64Array): number
+  computeVariance(z: Float64Array): number
 }
 
 /**
@@ -63,7 +63,7 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
     return sum
   }
   return {
-    row(z, out, rows) {
+    writeRow(z, out, rows) {
       let count = 0
       let norm = 0
       for (let c = 0; c < d; c++) {
@@ -86,6 +86,6 @@ export function createCrossKernel(spec: GpSpec, h: Hyperparameters, X: Rows): Cr
         out[i] = h.signalVariance * matern52(Math.max(0, squared)) + linear
       }
     },
-    variance: (z) => h.signalVariance + trend(z),
+    computeVariance: (z) => h.signalVariance + trend(z),
   }
 }

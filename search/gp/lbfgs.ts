@@ -16,18 +16,33 @@ interface Minimum extends Evaluation {
   readonly evaluations: number
 }
 
-/** Stored pairs of step and gradient change. */
-const memory = 8
-/** Sufficient decrease of the line search (Nocedal and Wright, eq. 3.4). */
+/**
+ * Stored pairs of step and gradient change: 3 to 20 are usual (Nocedal and Wright, section 7.2).
+ */
+const maxStoredPairs = 8
+/**
+ * Sufficient decrease of the line search (Nocedal and Wright, eq. 3.4, which proposes this value).
+ */
 const armijo = 1e-4
-/** Largest step in any coordinate; the coordinates are logarithms. */
+/** Largest step in any coordinate; the coordinates are logarithms. Assumed. */
 const maxStep = 2
+/** Factor on the step length while the decrease is not sufficient, and its end. Assumed. */
+const backtrackingFactor = 0.4
+const minStepLength = 1e-6
+/**
+ * Smallest curvature sᵀy of a stored pair, which keeps the approximate Hessian positive definite.
+ */
+const minCurvature = 1e-10
+/**
+ * Relative decrease at which the minimisation has converged: below the errors of the likelihood.
+ */
+const convergedDecrease = 1e-9
 
 /**
  * Minimises f from x0 within bounds. f returns undefined where it cannot be computed; such points
  * count as infinitely high.
- * Stops at a projected gradient below `tolerance`, a relative decrease below 1e-9, or
- * `maxEvaluations`. Undefined where f cannot be computed at x0.
+ * Stops at a projected gradient below `tolerance`, a relative decrease below `convergedDecrease`,
+ * or `maxEvaluations`. Undefined where f cannot be computed at x0.
  */
 export function minimise(
   f: (x: Float64Array) => Evaluation | undefined,
@@ -38,47 +53,48 @@ export function minimise(
   const clamp = (x: Float64Array) =>
     x.map((v, i) => Math.min(bounds.high[i]!, Math.max(bounds.low[i]!, v)))
   let x = clamp(x0)
-  let here = f(x)
+  let current = f(x)
   let evaluations = 1
-  if (!here) return undefined
+  if (!current) return undefined
   const steps: Float64Array[] = []
   const changes: Float64Array[] = []
   while (evaluations < maxEvaluations) {
-    const free = here.gradient.map((g, i) =>
+    const projected = current.gradient.map((g, i) =>
       (x[i]! <= bounds.low[i]! && g > 0) || (x[i]! >= bounds.high[i]! && g < 0) ? 0 : g,
     )
-    if (Math.max(...free.map(Math.abs)) < tolerance) break
-    let direction = computeDirection(free, steps, changes)
-    if (dot(direction, free) >= 0) direction = free.map((g) => -g)
+    if (Math.max(...projected.map(Math.abs)) < tolerance) break
+    let direction = computeDirection(projected, steps, changes)
+    if (dot(direction, projected) >= 0) direction = projected.map((g) => -g)
     const longest = Math.max(...direction.map(Math.abs))
-    const first = steps.length === 0 ? Math.min(1, 1 / longest) : 1
-    let t = Math.min(first, maxStep / longest)
+    const firstLength = steps.length === 0 ? Math.min(1, 1 / longest) : 1
+    let length = Math.min(firstLength, maxStep / longest)
     let next: Evaluation | undefined
-    let y = x
-    for (; evaluations < maxEvaluations && t > 1e-6; t *= 0.4) {
-      y = clamp(x.map((v, i) => v + t * direction[i]!))
-      next = f(y)
+    let nextX = x
+    for (; evaluations < maxEvaluations && length > minStepLength; length *= backtrackingFactor) {
+      nextX = clamp(x.map((v, i) => v + length * direction[i]!))
+      next = f(nextX)
       evaluations++
-      if (next && next.value <= here.value + armijo * dot(here.gradient, subtract(y, x))) break
+      const maxValue = current.value + armijo * dot(current.gradient, subtract(nextX, x))
+      if (next && next.value <= maxValue) break
       next = undefined
     }
     if (!next) break
-    const step = subtract(y, x)
-    const change = subtract(next.gradient, here.gradient)
-    if (dot(step, change) > 1e-10) {
+    const step = subtract(nextX, x)
+    const change = subtract(next.gradient, current.gradient)
+    if (dot(step, change) > minCurvature) {
       steps.push(step)
       changes.push(change)
-      if (steps.length > memory) {
+      if (steps.length > maxStoredPairs) {
         steps.shift()
         changes.shift()
       }
     }
-    const decrease = here.value - next.value
-    x = y
-    here = next
-    if (decrease < 1e-9 * (1 + Math.abs(here.value))) break
+    const decrease = current.value - next.value
+    x = nextX
+    current = next
+    if (decrease < convergedDecrease * (1 + Math.abs(current.value))) break
   }
-  return { x, ...here, evaluations }
+  return { x, ...current, evaluations }
 }
 
 /** The L-BFGS direction -H g (Nocedal and Wright, algorithm 7.4). */

@@ -1,7 +1,10 @@
-/** The posterior at other rows, from the factor of the training covariance K. Symbols: regression.ts. */
+/**
+ * The posterior at other rows, from the factor of the training covariance K. Symbols:
+ * regression.ts.
+ */
 import type { CrossKernel } from './kernel.ts'
 import { dot, forwardSolveFour } from './linalg.ts'
-import { type GpSpec, type Marginals, priorMeanAt, type Rows } from './types.ts'
+import { computePriorMean, type GpSpec, type Marginals, type Rows } from './types.ts'
 
 /** Cholesky factor of the covariance of some training rows, with their α. */
 export interface TrainingFactor {
@@ -24,10 +27,10 @@ export class Posterior {
     private readonly cross: CrossKernel,
   ) {}
 
-  marginals(Z: Rows, from: TrainingFactor): Marginals {
+  computeMarginals(Z: Rows, from: TrainingFactor): Marginals {
     const mean = new Float64Array(Z.length)
     const variance = new Float64Array(Z.length)
-    this.whiten(Z, from, (i, value, v) => {
+    this.visitWhitened(Z, from, (i, value, v) => {
       mean[i] = value
       variance[i] = v
     })
@@ -35,11 +38,14 @@ export class Posterior {
   }
 
   /** The marginals, and L⁻¹ k(X, z) for each row of Z (m vectors of n numbers). */
-  whitened(Z: Rows, from: TrainingFactor): Marginals & { readonly rows: readonly Float64Array[] } {
+  computeWhitened(
+    Z: Rows,
+    from: TrainingFactor,
+  ): Marginals & { readonly rows: readonly Float64Array[] } {
     const rows: Float64Array[] = []
     const mean = new Float64Array(Z.length)
     const variance = new Float64Array(Z.length)
-    this.whiten(Z, from, (i, value, v, row) => {
+    this.visitWhitened(Z, from, (i, value, v, row) => {
       mean[i] = value
       variance[i] = v
       rows.push(row.slice())
@@ -51,7 +57,7 @@ export class Posterior {
    * Calls `visit` with posterior mean, variance and L⁻¹ k(X, z) of each row of Z. The vector is
    * reused for later rows.
    */
-  private whiten(
+  private visitWhitened(
     Z: Rows,
     { l, at, alpha }: TrainingFactor,
     visit: (i: number, mean: number, variance: number, row: Float64Array) => void,
@@ -63,12 +69,13 @@ export class Posterior {
       const count = Math.min(blockSize, Z.length - first)
       for (let r = 0; r < count; r++) {
         const z = Z[first + r]!
-        cross.row(z, rows[r]!, at)
-        mean[r] = priorMeanAt(spec, z) + dot(rows[r]!, 0, alpha, 0, at.length)
+        cross.writeRow(z, rows[r]!, at)
+        mean[r] = computePriorMean(spec, z) + dot(rows[r]!, 0, alpha, 0, at.length)
       }
       forwardSolveFour(l, at.length, rows)
       for (let r = 0; r < count; r++) {
-        const variance = cross.variance(Z[first + r]!) - dot(rows[r]!, 0, rows[r]!, 0, at.length)
+        const variance =
+          cross.computeVariance(Z[first + r]!) - dot(rows[r]!, 0, rows[r]!, 0, at.length)
         visit(first + r, mean[r]!, Math.max(minPosteriorVariance, variance), rows[r]!)
       }
     }
@@ -90,7 +97,7 @@ export function computeJointCovariance(
   const priorRow = new Float64Array(m)
   const indices = Int32Array.from({ length: m }, (_, i) => i)
   for (let i = 0; i < m; i++) {
-    prior.row(Z[i]!, priorRow, indices.subarray(0, i + 1))
+    prior.writeRow(Z[i]!, priorRow, indices.subarray(0, i + 1))
     for (let j = 0; j <= i; j++) {
       const value = priorRow[j]! - dot(whitened[i]!, 0, whitened[j]!, 0, whitened[i]!.length)
       covariance[i * m + j] = value

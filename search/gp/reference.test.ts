@@ -97,14 +97,14 @@ describe.each(Object.entries(shapes))('%s', (_, spec) => {
     }
   })
   test('a joint distribution', () => {
-    const joint = gp.joint(Z)
+    const joint = gp.predictJoint(Z)
     expect([...joint.mean]).toEqual(Z.map((z) => close(everything.mean(z))))
     expect([...joint.covariance]).toEqual(
       Z.flatMap((a) => Z.map((b) => close(everything.covariance(a, b)))),
     )
   })
   test('leave-one-out predictions equal refits without the observation', () => {
-    const { mean, variance } = gp.leaveOneOut()
+    const { mean, variance } = gp.predictLeaveOneOut()
     for (const [i, x] of rows.entries()) {
       const others = of(rows.flatMap((_, j) => (i === j ? [] : [j])))
       expect(mean[i]).toBeCloseTo(others.mean(x), 8)
@@ -115,11 +115,11 @@ describe.each(Object.entries(shapes))('%s', (_, spec) => {
     const cross = createCrossKernel(spec, h, rows)
     const out = new Float64Array(3)
     for (const z of Z) {
-      cross.row(z, out, Int32Array.of(4, 0, 8))
+      cross.writeRow(z, out, Int32Array.of(4, 0, 8))
       expect([...out]).toEqual([4, 0, 8].map((j) => close(kernel(rows[j]!, z))))
-      expect(cross.variance(z)).toBeCloseTo(kernel(z, z), 8)
+      expect(cross.computeVariance(z)).toBeCloseTo(kernel(z, z), 8)
     }
-    cross.row(rows[4]!, out, Int32Array.of(4, 4, 4))
+    cross.writeRow(rows[4]!, out, Int32Array.of(4, 4, 4))
     expect(out[0]).toBeCloseTo(kernel(rows[4]!, rows[4]!), 8)
   })
 })

@@ -37,7 +37,7 @@ describe('agrees with scikit-learn', () => {
   test('posterior mean, standard deviation and covariance', () => {
     const gp = conditionGp(plain, { X, y }, hyperparameters)
     const { mean, variance } = gp.predict(Z)
-    const joint = gp.joint(Z)
+    const joint = gp.predictJoint(Z)
     for (let i = 0; i < Z.length; i++) {
       expect(relative(mean[i]!, expected.mean[i]!)).toBeLessThan(1e-6)
       expect(relative(Math.sqrt(variance[i]!), expected.latent_std[i]!)).toBeLessThan(1e-6)

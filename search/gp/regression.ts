@@ -37,11 +37,11 @@ import {
   type TrainingFactor,
 } from './posterior.ts'
 import {
+  computePriorMean,
   type GpData,
   type GpSpec,
   type Hyperparameters,
   type Marginals,
-  priorMeanAt,
   type Rows,
 } from './types.ts'
 
@@ -58,12 +58,12 @@ export interface Gp {
    */
   predictFromSubset(Z: Rows): Marginals
   /** Mean (m) and covariance (m×m, row-major) of the noise-free function at the rows of Z. */
-  joint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
+  predictJoint(Z: Rows): { mean: Float64Array; covariance: Float64Array }
   /**
    * Leave-one-out predictions of the noise-free function at each observation, n (Rasmussen and
    * Williams, eq. 5.12).
    */
-  leaveOneOut(): Marginals
+  predictLeaveOneOut(): Marginals
   /** Set when the fit fell back to default hyperparameters. */
   readonly warning?: string
 }
@@ -112,7 +112,7 @@ export function computeGeometry(spec: GpSpec, { X, y }: GpData): Geometry {
     G,
     distances,
     fixed,
-    residual: y.map((v, i) => v - priorMeanAt(spec, rows[i]!)),
+    residual: y.map((v, i) => v - computePriorMean(spec, rows[i]!)),
   }
 }
 
@@ -247,17 +247,20 @@ export function conditionGp(
   return {
     hyperparameters,
     logLikelihood: factor.logLikelihood,
-    predict: (Z) => posterior.marginals(Z, from),
+    predict: (Z) => posterior.computeMarginals(Z, from),
     predictFromSubset: (Z) =>
-      posterior.marginals(Z, n > minObservationsForSubset ? factoriseSubset(factor, g) : from),
-    joint(Z) {
-      const { mean, rows } = posterior.whitened(Z, from)
+      posterior.computeMarginals(
+        Z,
+        n > minObservationsForSubset ? factoriseSubset(factor, g) : from,
+      ),
+    predictJoint(Z) {
+      const { mean, rows } = posterior.computeWhitened(Z, from)
       return {
         mean,
         covariance: computeJointCovariance(createCrossKernel(spec, hyperparameters, Z), Z, rows),
       }
     },
-    leaveOneOut() {
+    predictLeaveOneOut() {
       const inverse = inverseFromFactor(factor.l, n)
       return {
         mean: data.y.map((y, i) => y - factor.alpha[i]! / inverse[i * n + i]!),

@@ -15,9 +15,11 @@ export interface TrainingPoint {
 
 /**
  * Noise variance of a bound of unknown noise: 5 % of a rate. The fitted noise of exact observations
- * does not apply to bounds.
+ * does not apply to bounds. Assumed.
  */
 const boundNoiseVariance = 0.05 ** 2
+/** Smallest noise variance of a measurement: 1 % of a rate, as machines vary by more. Assumed. */
+const minKnownNoiseVariance = 1e-4
 
 /** A training point; the noise variance follows from the estimate's `logSd` where it is known. */
 export const createTrainingPoint = (
@@ -33,7 +35,7 @@ export const createTrainingPoint = (
       ? bound
         ? boundNoiseVariance
         : Number.NaN
-      : Math.max(estimate.logSd * estimate.logSd, 1e-4),
+      : Math.max(estimate.logSd * estimate.logSd, minKnownNoiseVariance),
   ...(bound ? { bound } : {}),
 })
 
@@ -44,7 +46,7 @@ export const toGpData = (rows: Rows, points: readonly TrainingPoint[]): GpData =
   knownNoise: Float64Array.from(points, (p) => p.noise),
 })
 
-/** Noise variance of a fantasy: 1 % of a rate. */
+/** Noise variance of a fantasy: 1 % of a rate. Assumed. */
 const fantasyNoiseVariance = 1e-4
 
 /**

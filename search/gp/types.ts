@@ -40,7 +40,7 @@ export interface Marginals {
 }
 
 /** Prior mean at a row x: xᵀ b0. */
-export function priorMeanAt({ slopeMean }: GpSpec, row: ArrayLike<number>): number {
+export function computePriorMean({ slopeMean }: GpSpec, row: ArrayLike<number>): number {
   let sum = 0
   for (let c = 0; c < slopeMean.length; c++) sum += slopeMean[c]! * row[c]!
   return sum

@@ -3,7 +3,7 @@ import { createSampler } from '../index.ts'
 import { createRng } from '../rng.ts'
 import type { Configuration, Observation, PriorFactors, Problem, ShiftedPrior } from '../types.ts'
 import { calibrateFactors } from './calibration.ts'
-import { quantileOffset } from './saturating-predictive.ts'
+import { computeQuantileOffset } from './saturating-predictive.ts'
 import { fitSurrogate } from './surrogate.ts'
 
 /**
@@ -138,7 +138,7 @@ describe('a weakly identified bottleneck', () => {
     // Six cores serve as much as eight where the device is all that binds; they were held to serve
     // three quarters for sure.
     expect(Math.exp(rate!.mean[0]!)).toBeCloseTo(1012.5, -2)
-    expect(rate!.mean[1]! + quantileOffset(rate!, 1, 2)).toBeGreaterThan(Math.log(1000))
+    expect(rate!.mean[1]! + computeQuantileOffset(rate!, 1, 2)).toBeGreaterThan(Math.log(1000))
     expect(rate!.mean[1]!).toBeGreaterThan(Math.log(0.75 * 1012.5) + 0.05)
   })
 })

@@ -57,22 +57,39 @@ interface WeaklyIdentifiedFactor {
   readonly atMean: FactorFit
 }
 
-/** δ: error of the device model with the right factors, as a standard deviation of ln(rate). */
+/**
+ * δ: error of the device model with the right factors, as a standard deviation of ln(rate).
+ * Assumed.
+ */
 const discrepancySd = 0.05
+/** Assumed: few factors and a good start need few steps. */
 const maxGaussNewtonSteps = 6
-/** Decrease of the misfit below which the steps have converged. */
+/** Shortest step, as a share of the Gauss-Newton step, after halvings. Assumed. */
+const minStepLength = 0.1
+/**
+ * Decrease of the misfit below which the steps have converged: of no consequence for ln posterior.
+ */
 const convergedDecrease = 1e-3
-/** Standardised residual at which the pseudo-Huber loss turns from quadratic to linear. */
+/**
+ * Standardised residual at which the pseudo-Huber loss turns from quadratic to linear: three
+ * standard deviations are rare without an outlier. Assumed.
+ */
 const huberThreshold = 3
-/** The marginal posterior is summed on a grid of this many points per prior standard deviation. */
+/**
+ * The marginal posterior is summed on a grid of this many points per prior standard deviation.
+ * Assumed.
+ */
 const gridPointsPerSd = 3
 /** Grid points on either side of the mode: three prior standard deviations. */
-const gridReach = 9
-/** A factor is weakly identified if its sd exceeds this multiple of what the sensitivities give. */
+const gridReach = 3 * gridPointsPerSd
+/**
+ * A factor is weakly identified if its sd exceeds this multiple of what the sensitivities give.
+ * Assumed.
+ */
 const minWeakSdRatio = 1.5
 /**
  * At the marginal mean the sensitivities may carry at most this multiple of the marginal
- * information; with more they already describe the factor.
+ * information; with more they already describe the factor. Assumed.
  */
 const maxInformationAtMean = 4
 
@@ -85,80 +102,57 @@ export function calibrateFactors(
   factors: PriorFactors,
   points: readonly CalibrationPoint[],
 ): CalibratedPrior {
-  const { sd } = factors
-  const unmoved = fitAt(sd.map(() => 0))
-  const oneMoved = sd.flatMap((_, i) =>
-    [-1, 1].map((sign) => fitAt(sd.map((v, j) => (j === i ? sign * v : 0)))),
+  const { sd: priorSds } = factors
+  const fitAtZero = fitAt(priorSds.map(() => 0))
+  const fitsWithOneMoved = priorSds.flatMap((_, i) =>
+    [-1, 1].map((sign) => fitAt(priorSds.map((sd, j) => (j === i ? sign * sd : 0)))),
   )
-  const start = oneMoved.reduce((best, fit) => (fit.misfit < best.misfit ? fit : best), unmoved)
-  const fromZero = descend(unmoved)
-  const fromBest = start === unmoved ? fromZero : descend(start)
+  const start = fitsWithOneMoved.reduce(
+    (best, fit) => (fit.misfit < best.misfit ? fit : best),
+    fitAtZero,
+  )
+  const fromZero = descend(fitAtZero)
+  const fromBest = start === fitAtZero ? fromZero : descend(start)
   const mode = fromBest.misfit < fromZero.misfit ? fromBest : fromZero
   const { prior, logFactors, offsets } = averageWeaklyIdentified(mode)
-  const sds = offsets.map(([, each]) => each)
-  return { ...prior, logFactors, offsets, saturation }
+  const calibratedSds = offsets.map(([, sd]) => sd)
+  return { ...prior, logFactors, offsets, saturation: createSaturationCurve }
 
-  function fitAt(at: readonly number[]): FactorFit {
-    const shifted = factors.at(at)
-    return { logFactors: at, prior: shifted, misfit: computeMisfit(shifted, at) }
+  function fitAt(shift: readonly number[]): FactorFit {
+    const shifted = factors.at(shift)
+    return { logFactors: shift, prior: shifted, misfit: computeMisfit(shifted, shift) }
   }
 
-  function computeMisfit(shifted: ShiftedPrior, at: readonly number[]): number {
-    const fit = points.reduce((sum, point) => {
+  function computeMisfit(shifted: ShiftedPrior, shift: readonly number[]): number {
+    const loss = points.reduce((sum, point) => {
       const logRate = shifted.logRate(point.at)
       return logRate === undefined
         ? sum
-        : sum + pseudoHuber(computeResidual(point, logRate) / errorSd(point))
+        : sum + computePseudoHuber(computeResidual(point, logRate) / computeErrorSd(point))
     }, 0)
-    return fit + at.reduce((sum, v, i) => sum + (v / sd[i]!) ** 2, 0)
+    return loss + shift.reduce((sum, v, i) => sum + (v / priorSds[i]!) ** 2, 0)
   }
 
   /** Gauss-Newton steps, each halved until the misfit decreases. */
   function descend(from: FactorFit): FactorFit {
     let fit = from
     for (let step = 0; step < maxGaussNewtonSteps; step++) {
-      const direction = gaussNewtonStep(fit)
+      const direction = computeGaussNewtonStep(points, priorSds, fit)
       if (!direction) break
-      const before = fit.misfit
-      for (let length = 1; length > 0.1 && fit.misfit === before; length /= 2) {
+      const misfitBefore = fit.misfit
+      for (let length = 1; length > minStepLength && fit.misfit === misfitBefore; length /= 2) {
         const next = fitAt(fit.logFactors.map((v, i) => v + length * direction[i]!))
-        if (next.misfit < before) fit = next
+        if (next.misfit < misfitBefore) fit = next
       }
-      if (before - fit.misfit <= convergedDecrease) break
+      if (misfitBefore - fit.misfit <= convergedDecrease) break
     }
     return fit
   }
 
-  /** (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss. */
-  function gaussNewtonStep({ prior: shifted, logFactors: from }: FactorFit) {
-    const k = sd.length
-    const normal = new Float64Array(k * k)
-    const gradient = new Float64Array(k)
-    for (let i = 0; i < k; i++) {
-      normal[i * k + i] = 1 / sd[i]! ** 2
-      gradient[i] = -from[i]! / sd[i]! ** 2
-    }
-    for (const point of points) {
-      const logRate = shifted.logRate(point.at)
-      if (logRate === undefined) continue
-      const residual = computeResidual(point, logRate)
-      if (residual === 0 && point.bound !== undefined) continue
-      const error = errorSd(point)
-      const weight = 1 / error ** 2 / Math.sqrt(1 + (residual / error / huberThreshold) ** 2)
-      const s = shifted.sensitivities(point.at)
-      for (let i = 0; i < k; i++) {
-        gradient[i]! += weight * s[i]! * residual
-        for (let j = 0; j < k; j++) normal[i * k + j]! += weight * s[i]! * s[j]!
-      }
-    }
-    const l = cholesky(normal, k)
-    return l && backwardSolve(l, k, forwardSolve(l, k, gradient))
-  }
-
   /** Step 2: moves weakly identified factors to their marginal means, the furthest first. */
   function averageWeaklyIdentified(mode: FactorFit): FactorFit & Pick<CalibratedPrior, 'offsets'> {
-    const offsets = mode.logFactors.map((v, i): readonly [number, number] => [-v, sd[i]!])
-    const remaining = new Set(sd.keys())
+    const offsets = mode.logFactors.map((v, i): readonly [number, number] => [-v, priorSds[i]!])
+    const remaining = new Set(priorSds.keys())
     let fit = mode
     for (;;) {
       const furthest = [...remaining]
@@ -179,7 +173,7 @@ export function calibrateFactors(
     fit: FactorFit,
     factor: number,
   ): WeaklyIdentifiedFactor | undefined {
-    const priorSd = sd[factor]!
+    const priorSd = priorSds[factor]!
     const information = computeInformation(points, fit.prior, factor)
     if (information * priorSd ** 2 < 1) return undefined
     const shiftBy = (shift: number) =>
@@ -202,33 +196,75 @@ export function calibrateFactors(
   }
 
   /**
-   * Step 3: the larger increase along two directions, the gradient at the calibrated factors and
-   * one that it shares with the bottleneck that binds next.
+   * Step 3: moves the factors along two directions, and takes the larger increase. One is the
+   * gradient at the calibrated factors. The other is its sum with the gradient at the first end
+   * point, which includes the bottleneck that binds there.
    */
-  function saturation(configuration: Configuration): (linear: number) => number {
+  function createSaturationCurve(configuration: Configuration): (linear: number) => number {
     const gradient = prior.sensitivities(configuration)
-    const here = prior.logRate(configuration)
-    const linearSd = sdAlong(gradient)
-    if (linearSd === 0 || here === undefined) return (linear) => linear
+    const calibratedLogRate = prior.logRate(configuration)
+    const linearSd = computeSdAlong(gradient)
+    if (linearSd === 0 || calibratedLogRate === undefined) return (linear) => linear
     return (linear) => {
-      /** The prior at the point of z = linear / linearSd standard deviations along a direction. */
+      const zScore = linear / linearSd
+      /** The prior at the point of `zScore` standard deviations along a direction. */
       const moveAlong = (direction: readonly number[]) =>
         factors.at(
           logFactors.map(
-            (v, i) => v + ((linear / linearSd) * direction[i]! * sds[i]! ** 2) / sdAlong(direction),
+            (v, i) =>
+              v + (zScore * direction[i]! * calibratedSds[i]! ** 2) / computeSdAlong(direction),
           ),
         )
-      const alone = moveAlong(gradient)
-      const both = alone.sensitivities(configuration).map((v, i) => v + gradient[i]!)
-      const shared = sdAlong(both) === 0 ? alone : moveAlong(both)
-      return Math.max(alone.logRate(configuration)!, shared.logRate(configuration)!) - here
+      const alongGradient = moveAlong(gradient)
+      const summedGradient = alongGradient
+        .sensitivities(configuration)
+        .map((v, i) => v + gradient[i]!)
+      const alongSummedGradient =
+        computeSdAlong(summedGradient) === 0 ? alongGradient : moveAlong(summedGradient)
+      return (
+        Math.max(
+          alongGradient.logRate(configuration)!,
+          alongSummedGradient.logRate(configuration)!,
+        ) - calibratedLogRate
+      )
     }
   }
 
   /** Standard deviation of the linearised ln(rate) with the given sensitivities. */
-  function sdAlong(sensitivities: readonly number[]): number {
-    return Math.hypot(...sensitivities.map((v, i) => v * sds[i]!))
+  function computeSdAlong(sensitivities: readonly number[]): number {
+    return Math.hypot(...sensitivities.map((v, i) => v * calibratedSds[i]!))
   }
+}
+
+/** (Jᵀ W J + diag(sd⁻²))⁻¹ (Jᵀ W r − f / sd²), with the weights W of the pseudo-Huber loss. */
+function computeGaussNewtonStep(
+  points: readonly CalibrationPoint[],
+  priorSds: readonly number[],
+  { prior, logFactors }: FactorFit,
+): Float64Array | undefined {
+  const k = priorSds.length
+  const normalMatrix = new Float64Array(k * k)
+  const gradient = new Float64Array(k)
+  for (let i = 0; i < k; i++) {
+    normalMatrix[i * k + i] = 1 / priorSds[i]! ** 2
+    gradient[i] = -logFactors[i]! / priorSds[i]! ** 2
+  }
+  for (const point of points) {
+    const logRate = prior.logRate(point.at)
+    if (logRate === undefined) continue
+    const residual = computeResidual(point, logRate)
+    if (residual === 0 && point.bound !== undefined) continue
+    const errorSd = computeErrorSd(point)
+    const weight = 1 / errorSd ** 2 / Math.sqrt(1 + (residual / errorSd / huberThreshold) ** 2)
+    const sensitivities = prior.sensitivities(point.at)
+    for (let i = 0; i < k; i++) {
+      gradient[i]! += weight * sensitivities[i]! * residual
+      for (let j = 0; j < k; j++)
+        normalMatrix[i * k + j]! += weight * sensitivities[i]! * sensitivities[j]!
+    }
+  }
+  const factor = cholesky(normalMatrix, k)
+  return factor && backwardSolve(factor, k, forwardSolve(factor, k, gradient))
 }
 
 /** Measured minus predicted ln(rate); 0 for a bound that the prediction satisfies. */
@@ -250,13 +286,13 @@ function computeInformation(
       logRate === undefined || (point.bound !== undefined && computeResidual(point, logRate) === 0)
     return isUninformative
       ? sum
-      : sum + (prior.sensitivities(point.at)[factor]! / errorSd(point)) ** 2
+      : sum + (prior.sensitivities(point.at)[factor]! / computeErrorSd(point)) ** 2
   }, 0)
 }
 
-const errorSd = ({ noise = 0 }: CalibrationPoint): number =>
+const computeErrorSd = ({ noise = 0 }: CalibrationPoint): number =>
   Math.sqrt(discrepancySd ** 2 + (Number.isNaN(noise) ? 0 : noise))
 
 /** Twice the pseudo-Huber loss of a standardised residual: z² for small z. */
-const pseudoHuber = (z: number) =>
+const computePseudoHuber = (z: number) =>
   2 * huberThreshold ** 2 * (Math.sqrt(1 + (z / huberThreshold) ** 2) - 1)

@@ -9,7 +9,9 @@ import { computeLogPriceRange } from './price-axis.ts'
 /** The modelled quantities: ln rate, ln(constraint / limit), and the latent of P(serves). */
 export type Quantity = 'rate' | 'constraint' | 'serves'
 
-/** Sign of a quantity's change with the price: dearer configurations serve more, and are faster. */
+/**
+ * Sign of a quantity's change with the price: expensive configurations serve more, and are faster.
+ */
 const priceDirection: Readonly<Record<Quantity, number>> = { rate: 1, constraint: -1, serves: 0 }
 
 /** The design matrix of a Gaussian process, with the prior of each column's slope. */
@@ -27,6 +29,9 @@ interface SlopePrior {
   readonly sd: number
 }
 
+// The widths of the following priors are assumed. Others change the number of trials within the
+// noise of the bench (docs/research/search.md, tried without gain).
+
 /**
  * Elasticities d ln(quantity) / d ln(parameter) lie between 0 and 1 for shared or scaled resources
  * (Amdahl's law).
@@ -34,18 +39,26 @@ interface SlopePrior {
 const elasticitySd = 0.5
 /** A log axis counts as at least this long, so that a short one keeps a prior spread. */
 const minLogRange = 0.5
-/** Elasticity of a quantity with respect to the price: less than proportional. */
+/** Elasticity with respect to price, below 1 because larger machines scale sublinearly. */
 const priceElasticity = { mean: 0.7, sd: 0.3 }
 /** Prior sd over a linear axis: a factor e. */
 const linearSlopeSd = 1
-/** Elasticity of rate and latency with respect to concurrency, which share its increase. */
+/**
+ * Elasticity of rate and latency with respect to concurrency. Little's law: concurrency = rate ×
+ * latency, so the two elasticities sum to 1. The prior gives each one half.
+ */
 const concurrencyElasticity = { mean: 0.5, sd: 0.25 }
 /** Prior sd between two names of a categorical. */
 const nameSlopeSd = 0.5
+/** Known monotonicity moves the mean of a slope by this many of its standard deviations. */
+const monotoneShift = 0.5
 /** Prior sd of the offset of ln rate or ln constraint: uninformative. */
 const offsetSd = 10
 /** Prior of the latent's offset: without failures a configuration probably serves. */
 const servesOffset = { mean: 1, sd: 1 }
+
+/** Group of a column of the linear trend alone, without a lengthscale. */
+const trendOnly = -1
 
 /**
  * The design of a quantity. Columns: the encoded parameters; ln price, which orders unlike
@@ -54,56 +67,59 @@ const servesOffset = { mean: 1, sd: 1 }
 export function createDesign(
   problem: Problem,
   quantity: Quantity,
-  informative?: InformativePrior,
+  informativePrior?: InformativePrior,
 ): Design {
   const encoder = createEncoder(problem.space)
-  const { range, row } = createBaseRows(problem)
+  const { priceRange, encodeRow } = createBaseRows(problem)
   const parameters = new Map(problem.space.parameters.map((p) => [p.name, p]))
-  const scale = informative?.trendScale ?? 1
-  const direction = informative || !hasDirection(problem, quantity) ? 0 : priceDirection[quantity]
-  const offset = informative
-    ? { mean: 0, sd: informative.offsetSd }
+  const slopeSdFactor = informativePrior?.trendScale ?? 1
+  const rateDirection =
+    informativePrior || !hasDirection(problem, quantity) ? 0 : priceDirection[quantity]
+  const offset = informativePrior
+    ? { mean: 0, sd: informativePrior.offsetSd }
     : quantity === 'serves'
       ? servesOffset
       : { mean: 0, sd: offsetSd }
   const columns = [
     ...encoder.columns.map((c) => {
       const parameter = parameters.get(c.parameter)!
-      const concurrency = informative
+      const concurrencyPrior = informativePrior
         ? undefined
         : createConcurrencySlopePrior(problem, parameter, quantity)
-      return { group: c.group, ...(concurrency ?? createSlopePrior(parameter, direction, scale)) }
+      const slopePrior =
+        concurrencyPrior ?? createSlopePrior(parameter, rateDirection, slopeSdFactor)
+      return { group: c.group, ...slopePrior }
     }),
-    ...(range > 0
+    ...(priceRange > 0
       ? [
           {
             group: encoder.groups,
-            mean: direction * priceElasticity.mean * range,
-            sd: priceElasticity.sd * range * scale,
+            mean: rateDirection * priceElasticity.mean * priceRange,
+            sd: priceElasticity.sd * priceRange * slopeSdFactor,
           },
         ]
       : []),
-    { group: -1, ...offset },
-    ...(informative?.slopes ?? []).map(([mean, sd]) => ({ group: -1, mean, sd })),
+    { group: trendOnly, ...offset },
+    ...(informativePrior?.slopes ?? []).map(([mean, sd]) => ({ group: trendOnly, mean, sd })),
   ]
   return {
-    groups: encoder.groups + (range > 0 ? 1 : 0),
+    groups: encoder.groups + (priceRange > 0 ? 1 : 0),
     spec: {
       groups: columns.map((c) => c.group),
       slopeMean: Float64Array.from(columns, (c) => c.mean),
       slopeVariance: Float64Array.from(columns, (c) => c.sd * c.sd),
     },
     rows(configurations) {
-      const added = informative?.columns(configurations)
+      const added = informativePrior?.columns(configurations)
       return configurations.map((c, i) =>
-        added ? Float64Array.from([...row(c), ...added[i]!]) : row(c),
+        added ? Float64Array.from([...encodeRow(c), ...added[i]!]) : encodeRow(c),
       )
     },
   }
 }
 
 /**
- * Whether a dearer or busier configuration changes the quantity in a known direction. A metric of
+ * Whether a configuration that serves more changes the quantity in a known direction. A metric of
  * the server may go either way.
  */
 const hasDirection = ({ objective }: Problem, quantity: Quantity): boolean =>
@@ -115,26 +131,30 @@ const hasDirection = ({ objective }: Problem, quantity: Quantity): boolean =>
  */
 const createBaseRows = memoise((problem: Problem) => {
   const encoder = createEncoder(problem.space)
-  const [lowest, range] = computeLogPriceRange(problem)
-  const row = memoise((c: Configuration) => {
-    const price = range > 0 ? [(Math.log(problem.pricePerHour(c)) - lowest) / range] : []
+  const [lowest, priceRange] = computeLogPriceRange(problem)
+  const encodeRow = memoise((c: Configuration) => {
+    const price = priceRange > 0 ? [(Math.log(problem.pricePerHour(c)) - lowest) / priceRange] : []
     return Float64Array.from([...encoder.encode(c), ...price, 1])
   })
-  return { range, row }
+  return { priceRange, encodeRow }
 })
 
 /**
- * Slope prior of a parameter. Known monotonicity moves the mean by half a standard deviation.
- * @param direction sign of the quantity's change with the rate
- * @param scale factor on the standard deviation
+ * Slope prior of a parameter.
+ * @param rateDirection sign of the quantity's change where a configuration serves more
+ * @param sdFactor factor on the standard deviation
  */
-export function createSlopePrior(parameter: Parameter, direction: number, scale = 1): SlopePrior {
-  if (parameter.kind === 'categorical') return { mean: 0, sd: nameSlopeSd * scale }
+export function createSlopePrior(
+  parameter: Parameter,
+  rateDirection: number,
+  sdFactor = 1,
+): SlopePrior {
+  if (parameter.kind === 'categorical') return { mean: 0, sd: nameSlopeSd * sdFactor }
   const range = computeLogRange(parameter)
   const sd =
-    scale * (range === undefined ? linearSlopeSd : elasticitySd * Math.max(minLogRange, range))
+    sdFactor * (range === undefined ? linearSlopeSd : elasticitySd * Math.max(minLogRange, range))
   const sign = parameter.monotone === undefined ? 0 : parameter.monotone === 'up' ? 1 : -1
-  return { mean: 0.5 * sign * direction * sd, sd }
+  return { mean: monotoneShift * sign * rateDirection * sd, sd }
 }
 
 /**

@@ -7,11 +7,12 @@ import { calibrateFactors } from './calibration.ts'
 import { toConstraintTarget } from './constraint.ts'
 import type { InformativePrior } from './informative-prior.ts'
 
-/** Prior standard deviation of the device model's scale. */
+/** Prior standard deviation of the device model's scale. Assumed. */
 const scaleSd = 0.05
 /**
  * The device model is accepted unless the data are e² times as probable without it. Its offset is
  * known to 10 %, and its residual has a standard deviation of 5 % (variance 0.003, the median).
+ * Assumed.
  */
 const deviceModel = {
   minLogBayesFactor: -2,

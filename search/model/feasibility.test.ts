@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { cdf } from '../gp/normal.ts'
 import type { Problem } from '../types.ts'
-import { logFeasible } from './feasibility.ts'
+import { computeLogFeasible } from './feasibility.ts'
 
 const problem: Problem = {
   space: { parameters: [], constraints: [] },
@@ -10,19 +10,19 @@ const problem: Problem = {
   pricePerHour: () => 1,
 }
 
-describe('logFeasible', () => {
+describe('computeLogFeasible', () => {
   const logServes = Float64Array.of(0, Math.log(0.5))
   const constraint = { mean: Float64Array.of(-0.5, 1), variance: Float64Array.of(0.25, 4) }
   test('is P(serves) × P(limit met)', () => {
-    expect([...logFeasible(problem, { constraint, logServes })]).toEqual([
+    expect([...computeLogFeasible(problem, { constraint, logServes })]).toEqual([
       expect.closeTo(Math.log(cdf(1)), 12),
       expect.closeTo(Math.log(0.5 * cdf(-0.5)), 12),
     ])
   })
   test('is P(serves) without a limit or a measurement', () => {
-    expect(logFeasible({ ...problem, constraintLimit: undefined }, { constraint, logServes })).toBe(
-      logServes,
-    )
-    expect(logFeasible(problem, { logServes })).toBe(logServes)
+    expect(
+      computeLogFeasible({ ...problem, constraintLimit: undefined }, { constraint, logServes }),
+    ).toBe(logServes)
+    expect(computeLogFeasible(problem, { logServes })).toBe(logServes)
   })
 })

@@ -17,7 +17,7 @@ export interface Predictions {
 export const minServesProbability = 1e-9
 
 /** ln P(serves and meets the constraint), m. Assumes that the two are independent. */
-export function logFeasible(
+export function computeLogFeasible(
   problem: Problem,
   { constraint, logServes }: Predictions,
 ): Float64Array {

@@ -4,7 +4,7 @@ import type { Rng } from '../types.ts'
 /** A joint normal distribution of m values. */
 interface JointNormal {
   readonly mean: Float64Array
-  /** m×m, row-major. Overwritten by `drawJoint`. */
+  /** m×m, row-major. Overwritten by `createJointSampler`. */
   readonly covariance: Float64Array
 }
 
@@ -13,7 +13,10 @@ interface JointNormal {
  * array.
  * @throws Error where the covariance is not positive definite
  */
-export function drawJoint({ mean, covariance }: JointNormal, rng: Rng): () => Float64Array {
+export function createJointSampler(
+  { mean, covariance }: JointNormal,
+  rng: Rng,
+): () => Float64Array {
   const m = mean.length
   // Jitter keeps nearly equal configurations positive definite.
   for (let i = 0; i < m; i++) covariance[i * m + i] = covariance[i * m + i]! * (1 + 1e-6) + 1e-8

@@ -5,12 +5,14 @@ import type { Problem } from '../types.ts'
 
 /** Differences of ln price below this are rounding. */
 const minLogPriceDifference = 1e-9
-/** Configurations from which one parameter at a time is varied. */
+/** Configurations from which one parameter at a time is varied. Assumed. */
 const maxLines = 24
-/** Values of one parameter that are compared; a recorded table may have thousands. */
+/** Values of one parameter that are compared; a recorded table may have thousands. Assumed. */
 const maxValuesPerLine = 64
 
-/** Smallest ln price and its range over the space; range 0 where all configurations cost the same. */
+/**
+ * Smallest ln price and its range over the space; range 0 where all configurations cost the same.
+ */
 export function computeLogPriceRange(problem: Problem): [lowest: number, range: number] {
   const logs = sampleRepresentatives(problem.space).map((c) => Math.log(problem.pricePerHour(c)))
   const lowest = Math.min(...logs)

@@ -9,8 +9,12 @@ import { configurationKey } from '../space/space.ts'
 import type { Configuration, Problem, Rng } from '../types.ts'
 import { createDesign, type Design, type Quantity } from './design-matrix.ts'
 import type { InformativePrior } from './informative-prior.ts'
-import { drawJoint } from './joint-draws.ts'
-import { quantileOffset, type SaturatingPredictive, saturate } from './saturating-predictive.ts'
+import { createJointSampler } from './joint-draws.ts'
+import {
+  computeQuantileOffset,
+  type SaturatingPredictive,
+  saturate,
+} from './saturating-predictive.ts'
 
 interface QuantityModel {
   /** An informative prior is part of the model. */
@@ -22,7 +26,10 @@ interface QuantityModel {
    */
   predict(configurations: readonly Configuration[], accuracy?: 'approximate'): SaturatingPredictive
   /** Joint posterior draws of the noise-free quantity. */
-  draw(configurations: readonly Configuration[], rng: Rng): (widening?: Widening) => Float64Array
+  createSampler(
+    configurations: readonly Configuration[],
+    rng: Rng,
+  ): (widening?: Widening) => Float64Array
 }
 
 /** Multiplies the deviations of a draw from the mean, for configurations from an index on. */
@@ -33,7 +40,7 @@ export interface Widening {
 
 /**
  * The latent function f of whether a configuration serves: likelihood Φ(± f / s), and the LogNormal
- * prior of its variance.
+ * prior of its variance. Assumed.
  */
 export const servesLatent = { s: 0.3, signal: [-1, 1] as const }
 
@@ -43,8 +50,8 @@ type CreatePrior = (points: readonly TrainingPoint[]) => InformativePrior | unde
 /**
  * The most probable of these models: without an informative prior; with the prior of the highest
  * evidence; with that prior and one outlier. The prior is kept unless its Bayes factor is too
- * small, so that a wrong one costs a few trials at most. One reading that other work on the machine
- * disturbed neither rejects it nor moves what it predicts elsewhere. Undefined without data and prior.
+ * small, so that a wrong one costs a few trials at most. One disturbed measurement neither rejects
+ * the prior nor moves its predictions elsewhere. Undefined without data and prior.
  */
 export function fitQuantityModel(
   problem: Problem,
@@ -59,37 +66,35 @@ export function fitQuantityModel(
   }
   const findBest = (fits: readonly ReturnType<typeof fit>[]) =>
     fits.reduce((best, one) => (one.score > best.score ? one : best))
-  const informed = priors.flatMap((createPrior) => {
+  const fitsWithPrior = priors.flatMap((createPrior) => {
     const prior = createPrior(points)
     return prior ? [{ ...fit(prior), createPrior }] : []
   })
-  const best = informed.sort((a, b) => b.score - a.score)[0]
-  if (points.length === 0) return best && createModel(best.fit, pending)
-  const fits = [fit(), ...(best ? [best] : [])]
-  if (best) {
-    const outlier = configurationKey(findMostContradicting(best.fit, points).at)
-    const others = points.filter(({ at }) => configurationKey(at) !== outlier)
-    const prior = allowShift(best.createPrior(others)!, outlier)
-    fits.push(fit(prior, prior.minLogBayesFactor + minLogBayesFactorOfOutlier))
-  }
-  return createModel(findBest(fits).fit, pending)
+  const withPrior = fitsWithPrior.sort((a, b) => b.score - a.score)[0]
+  if (points.length === 0) return withPrior && createModel(withPrior.fit, pending)
+  if (withPrior === undefined) return createModel(fit().fit, pending)
+  const outlier = configurationKey(findMostContradicting(withPrior.fit, points).at)
+  const others = points.filter(({ at }) => configurationKey(at) !== outlier)
+  const prior = allowShift(withPrior.createPrior(others)!, outlier)
+  const withOutlier = fit(prior, prior.minLogBayesFactor + minLogBayesFactorOfOutlier)
+  return createModel(findBest([fit(), withPrior, withOutlier]).fit, pending)
 }
 
 /** The point with the largest standardised residual from its leave-one-out prediction. */
 function findMostContradicting({ gp }: Fit, points: readonly TrainingPoint[]): TrainingPoint {
-  const { mean, variance } = gp.leaveOneOut()
+  const { mean, variance } = gp.predictLeaveOneOut()
   const residuals = points.map(({ target, noise, bound }, i) => {
     const residual = target - mean[i]!
-    const isMet = bound === 'upper' ? residual >= 0 : bound === 'lower' && residual <= 0
-    const known = Number.isNaN(noise) ? gp.hyperparameters.noiseVariance : noise
-    return isMet ? 0 : Math.abs(residual) / Math.sqrt(variance[i]! + known)
+    const satisfiesBound = bound === 'upper' ? residual >= 0 : bound === 'lower' && residual <= 0
+    const noiseVariance = Number.isNaN(noise) ? gp.hyperparameters.noiseVariance : noise
+    return satisfiesBound ? 0 : Math.abs(residual) / Math.sqrt(variance[i]! + noiseVariance)
   })
   return points[residuals.indexOf(Math.max(...residuals))]!
 }
 
-/** Prior standard deviation of an outlier's shift in ln: a factor e. */
+/** Prior standard deviation of an outlier's shift in ln: a factor e. Assumed. */
 const shiftSd = 1
-/** ln of the odds against an outlier before any is measured: 1 in 20. */
+/** ln of the odds against an outlier before any is measured: 1 in 20. Assumed. */
 const minLogBayesFactorOfOutlier = Math.log(20)
 
 /**
@@ -149,18 +154,18 @@ function createModel(fit: Fit, pending: readonly Configuration[]): QuantityModel
       accuracy === 'approximate'
         ? gp.predictFromSubset(rows(configurations))
         : saturateAll(configurations, gp.predict(rows(configurations))),
-    draw(configurations, rng) {
-      const joint = gp.joint(rows(configurations))
+    createSampler(configurations, rng) {
+      const joint = gp.predictJoint(rows(configurations))
       const { mean, covariance } = joint
       const variance = mean.map((_, i) =>
         Math.max(minPosteriorVariance, covariance[i * (mean.length + 1)]!),
       )
       const prediction = saturateAll(configurations, { mean, variance })
-      const next = drawJoint(joint, rng)
+      const next = createJointSampler(joint, rng)
       return ({ factor, from } = { factor: 1, from: 0 }) =>
         next().map((value, i) => {
           const z = (value - mean[i]!) / Math.sqrt(variance[i]!)
-          return mean[i]! + quantileOffset(prediction, i, i >= from ? factor * z : z)
+          return mean[i]! + computeQuantileOffset(prediction, i, i >= from ? factor * z : z)
         })
     },
   }

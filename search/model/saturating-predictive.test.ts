@@ -6,11 +6,11 @@ import { createRng } from '../rng.ts'
 import { assessStop } from '../stopping/stop-rule.ts'
 import type { Configuration, Observation, PriorFactors, Problem } from '../types.ts'
 import {
-  logExpectedExcess,
-  quantileOffset,
+  computeLogExpectedExcess,
+  computeQuantileOffset,
+  computeZScore,
   type SaturatingPredictive,
   saturate,
-  zScoreAt,
 } from './saturating-predictive.ts'
 import { fitSurrogate } from './surrogate.ts'
 
@@ -26,7 +26,7 @@ const saturatedBy = (
     () => curve,
   )
 const offsets = (...of: Parameters<typeof saturatedBy>) =>
-  [1, 2, 3, 4].map((z) => quantileOffset(saturatedBy(...of), 0, z))
+  [1, 2, 3, 4].map((z) => computeQuantileOffset(saturatedBy(...of), 0, z))
 const close = (found: readonly number[], expected: readonly number[]) =>
   expected.forEach((value, i) => {
     expect(found[i]).toBeCloseTo(value, 12)
@@ -74,7 +74,7 @@ describe('offsets of the upper quantiles', () => {
   test('continue beyond the table with the last slope; below the mean they are normal', () => {
     const prediction = saturatedBy(0.25, 0, (linear) => Math.min(linear, 0.6 + linear / 10))
     close(
-      [5, 6.5, -1, -3].map((z) => quantileOffset(prediction, 0, z)),
+      [5, 6.5, -1, -3].map((z) => computeQuantileOffset(prediction, 0, z)),
       [0.85, 0.925, -0.5, -1.5],
     )
   })
@@ -102,12 +102,14 @@ describe('a saturating predictive', () => {
   test('has a z-score at an offset whose quantile is that offset', () => {
     fc.assert(
       fc.property(anyPrediction, fc.double({ min: -4, max: 9, noNaN: true }), (prediction, far) => {
-        const z = zScoreAt(prediction, 0, far)
-        if (z < Infinity) expect(quantileOffset(prediction, 0, z)).toBeCloseTo(far, 9)
-        else expect(quantileOffset(prediction, 0, 100)).toBeLessThanOrEqual(far)
+        const z = computeZScore(prediction, 0, far)
+        if (z < Infinity) expect(computeQuantileOffset(prediction, 0, z)).toBeCloseTo(far, 9)
+        else expect(computeQuantileOffset(prediction, 0, 100)).toBeLessThanOrEqual(far)
       }),
     )
-    expect(zScoreAt({ mean: Float64Array.of(0), variance: Float64Array.of(4) }, 0, 3)).toBe(1.5)
+    expect(computeZScore({ mean: Float64Array.of(0), variance: Float64Array.of(4) }, 0, 3)).toBe(
+      1.5,
+    )
   })
 
   test('has the expected excess of a sum over z', () => {
@@ -121,11 +123,11 @@ describe('a saturating predictive', () => {
           for (let z = from; z < -from; z += step) {
             const at = z + step / 2
             summed +=
-              Math.max(0, quantileOffset(prediction, 0, at) - least) *
+              Math.max(0, computeQuantileOffset(prediction, 0, at) - least) *
               Math.exp(-0.5 * at ** 2) *
               (step / Math.sqrt(2 * Math.PI))
           }
-          const excess = Math.exp(logExpectedExcess(prediction, 0, least))
+          const excess = Math.exp(computeLogExpectedExcess(prediction, 0, least))
           expect(Math.abs(excess - summed)).toBeLessThan(1e-5 * summed + 1e-9)
         },
       ),
@@ -139,14 +141,18 @@ describe('a saturating predictive', () => {
     }
     const straight = { ...plain, upperOffsets: Float64Array.of(0.3, 0.6, 0.9, 1.2) }
     for (const least of [-2, 0, 0.1, 0.95, 3, 30]) {
-      expect(logExpectedExcess(plain, 0, least)).toBe(logExpectedImprovement(least, 0.3, 0))
-      expect(logExpectedExcess(straight, 0, least)).toBeCloseTo(
+      expect(computeLogExpectedExcess(plain, 0, least)).toBe(logExpectedImprovement(least, 0.3, 0))
+      expect(computeLogExpectedExcess(straight, 0, least)).toBeCloseTo(
         logExpectedImprovement(least, 0.3, 0),
         9,
       )
     }
     expect(
-      logExpectedExcess({ ...plain, upperOffsets: Float64Array.of(0.3, 0.4, 0.4, 0.4) }, 0, 0.41),
+      computeLogExpectedExcess(
+        { ...plain, upperOffsets: Float64Array.of(0.3, 0.4, 0.4, 0.4) },
+        0,
+        0.41,
+      ),
     ).toBe(-Infinity)
   })
 })
@@ -192,8 +198,8 @@ describe('where a bottleneck hides another', () => {
     const [near, far] = [predict('near'), predict('far')]
     expect(Math.sqrt(near.variance[0]!)).toBeGreaterThan(0.7)
     expect(Math.sqrt(far.variance[0]!)).toBeGreaterThan(0.7)
-    expect(quantileOffset(near, 0, 1)).toBeLessThan(0.2)
-    expect(quantileOffset(far, 0, 1)).toBeCloseTo(Math.sqrt(far.variance[0]!), 1)
+    expect(computeQuantileOffset(near, 0, 1)).toBeLessThan(0.2)
+    expect(computeQuantileOffset(far, 0, 1)).toBeCloseTo(Math.sqrt(far.variance[0]!), 1)
   })
   test('neither expected gain nor expected regret exceeds what the other bottleneck permits', () => {
     const outlook = (hidden: 'near' | 'far') =>

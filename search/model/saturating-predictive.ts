@@ -21,7 +21,10 @@ export interface SaturatingPredictive extends Marginals {
  */
 export type SaturationCurve = (configuration: Configuration) => (linear: number) => number
 
-/** Upper quantiles are tabulated at z = 1 to 4; beyond, the last segment continues. */
+/**
+ * Upper quantiles are tabulated at z = 1 to 4; beyond, the last segment continues. Tabulated to 2,
+ * ResNet-50 took 8 to 11 trials, not 7 (docs/research/search.md, where trials take minutes).
+ */
 const maxTabulatedZ = 4
 
 /**
@@ -49,34 +52,34 @@ export function saturate(
 }
 
 /** Offset of the quantile at a z-score from the mean, for the i-th configuration. */
-export function quantileOffset(
+export function computeQuantileOffset(
   { variance, upperOffsets }: SaturatingPredictive,
   i: number,
   z: number,
 ): number {
   if (upperOffsets === undefined || z <= 0) return z * Math.sqrt(variance[i]!)
   const knot = Math.min(maxTabulatedZ - 1, Math.floor(z))
-  return offsetAt(upperOffsets, i, knot) + (z - knot) * slopeAfter(upperOffsets, i, knot)
+  return getOffset(upperOffsets, i, knot) + (z - knot) * computeSlopeAfter(upperOffsets, i, knot)
 }
 
 /**
  * The z-score at which the quantile of the i-th configuration has the given offset from the mean;
  * Infinity above the saturation.
  */
-export function zScoreAt(prediction: SaturatingPredictive, i: number, offset: number): number {
+export function computeZScore(prediction: SaturatingPredictive, i: number, offset: number): number {
   const { variance, upperOffsets } = prediction
   if (upperOffsets === undefined || offset <= 0) return offset / Math.sqrt(variance[i]!)
   let knot = 0
-  while (knot < maxTabulatedZ - 1 && offsetAt(upperOffsets, i, knot + 1) <= offset) knot++
-  const slope = slopeAfter(upperOffsets, i, knot)
-  return slope > 0 ? knot + (offset - offsetAt(upperOffsets, i, knot)) / slope : Infinity
+  while (knot < maxTabulatedZ - 1 && getOffset(upperOffsets, i, knot + 1) <= offset) knot++
+  const slope = computeSlopeAfter(upperOffsets, i, knot)
+  return slope > 0 ? knot + (offset - getOffset(upperOffsets, i, knot)) / slope : Infinity
 }
 
 /**
  * ln E[max(0, quantity − mean − threshold)] for the i-th configuration. The quantity is piecewise
  * linear in a standard normal z, so that each knot adds its change of slope × E[max(0, z − knot)].
  */
-export function logExpectedExcess(
+export function computeLogExpectedExcess(
   prediction: SaturatingPredictive,
   i: number,
   threshold: number,
@@ -84,10 +87,10 @@ export function logExpectedExcess(
   const { variance, upperOffsets } = prediction
   const sd = Math.sqrt(variance[i]!)
   if (upperOffsets === undefined) return logExpectedImprovement(threshold, sd, 0)
-  const start = zScoreAt(prediction, i, threshold)
+  const start = computeZScore(prediction, i, threshold)
   if (start === Infinity) return -Infinity
   const slopeAt = (z: number) =>
-    z < 0 ? sd : slopeAfter(upperOffsets, i, Math.min(maxTabulatedZ - 1, Math.floor(z)))
+    z < 0 ? sd : computeSlopeAfter(upperOffsets, i, Math.min(maxTabulatedZ - 1, Math.floor(z)))
   const first = logH(-start)
   let slopes = slopeAt(start)
   for (let knot = Math.max(0, Math.floor(start) + 1); knot < maxTabulatedZ; knot++)
@@ -96,9 +99,9 @@ export function logExpectedExcess(
 }
 
 /** The tabulated offset at an integer z-score. */
-const offsetAt = (upperOffsets: Float64Array, i: number, z: number): number =>
+const getOffset = (upperOffsets: Float64Array, i: number, z: number): number =>
   z === 0 ? 0 : upperOffsets[maxTabulatedZ * i + z - 1]!
 
 /** Slope of the quantile curve between z and z + 1. */
-const slopeAfter = (upperOffsets: Float64Array, i: number, z: number): number =>
-  offsetAt(upperOffsets, i, z + 1) - offsetAt(upperOffsets, i, z)
+const computeSlopeAfter = (upperOffsets: Float64Array, i: number, z: number): number =>
+  getOffset(upperOffsets, i, z + 1) - getOffset(upperOffsets, i, z)

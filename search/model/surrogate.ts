@@ -84,8 +84,8 @@ function buildSurrogate(
   return {
     predict: (configurations, accuracy) => predictors[accuracy ?? 'exact'](configurations),
     sampleJoint(configurations, rng) {
-      const nextRate = rate?.draw(configurations, rng.fork('rate'))
-      const nextConstraint = constraint?.draw(configurations, rng.fork('constraint'))
+      const nextRate = rate?.createSampler(configurations, rng.fork('rate'))
+      const nextConstraint = constraint?.createSampler(configurations, rng.fork('constraint'))
       return {
         next: (widening) => ({
           rate: nextRate?.(widening),

@@ -2,7 +2,7 @@
 import { getModelledQuantity } from '../objective.ts'
 import { configurationKey } from '../space/space.ts'
 import type { Configuration } from '../types.ts'
-import { type ReplayRow, type ReplayTask, taskObjectives } from './task.ts'
+import { type ReplayParameter, type ReplayRow, type ReplayTask, taskObjectives } from './task.ts'
 
 /** A fault of one row, by its index, or of the table as a whole. */
 export interface RowFault {
@@ -100,23 +100,9 @@ function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
     task.parameters.map(({ name, values }) => [name, new Set<string | number>(values)]),
   )
   return (row) => {
-    const faults = task.parameters.flatMap(({ name, kind, values }) => {
-      if (isEmpty(row[name]) && !permittedValues.get(name)!.has(''))
-        return [`${name} is empty: each row needs a value`]
-      if (kind === 'ordinal' && Number.isNaN(parseCellNumber(row[name])))
-        return describeNonNumber(name, row)
-      if (kind === 'ordinal' && Math.abs(parseCellNumber(row[name])) > maxValue)
-        return [`${name} is ${row[name]}: ${rangeRule}`]
-      if (
-        permittedValues
-          .get(name)!
-          .has(kind === 'ordinal' ? parseCellNumber(row[name]) : String(row[name]))
-      )
-        return []
-      const listed =
-        values.length > 12 ? `${values.slice(0, 12).join(', ')}, ...` : values.join(', ')
-      return [`${name} is '${row[name]}', none of the task's values ${listed}`]
-    })
+    const faults = task.parameters.flatMap((parameter) =>
+      checkParameter(parameter, permittedValues.get(parameter.name)!, row),
+    )
     faults.push(...checkCell(price, row, (v) => v > 0, 'a price per hour is above 0'))
     const mark = infeasible ? parseInfeasibleMark(row[infeasible]) : false
     if (mark === undefined) faults.push(`${infeasible} is '${row[infeasible!]}', neither 0 nor 1`)
@@ -126,6 +112,26 @@ function createRowCheck(task: ReplayTask): (row: ReplayRow) => string[] {
     if (rate) faults.push(...checkCell(rate, row, (v) => v > 0, rateRule))
     return faults
   }
+}
+
+const maxListedValues = 12
+
+/** A fault unless the cell has one of the values of its parameter. */
+function checkParameter(
+  { name, kind, values }: ReplayParameter,
+  permitted: ReadonlySet<string | number>,
+  row: ReplayRow,
+): string[] {
+  if (isEmpty(row[name]) && !permitted.has('')) return [`${name} is empty: each row needs a value`]
+  if (kind === 'ordinal') {
+    const value = parseCellNumber(row[name])
+    if (Number.isNaN(value)) return describeNonNumber(name, row)
+    if (Math.abs(value) > maxValue) return [`${name} is ${row[name]}: ${rangeRule}`]
+    if (permitted.has(value)) return []
+  } else if (permitted.has(String(row[name]))) return []
+  const listed = values.slice(0, maxListedValues).join(', ')
+  const others = values.length > maxListedValues ? ', ...' : ''
+  return [`${name} is '${row[name]}', none of the task's values ${listed}${others}`]
 }
 
 const rateRule =
@@ -177,10 +183,15 @@ interface MergedRows {
   readonly contradictions: readonly Contradiction[]
 }
 
-/** Standard deviation of ln(measurement) of repeats, where the task states none. */
+/** Standard deviation of ln(measurement) of repeats, where the task states none. Assumed. */
 const defaultRepeatNoise = 0.1
-/** Standard deviations beyond which two measurements contradict each other. */
+/**
+ * Standard deviations of a difference beyond which two measurements contradict each other: one pair
+ * in 370 by chance.
+ */
 const maxRepeatDeviations = 3
+/** Differences below this share of the limit do not matter. Assumed. */
+const minRelevantLimitShare = 0.1
 
 /**
  * One row for each configuration. Repeats that agree within the noise (three standard deviations of
@@ -222,8 +233,7 @@ function findContradictions(task: ReplayTask, rows: readonly ReplayRow[]): strin
   const limit = Math.exp(
     maxRepeatDeviations * Math.SQRT2 * (task.relativeNoise || defaultRepeatNoise),
   )
-  // Differences below a tenth of the limit do not matter.
-  const floor = task.constraint.max / 10
+  const floor = task.constraint.max * minRelevantLimitShare
   const readings = measured.flatMap((column) => {
     if (serving.length < 2) return []
     const values = readNumbers(serving, column)

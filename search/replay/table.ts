@@ -41,7 +41,7 @@ export function createRecordedTable(task: ReplayTask, rows: readonly ReplayRow[]
   )
   const configurations = sortAsGrid(task, [...rowsByKey.values()])
   const rowsByObject = new Map(configurations.map((c) => [c, rowsByKey.get(configurationKey(c))!]))
-  // Listed configurations are looked up thousands of times, so that their keys are not recomputed.
+  // The map by object avoids recomputing keys in thousands of look-ups.
   const findRow = (configuration: Configuration) =>
     rowsByObject.get(configuration) ?? rowsByKey.get(configurationKey(configuration))
   const getRow = (configuration: Configuration): ReplayRow => {

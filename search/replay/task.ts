@@ -1,8 +1,8 @@
 import type { Objective } from '../objective.ts'
 
 /**
- * The objectives of a task, with the factor from a task's own cost to the search's cost. A task's
- * costs are a price per hour, or $ per request per second.
+ * The objectives of a task. `costFactor` converts a task's cost, $ per hour or $ per hour for one
+ * request per second, to the search's, $ per hour or $ per million requests.
  */
 export const taskObjectives = {
   price: { objective: { kind: 'price' }, costFactor: 1 },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { logAcquisition } from '../acquisition/expected-improvement.ts'
+import { computeLogAcquisition } from '../acquisition/expected-improvement.ts'
 import { cdf } from '../gp/normal.ts'
 import { fitSurrogate } from '../model/surrogate.ts'
 import { createRng } from '../rng.ts'
@@ -114,7 +114,7 @@ describe('the description of a suggestion', () => {
     )
     const predictions = fitSurrogate(limited, slow, []).predict(left)
     const prices = left.map((c) => ({ pricePerHour: problem.pricePerHour(c) }))
-    const scores = logAcquisition(limited, prices, predictions, Infinity)
+    const scores = computeLogAcquisition(limited, prices, predictions, Infinity)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
   })
 
@@ -130,7 +130,7 @@ describe('the description of a suggestion', () => {
       ),
     )
     const prices = left.map((c) => ({ pricePerHour: problem.pricePerHour(c) }))
-    const scores = logAcquisition(limited, prices, surrogate.predict(left), best)
+    const scores = computeLogAcquisition(limited, prices, surrogate.predict(left), best)
     expect(configuration).toEqual(left[scores.indexOf(Math.max(...scores))])
     expect(statedPercent(suggest(limited, measurements))).toBeCloseTo(
       Number((100 * (1 - Math.exp(-Math.exp(Math.max(...scores))))).toPrecision(2)),
@@ -215,7 +215,7 @@ describe('the suggestion has the largest expected improvement', () => {
       expect(why).toBe('near the incumbent: no improvement expected')
       const left = cells.filter((c) => near.includes(configurationKey(c)) && !tried(c))
       const prices = left.map((c) => ({ pricePerHour: pools.pricePerHour(c) }))
-      const scores = logAcquisition(
+      const scores = computeLogAcquisition(
         pools,
         prices,
         fitSurrogate(pools, even, []).predict(left),

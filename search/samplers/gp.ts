@@ -1,8 +1,8 @@
-import { logAcquisition } from '../acquisition/expected-improvement.ts'
+import { computeLogAcquisition } from '../acquisition/expected-improvement.ts'
 import { climb, preselect } from '../acquisition/maximise.ts'
 import { z90 } from '../gp/normal.ts'
-import { logFeasible, type Predictions } from '../model/feasibility.ts'
-import { quantileOffset } from '../model/saturating-predictive.ts'
+import { computeLogFeasible, type Predictions } from '../model/feasibility.ts'
+import { computeQuantileOffset } from '../model/saturating-predictive.ts'
 import { fitSurrogate, type Surrogate } from '../model/surrogate.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
 import { type Candidates, findCandidates } from '../space/candidates.ts'
@@ -14,15 +14,17 @@ import { countInitialTrials, suggestInitialTrial, suggestSpaceFilling } from './
 
 /**
  * Trials chosen by a device-model prior that is then rejected; they do not count as initial trials.
+ * Assumed: the first trial usually shows a wrong prior.
  */
 const trialsBeforePriorRejected = 1
 /**
  * The acquisition has collapsed where the expected improvement is below 1 % of the cost for every
  * candidate. The surrogate may then be wrong far from its trials, so that every second choice polls
- * the neighbourhood of the incumbent instead.
+ * the neighbourhood of the incumbent instead. Below 2 %, the family ribbon takes 16.6 trials, not
+ * 16.1 (docs/research/search.md, tried without gain).
  */
 const minExpectedImprovement = 0.01
-/** Longer lists of candidates are thinned to this many before they are scored. */
+/** Longer lists of candidates are thinned to this many before they are scored. Assumed. */
 const maxScoredCandidates = 8_192
 
 /**
@@ -57,6 +59,8 @@ export const gpSampler: Sampler = {
     return (isPollTurn ? scorer.poll() : undefined) ?? best.suggestion
   },
 }
+
+const minShownPercent = 0.01
 
 interface ScoredCandidates {
   readonly candidates: readonly Configuration[]
@@ -106,8 +110,9 @@ class Scorer {
     )
     const toShare = (logImprovement: number) => 1 - Math.exp(-Math.exp(logImprovement))
     const percent = 100 * toShare(scored.acquisition[at]!)
+    const percentText = percent < minShownPercent ? '0' : percent.toPrecision(2)
     const why = this.#incumbent
-      ? `expected improvement ${percent < 0.01 ? '0' : percent.toPrecision(2)} %`
+      ? `expected improvement ${percentText} %`
       : 'most probably feasible and cheap'
     const expectedImprovement = this.#incumbent
       ? toShare(scored.acquisition.reduce((max, value) => Math.max(max, value), -Infinity))
@@ -137,7 +142,7 @@ class Scorer {
     const { problem, trialSeconds } = this
     const predictions = this.surrogate.predict(candidates, accuracy)
     const prices = candidates.map((c) => resolveReplicaPrice(problem.pricePerHour, c))
-    const acquisition = logAcquisition(
+    const acquisition = computeLogAcquisition(
       problem,
       prices,
       predictions,
@@ -180,11 +185,11 @@ const findHighest = (scored: ScoredCandidates): { scored: ScoredCandidates; at: 
 /** Thins a longer list to `maxScoredCandidates`: one sampled from each of as many equal parts. */
 function thin({ configurations, complete }: Candidates, rng: Rng): Candidates {
   if (configurations.length <= maxScoredCandidates) return { configurations, complete }
-  const stretch = configurations.length / maxScoredCandidates
+  const partLength = configurations.length / maxScoredCandidates
   return {
     configurations: Array.from(
       { length: maxScoredCandidates },
-      (_, i) => configurations[Math.floor((i + rng.next()) * stretch)]!,
+      (_, i) => configurations[Math.floor((i + rng.next()) * partLength)]!,
     ),
     complete: false,
   }
@@ -199,8 +204,8 @@ function describePrediction(
   if (!predictions.rate) return {}
   const mean = predictions.rate.mean[at]!
   const [low, high] = [-z90, z90].map((z) =>
-    Math.exp(mean + quantileOffset(predictions.rate!, at, z)),
+    Math.exp(mean + computeQuantileOffset(predictions.rate!, at, z)),
   ) as [number, number]
-  const feasible = Math.exp(logFeasible(problem, predictions)[at]!)
+  const feasible = Math.exp(computeLogFeasible(problem, predictions)[at]!)
   return { predicted: { rate: Math.exp(mean), low, high, feasible } }
 }

@@ -6,14 +6,18 @@ import { sampleRepresentatives } from '../space/candidates.ts'
 import { createEncoder } from '../space/encoding.ts'
 import type { Configuration, Observation, Problem, Rng, Suggestion } from '../types.ts'
 
-/** Trials that the device model may choose before one of them has served. */
+/** Trials that the device model may choose before one of them has served. Assumed. */
 const maxDeviceModelTrials = 2
-/** Initial trials: two, plus one for each parameter without a known direction, up to six. */
+/**
+ * Initial trials: two, plus one for each parameter without a known direction, up to six. Assumed.
+ */
 const minInitialTrials = 2
 const maxInitialTrials = 6
-/** Candidates that are compared for a space-filling trial. */
+/** Candidates that are compared for a space-filling trial. Assumed. */
 const maxComparedCandidates = 1_000
-/** The first trial is drawn from this share of the candidates, the nearest to the centre. */
+/**
+ * The first trial is drawn from this share of the candidates, the nearest to the centre. Assumed.
+ */
 const centralShare = 0.03
 
 /**
@@ -63,31 +67,58 @@ export function suggestSpaceFilling(
   configurations: readonly Configuration[],
   rng: Rng,
 ): Suggestion {
-  const why = 'start: space-filling'
-  const encoder = createEncoder(problem.space)
-  const rows = sampleRepresentatives(problem.space).map((c) => encoder.encode(c))
+  const { encode } = createEncoder(problem.space)
+  const space = sampleRepresentatives(problem.space).map(encode)
   const stride = Math.max(1, Math.ceil(configurations.length / maxComparedCandidates))
-  const candidates = configurations.filter((_, i) => i % stride === 0)
-  const encoded = candidates.map((c) => encoder.encode(c))
-  if (taken.length === 0) {
-    const centre = rows[0]!.map((_, j) => rows.reduce((sum, row) => sum + row[j]!, 0) / rows.length)
-    const byDistance = candidates.map((configuration, i) => ({
-      configuration,
-      distance: computeDistance(encoded[i]!, centre),
-    }))
-    byDistance.sort((a, b) => a.distance - b.distance)
-    const central = Math.max(1, Math.round(centralShare * byDistance.length))
-    return { configuration: byDistance[rng.fork('start').int(central)]!.configuration, why }
-  }
-  const takenRows = taken.map((c) => encoder.encode(c))
-  const nearest = rows.map((row) => Math.min(...takenRows.map((t) => computeDistance(row, t))))
-  const reductions = encoded.map((candidate) =>
-    rows.reduce(
-      (sum, row, i) => sum + Math.max(0, nearest[i]! - computeDistance(row, candidate)),
+  const candidates = configurations
+    .filter((_, i) => i % stride === 0)
+    .map((configuration) => ({ configuration, row: encode(configuration) }))
+  const { configuration } =
+    taken.length === 0
+      ? drawCentral(candidates, space, rng.fork('start'))
+      : findMostFilling(candidates, space, taken.map(encode))
+  return { configuration, why: 'start: space-filling' }
+}
+
+/** A candidate with its encoded row. */
+interface EncodedCandidate {
+  readonly configuration: Configuration
+  readonly row: Float64Array
+}
+
+/** One of the candidates nearest to the mean of the space's rows. */
+function drawCentral(
+  candidates: readonly EncodedCandidate[],
+  space: readonly Float64Array[],
+  rng: Rng,
+): EncodedCandidate {
+  const centre = space[0]!.map(
+    (_, j) => space.reduce((sum, row) => sum + row[j]!, 0) / space.length,
+  )
+  const byDistance = candidates
+    .map((candidate) => ({ ...candidate, distance: computeDistance(candidate.row, centre) }))
+    .sort((a, b) => a.distance - b.distance)
+  return byDistance[rng.int(Math.max(1, Math.round(centralShare * byDistance.length)))]!
+}
+
+/**
+ * The candidate that most reduces the mean distance from the space's rows to their nearest trial.
+ */
+function findMostFilling(
+  candidates: readonly EncodedCandidate[],
+  space: readonly Float64Array[],
+  takenRows: readonly Float64Array[],
+): EncodedCandidate {
+  const nearest = space.map((row) =>
+    Math.min(...takenRows.map((taken) => computeDistance(row, taken))),
+  )
+  const reductions = candidates.map((candidate) =>
+    space.reduce(
+      (sum, row, i) => sum + Math.max(0, nearest[i]! - computeDistance(row, candidate.row)),
       0,
     ),
   )
-  return { configuration: candidates[reductions.indexOf(Math.max(...reductions))]!, why }
+  return candidates[reductions.indexOf(Math.max(...reductions))]!
 }
 
 function computeDistance(a: Float64Array, b: Float64Array): number {
@@ -96,9 +127,11 @@ function computeDistance(a: Float64Array, b: Float64Array): number {
   return Math.sqrt(sum)
 }
 
-/** Error of the device model's unloaded latency, as a standard deviation of its logarithm. */
+/**
+ * Error of the device model's unloaded latency, as a standard deviation of its logarithm. Assumed.
+ */
 const latencySd = 0.15
-/** Scores within this distance of the highest are ties: 2 % of a cost. */
+/** Scores within this distance of the highest are ties: 2 % of a cost. Assumed. */
 const tieTolerance = 0.02
 
 /**

@@ -4,7 +4,7 @@ import { createSobol } from '../space/sobol.ts'
 import { configurationAt, configurationKey } from '../space/space.ts'
 import type { Rng, Sampler } from '../types.ts'
 
-/** Points that are skipped as taken or not permitted before the rest is taken in order. */
+/** Points that are skipped as taken or not permitted before the rest is taken in order. Assumed. */
 const maxSkippedPoints = 10_000
 
 /**
@@ -21,10 +21,10 @@ const createQuasiRandomSampler = (
     const { configurations, complete } = findCandidates(problem, taken, rng.fork(`${name} rest`))
     if (configurations.length === 0) return undefined
     const candidateKeys = new Set(configurations.map(configurationKey))
-    const point = create(problem.space.parameters.length, rng.fork(name))
+    const pointAt = create(problem.space.parameters.length, rng.fork(name))
     const takenKeys = new Set(taken.map(configurationKey))
     for (let i = 0; i < maxSkippedPoints; i++) {
-      const configuration = configurationAt(problem.space, point(i))
+      const configuration = configurationAt(problem.space, pointAt(i))
       const key = configurationKey(configuration)
       if (
         complete

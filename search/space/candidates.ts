@@ -18,9 +18,11 @@ export interface Candidates {
   readonly complete: boolean
 }
 
-/** Candidates drawn from a space that is too large to enumerate. */
+/** Candidates drawn from a space that is too large to enumerate. Assumed. */
 const sampledCandidates = 4_096
-/** Points drawn for each sampled configuration, to make up for constraints and duplicates. */
+/**
+ * Points drawn for each sampled configuration, to make up for constraints and duplicates. Assumed.
+ */
 const maxPointsPerSample = 16
 
 /**
@@ -67,9 +69,12 @@ export function sampleSpace(
   return [...found.values()]
 }
 
+/** Assumed: enough for means and ranges over a space. */
 const maxRepresentatives = 512
 
-/** Up to 512 configurations, evenly spaced over the space; memoised for each space. */
+/**
+ * Up to `maxRepresentatives` configurations, evenly spaced over the space; memoised for each space.
+ */
 export const sampleRepresentatives = memoise((space: SearchSpace): readonly Configuration[] => {
   const all =
     countGridCells(space) <= maxEnumeratedConfigurations

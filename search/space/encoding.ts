@@ -14,7 +14,7 @@ interface Column {
 }
 
 interface Encoder {
-  /** d columns. */
+  /** Columns of the design matrix, d. */
   readonly columns: readonly Column[]
   /** Number of groups of columns; each group has one lengthscale. */
   readonly groups: number
@@ -33,55 +33,83 @@ interface Encoder {
 export const createEncoder = memoise(buildEncoder)
 
 function buildEncoder(space: SearchSpace): Encoder {
-  const columns: Column[] = []
-  const writers: ((configuration: Configuration, row: Float64Array) => void)[] = []
-  let group = 0
-  for (const parameter of space.parameters) {
-    const { name } = parameter
-    const at = columns.length
-    if (parameter.kind !== 'categorical') {
-      const [scale, low, high] = resolveAxis(parameter)
-      const span = high - low || 1
-      columns.push({ parameter: name, kind: 'number', group: group++ })
-      writers.push((configuration, row) => {
-        row[at] = (scale(Number(configuration[name])) - low) / span
-      })
-    } else if (parameter.features) {
-      const features = parameter.features
-      const width = features[parameter.values[0]!]?.length ?? 0
-      for (let k = 0; k < width; k++) {
-        const all = parameter.values.map((value) => features[value]![k]!)
-        const low = Math.min(...all)
-        const span = Math.max(...all) - low || 1
-        columns.push({ parameter: name, kind: 'feature', group: group++ })
-        writers.push((configuration, row) => {
-          row[at + k] = ((features[String(configuration[name])]?.[k] ?? low) - low) / span
-        })
-      }
-    } else {
-      const whole = (value: string) => value
-      for (const part of [...findNameParts(parameter.values), whole]) {
-        const names = [...new Set(parameter.values.map(part))]
-        const from = columns.length
-        for (const _ of names) columns.push({ parameter: name, kind: 'name', group })
-        group++
-        writers.push((configuration, row) => {
-          const which = names.indexOf(part(String(configuration[name])))
-          if (which >= 0) row[from + which] = Math.SQRT1_2
-        })
-      }
-    }
-  }
+  const groups = space.parameters.flatMap((parameter) =>
+    createColumnGroups(parameter).map((group) => ({ ...group, parameter: parameter.name })),
+  )
+  const columns = groups.flatMap(({ parameter, kind, width }, group) =>
+    Array.from({ length: width }, (): Column => ({ parameter, kind, group })),
+  )
   return {
     columns,
-    groups: group,
+    groups: groups.length,
     encode: memoise((configuration: Configuration) => {
       const row = new Float64Array(columns.length)
-      for (const write of writers) write(configuration, row)
+      let first = 0
+      for (const { parameter, width, write } of groups) {
+        write(configuration[parameter]!, row.subarray(first, first + width))
+        first += width
+      }
       return row
     }),
   }
 }
+
+/** Columns of one parameter that share a lengthscale. */
+interface ColumnGroup {
+  readonly kind: Column['kind']
+  /** Number of columns. */
+  readonly width: number
+  /** Writes a value to its columns, which hold zeros. */
+  readonly write: (value: number | string, columns: Float64Array) => void
+}
+
+function createColumnGroups(parameter: Parameter): ColumnGroup[] {
+  if (parameter.kind !== 'categorical') {
+    const [scale, low, high] = resolveAxis(parameter)
+    return [createScaledColumn('number', (value) => scale(Number(value)), low, high)]
+  }
+  const { values, features } = parameter
+  if (features)
+    return (features[values[0]!] ?? []).map((_, k) => {
+      const all = values.map((value) => features[value]![k]!)
+      const low = Math.min(...all)
+      const read = (value: number | string) => features[String(value)]?.[k] ?? low
+      return createScaledColumn('feature', read, low, Math.max(...all))
+    })
+  const readWhole = (value: string) => value
+  return [...findNameParts(values), readWhole].map((readPart) =>
+    createOneHotColumns([...new Set(values.map(readPart))], readPart),
+  )
+}
+
+/** A column with a figure of the value, scaled to [0, 1]. */
+function createScaledColumn(
+  kind: 'number' | 'feature',
+  read: (value: number | string) => number,
+  low: number,
+  high: number,
+): ColumnGroup {
+  const span = high - low || 1
+  return {
+    kind,
+    width: 1,
+    write(value, columns) {
+      columns[0] = (read(value) - low) / span
+    },
+  }
+}
+
+const createOneHotColumns = (
+  names: readonly string[],
+  readName: (value: string) => string,
+): ColumnGroup => ({
+  kind: 'name',
+  width: names.length,
+  write(value, columns) {
+    const i = names.indexOf(readName(String(value)))
+    if (i >= 0) columns[i] = Math.SQRT1_2
+  },
+})
 
 const partSeparator = /[-._/: ]+/
 

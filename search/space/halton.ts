@@ -1,7 +1,7 @@
 import { shuffle } from '../rng.ts'
 import type { Rng } from '../types.ts'
 
-const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
+const primes = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71]
 
 /**
  * Point `index` (0, 1, 2, ...) of a Halton sequence in [0, 1)^d. The rng's seed decides its random
@@ -9,27 +9,31 @@ const PRIMES = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 
  * @throws RangeError beyond 20 dimensions
  */
 export function createHalton(dimensions: number, rng: Rng): (index: number) => Float64Array {
-  if (dimensions > PRIMES.length)
+  if (dimensions > primes.length)
     throw new RangeError(
-      `a Halton sequence of ${dimensions} dimensions is not supported (at most ${PRIMES.length})`,
+      `a Halton sequence of ${dimensions} dimensions is not supported (at most ${primes.length})`,
     )
   const permutations = Array.from({ length: dimensions }, (_, j) =>
-    digitPermutations(PRIMES[j]!, rng.fork(`halton ${j}`)),
+    drawDigitPermutations(primes[j]!, rng.fork(`halton ${j}`)),
   )
   return (index) =>
-    Float64Array.from(permutations, (digits, j) => radicalInverse(index, PRIMES[j]!, digits))
+    Float64Array.from(permutations, (digits, j) => computeRadicalInverse(index, primes[j]!, digits))
 }
 
 /** Largest number of digits of a radical inverse; larger bases need fewer for 32 bits. */
 const maxDigits = 24
 
-function digitPermutations(base: number, rng: Rng): Uint8Array[] {
+function drawDigitPermutations(base: number, rng: Rng): Uint8Array[] {
   const count = Math.min(maxDigits, Math.ceil(32 / Math.log2(base)))
   return Array.from({ length: count }, () => Uint8Array.from(shuffle([...Array(base).keys()], rng)))
 }
 
 /** The digits of `index` in the base, permuted and mirrored at the radix point (van der Corput). */
-function radicalInverse(index: number, base: number, permutations: readonly Uint8Array[]): number {
+function computeRadicalInverse(
+  index: number,
+  base: number,
+  permutations: readonly Uint8Array[],
+): number {
   let value = 0
   let scale = 1 / base
   let rest = index

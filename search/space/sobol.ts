@@ -5,7 +5,7 @@ import type { Rng } from '../types.ts'
  * 20; dimension 1 is van der Corput's. Source: Joe and Kuo, 'Constructing Sobol sequences with
  * better two-dimensional projections', SIAM J. Sci. Comput. 30 (2008), table new-joe-kuo-6.21201.
  */
-const DIRECTIONS: readonly (readonly [
+const directions: readonly (readonly [
   degree: number,
   coefficients: number,
   first: readonly number[],
@@ -30,7 +30,7 @@ const DIRECTIONS: readonly (readonly [
   [6, 25, [1, 1, 5, 5, 19, 61]],
   [7, 1, [1, 3, 7, 11, 23, 15, 103]],
 ]
-const BITS = 32
+const bitCount = 32
 
 /**
  * Point `index` (0, 1, 2, ...) of a Sobol sequence in [0, 1)^d. A random digital shift, which the
@@ -38,29 +38,31 @@ const BITS = 32
  * @throws RangeError beyond 20 dimensions
  */
 export function createSobol(dimensions: number, rng: Rng): (index: number) => Float64Array {
-  if (dimensions > DIRECTIONS.length + 1)
+  if (dimensions > directions.length + 1)
     throw new RangeError(
-      `a Sobol sequence of ${dimensions} dimensions is not supported (at most ${DIRECTIONS.length + 1})`,
+      `a Sobol sequence of ${dimensions} dimensions is not supported (at most ${directions.length + 1})`,
     )
-  const vectors = Array.from({ length: dimensions }, (_, j) => directionVectors(j))
-  const shifts = Array.from({ length: dimensions }, (_, j) => rng.fork(`sobol ${j}`).int(2 ** BITS))
+  const vectors = Array.from({ length: dimensions }, (_, j) => computeDirectionVectors(j))
+  const shifts = Array.from({ length: dimensions }, (_, j) =>
+    rng.fork(`sobol ${j}`).int(2 ** bitCount),
+  )
   return (index) =>
     Float64Array.from(vectors, (v, j) => {
       let bits = shifts[j]!
       for (let b = 0, gray = index ^ (index >>> 1); gray !== 0; b++, gray >>>= 1)
         if (gray & 1) bits ^= v[b]!
-      return (bits >>> 0) / 2 ** BITS
+      return (bits >>> 0) / 2 ** bitCount
     })
 }
 
 /** v_i = m_i 2^(32 - i), i = 1..32, by the recurrence of Bratley and Fox (1988), eq. 2. */
-function directionVectors(dimension: number): Uint32Array {
-  const v = new Uint32Array(BITS)
-  if (dimension === 0) return v.map((_, i) => 2 ** (BITS - 1 - i))
-  const [degree, coefficients, first] = DIRECTIONS[dimension - 1]!
-  for (let i = 0; i < BITS; i++) {
+function computeDirectionVectors(dimension: number): Uint32Array {
+  const v = new Uint32Array(bitCount)
+  if (dimension === 0) return v.map((_, i) => 2 ** (bitCount - 1 - i))
+  const [degree, coefficients, first] = directions[dimension - 1]!
+  for (let i = 0; i < bitCount; i++) {
     if (i < degree) {
-      v[i] = first[i]! * 2 ** (BITS - 1 - i)
+      v[i] = first[i]! * 2 ** (bitCount - 1 - i)
       continue
     }
     let bits = v[i - degree]! ^ (v[i - degree]! >>> degree)

@@ -1,4 +1,4 @@
-import { logAcquisition } from '../acquisition/expected-improvement.ts'
+import { computeLogAcquisition } from '../acquisition/expected-improvement.ts'
 import { preselect } from '../acquisition/maximise.ts'
 import type { Surrogate } from '../model/surrogate.ts'
 import { resolveReplicaPrice } from '../replica-price.ts'
@@ -17,7 +17,10 @@ export function computeExpectedGain(
   const score = (candidates: readonly Configuration[], accuracy?: 'approximate') => {
     const prices = candidates.map((c) => resolveReplicaPrice(problem.pricePerHour, c))
     const predictions = surrogate.predict(candidates, accuracy)
-    return { candidates, scores: logAcquisition(problem, prices, predictions, incumbentLogCost) }
+    return {
+      candidates,
+      scores: computeLogAcquisition(problem, prices, predictions, incumbentLogCost),
+    }
   }
   const { scores } = score(preselect(untried, (all) => score(all, 'approximate')))
   return -Math.expm1(-Math.exp(scores.reduce((max, value) => Math.max(max, value), -Infinity)))

@@ -1,4 +1,8 @@
-import { shortlistCandidates, withPrices } from '../acquisition/shortlist.ts'
+import {
+  type PricedConfigurations,
+  shortlistCandidates,
+  withPrices,
+} from '../acquisition/shortlist.ts'
 import type { Surrogate } from '../model/surrogate.ts'
 import { logCost } from '../objective.ts'
 import type { Configuration, Problem, Rng } from '../types.ts'
@@ -19,8 +23,8 @@ interface Regret {
   readonly expectedRegret: number
 }
 
-/** Joint posterior draws; a probability is resolved to 0.4 %. */
-const draws = 256
+/** Joint posterior draws; a probability is resolved to 0.4 %, far below the 5 % of a stop. */
+const drawCount = 256
 /**
  * A posterior at fitted hyperparameters is overconfident about untried configurations, and most so
  * behind a cliff. One factor multiplies their deviations in a draw, which makes a normal into a
@@ -34,9 +38,14 @@ const drawTailFactor = (rng: Rng): number => 1 / Math.sqrt(-Math.log(rng.next())
  * true of perturbed servers (docs/research/search.md).
  */
 const priorWidth = 1.5
-/** Trials are compared unless they violate the limit by more standard deviations than this. */
+/**
+ * Trials are compared unless they violate the limit by more standard deviations than this, which
+ * leaves out those that are feasible with a probability below 2.5 %.
+ */
 const maxViolationZScore = 2
-/** Trials are compared unless they cost more than this multiple of the incumbent, in ln. */
+/**
+ * Trials are compared unless they cost more than this multiple of the incumbent, in ln. Assumed.
+ */
 const maxLogCostRatio = Math.log(1.5)
 
 /**
@@ -71,18 +80,50 @@ export function estimateRegret(
     withPrices(problem, untried),
     targetLogCost,
   )
-  const prices = [...tried.prices, ...shortlist.prices]
+  const drawCosts = createCostSampler(problem, surrogate, tried, shortlist, rng)
+  let [bestCount, betterCount, savings] = [0, 0, 0]
+  for (let draw = 0; draw < drawCount; draw++) {
+    const logCosts = drawCosts()
+    const incumbentCost = logCosts[0]!
+    const lowestTried = Math.min(...logCosts.subarray(0, tried.prices.length))
+    const lowestUntried = Math.min(...logCosts.subarray(tried.prices.length))
+    const lowest = Math.min(lowestTried, lowestUntried)
+    if (incumbentCost < Infinity && incumbentCost <= lowest - Math.log(1 - tolerance)) bestCount++
+    if (lowestUntried < targetLogCost) betterCount++
+    // Where no trial is feasible in a draw, the incumbent's posterior mean stands in.
+    const reference = lowestTried < Infinity ? lowestTried : incumbent.logCost
+    const saving = -Math.expm1(lowestUntried - reference)
+    if (saving > tolerance) savings += saving
+  }
+  // Laplace's rule of succession: no finite number of draws proves a probability of 0 or 1.
+  return {
+    probabilityBest: (bestCount + 1) / (drawCount + 2),
+    probabilityBetterExists: (betterCount + 1) / (drawCount + 2),
+    expectedRegret: savings / drawCount,
+  }
+}
+
+/**
+ * Returns a function that draws ln costs: of tried configurations, which served, then of untried
+ * ones. Infinity for a configuration that is infeasible in the draw. Every draw overwrites the same
+ * array.
+ */
+function createCostSampler(
+  problem: Problem,
+  surrogate: Surrogate,
+  tried: PricedConfigurations,
+  untried: PricedConfigurations,
+  rng: Rng,
+): () => Float64Array {
+  const prices = [...tried.prices, ...untried.prices]
   const triedCount = tried.prices.length
-  const configurations = [...tried.configurations, ...shortlist.configurations]
+  const configurations = [...tried.configurations, ...untried.configurations]
   const joint = surrogate.sampleJoint(configurations, rng.fork('stop draws'))
   const servesRng = rng.fork('stop serves')
-  const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
   const tailRng = rng.fork('stop tails')
+  const priorAccepted = problem.priorLogRate !== undefined && surrogate.priorAccepted
   const logCosts = new Float64Array(prices.length)
-  let best = 0
-  let better = 0
-  let saved = 0
-  for (let draw = 0; draw < draws; draw++) {
+  return () => {
     const factor = priorAccepted ? priorWidth : drawTailFactor(tailRng)
     const values = joint.next({ factor, from: triedCount })
     for (let i = 0; i < logCosts.length; i++) {
@@ -94,20 +135,6 @@ export function estimateRegret(
         ? logCost(problem.objective, prices[i]!, values.rate?.[i] ?? Number.NaN, constraint)
         : Infinity
     }
-    const lowestTried = Math.min(...logCosts.subarray(0, triedCount))
-    const lowestUntried = Math.min(...logCosts.subarray(triedCount))
-    const lowest = Math.min(lowestTried, lowestUntried)
-    if (logCosts[0]! < Infinity && logCosts[0]! <= lowest - Math.log(1 - tolerance)) best++
-    if (lowestUntried < targetLogCost) better++
-    // Where no trial is feasible in a draw, the incumbent's posterior mean stands in.
-    const reference = lowestTried < Infinity ? lowestTried : incumbent.logCost
-    const saving = -Math.expm1(lowestUntried - reference)
-    if (saving > tolerance) saved += saving
-  }
-  // Laplace's rule of succession: no finite number of draws proves a probability of 0 or 1.
-  return {
-    probabilityBest: (best + 1) / (draws + 2),
-    probabilityBetterExists: (better + 1) / (draws + 2),
-    expectedRegret: saved / draws,
+    return logCosts
   }
 }

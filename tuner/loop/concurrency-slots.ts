@@ -3,7 +3,7 @@
  * another one, and takes a slot again once its predictor serves.
  */
 
-/** Waiting trials at a time, where fewer trials run at a time. */
+/** Waiting trials at a time, where fewer trials run at a time. Assumed. */
 const minSuspendable = 2
 
 export class ConcurrencySlots {

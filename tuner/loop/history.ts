@@ -6,7 +6,9 @@ import type { Experiment, ExperimentDocument } from '../config/types.ts'
 import { resolveProvenance } from './notices.ts'
 import { computeObjectiveScale, findRefuted, observeTrial } from './observations.ts'
 
-/** The newest ones: older ones may be of other machines, and the cost of a fit is cubic. */
+/**
+ * The newest ones: older ones may be of other machines, and the cost of a fit is cubic. Assumed.
+ */
 const maxObservations = 80
 
 interface History {

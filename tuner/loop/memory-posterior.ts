@@ -16,6 +16,8 @@ interface Launch {
   readonly ranOut: boolean
 }
 
+// The following numbers are assumed, with wide priors: a few launches outweigh them.
+
 /**
  * Priors of ln(MiB) of one process. Fixed: a context with its libraries and weights. Per item: an
  * image or a text in the batch. Wide, because servers differ by a factor of several.
@@ -28,8 +30,9 @@ const noiseSd = 0.06
 const interferenceProbability = 0.02
 /** Lower bound of the likelihood of one launch, so that no observation excludes the whole grid. */
 const minLikelihood = 1e-6
-/** Standard normal quantiles of the grid in each of the two amounts. */
-const grid = Array.from({ length: 41 }, (_, i) => -3 + (6 * i) / 40)
+/** Grid of standard normal quantiles for each of the two amounts: -3 to 3. */
+const gridSize = 41
+const grid = Array.from({ length: gridSize }, (_, i) => -3 + (6 * i) / (gridSize - 1))
 
 /**
  * Parameters that the model accounts for. Launches are comparable where all other parameters are

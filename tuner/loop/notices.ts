@@ -56,10 +56,14 @@ export function describeDevices(
   return `Devices: ${[...cores, named].join('; ')}`
 }
 
-/** Cores that differ less from the reference core of the device model are not mentioned. */
+/**
+ * Cores that differ less from the reference core of the device model are not mentioned. Assumed.
+ */
 const maxUnreportedSpeedRatio = 1.25
 
-/** Says that CPU costs are scaled to this machine, where its cores differ from the reference core. */
+/**
+ * Says that CPU costs are scaled to this machine, where its cores differ from the reference core.
+ */
 export function describeCoreSpeed({ cores = coresElsewhere }: Experiment): string[] {
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= maxUnreportedSpeedRatio) return []

@@ -32,7 +32,7 @@ const demandParameters: ReadonlySet<string> = new Set([
 const neutralParameters: ReadonlySet<string> = new Set(['maxDelayMs'])
 /**
  * Another GPU is ruled out only with less than this share of the memory, because contexts and
- * workspaces of GPUs differ by some hundred MiB.
+ * workspaces of GPUs differ by some hundred MiB. Assumed.
  */
 const maxShareOnOtherGpu = 0.9
 
@@ -101,7 +101,10 @@ export function explainExclusions(
   }
 }
 
-/** Whether a configuration has no smaller demand for memory than one that ran out, and no more of it. */
+/**
+ * Whether a configuration has no smaller demand for memory than one that ran out, and no more of
+ * it.
+ */
 function isRuledOut(
   candidate: Configuration,
   { configuration, isGpuMemory }: Shortage,

@@ -38,8 +38,8 @@ export class Policy {
   #assessment: StopAssessment | undefined
   /** Present once the search has ended; the baseline and confirmations may follow. */
   #ending: Ending | undefined
-  /** Refuted confirmations that the last decision to end or continue has seen. */
-  #seenRefutations: number
+  /** Refuted confirmations that the last decision to end or continue took into account. */
+  #handledRefutations: number
 
   constructor(
     experiment: Experiment,
@@ -52,7 +52,7 @@ export class Policy {
     this.#ledger = ledger
     this.#emit = emit
     this.#startedMs = parts.now()
-    this.#seenRefutations = ledger.refutations
+    this.#handledRefutations = ledger.refutations
   }
 
   /** The last result of the stop rule; undefined before its first evaluation. */
@@ -75,17 +75,21 @@ export class Policy {
       confirmations + baselines + interrupted.length > 0 &&
       interrupted.every(({ purpose }) => purpose === 'default' || purpose === 'confirmation')
     if (mayHaveEnded) {
-      this.#ending = this.#findEndingBefore(confirmations + baselines)
-      if (baselines > 0) this.#ending ??= this.#findEndingBefore(confirmations)
+      // A trailing baseline may have been measured after the search or within it, so both are tried.
+      this.#ending = this.#replayEndingBefore(confirmations + baselines)
+      if (baselines > 0) this.#ending ??= this.#replayEndingBefore(confirmations)
     }
     ledger.evaluateBefore(this.#ending ? confirmations : 0, () => {
-      this.#seenRefutations = ledger.refutations
+      this.#handledRefutations = ledger.refutations
       if (ledger.trials.some(isAssessed)) this.assess([])
     })
   }
 
-  /** Why the search would have ended before its last trials; undefined: it would have continued. */
-  #findEndingBefore(lastTrials: number): Ending | undefined {
+  /**
+   * Evaluates the stop rule again as it was before the last trials.
+   * @returns why the search ended then; undefined: it would have continued
+   */
+  #replayEndingBefore(lastTrials: number): Ending | undefined {
     return this.#ledger.evaluateBefore(lastTrials, () => {
       if (!this.#ledger.trials.some(isAssessed)) return undefined
       this.#assessment = this.#evaluateStopRule()
@@ -98,7 +102,9 @@ export class Policy {
     })
   }
 
-  /** A trial that was under way when the run was interrupted. It starts again from the beginning. */
+  /**
+   * A trial that was under way when the run was interrupted. It starts again from the beginning.
+   */
   resumeInterrupted(): TrialRequest | undefined {
     const trial = this.#ledger.takeInterrupted(isSearchTrial)
     if (!trial) return undefined
@@ -171,8 +177,8 @@ export class Policy {
   shouldContinueAfterConfirmation(): boolean {
     const { refutations } = this.#ledger
     const isReversible = this.#ending && reversibleEndings.includes(this.#ending.reason)
-    if (!isReversible || refutations === this.#seenRefutations) return false
-    this.#seenRefutations = refutations
+    if (!isReversible || refutations === this.#handledRefutations) return false
+    this.#handledRefutations = refutations
     this.assess([])
     if (this.#findReasonToStop([])) return false
     this.#ending = undefined
@@ -201,12 +207,14 @@ export class Policy {
     const { trials, trialsOfRun, countedTrials, spentUsd, secondsBeforeResume } = this.#ledger
     const { budget, parallel } = this.#experiment
     const processSeconds = (this.#parts.now() - this.#startedMs) / 1000
+    // A sum of trial durations, so divided by the parallel trials to approximate wall time.
+    const earlierSeconds = secondsBeforeResume / parallel
     const state = {
       trials,
       trialsOfRun,
       countedTrials: countedTrials + running.length + this.#countReservedTrials(running),
       spentUsd,
-      elapsedS: processSeconds + secondsBeforeResume / parallel,
+      elapsedS: processSeconds + earlierSeconds,
       assessment: this.#assessment,
       requiredGain: this.#computeRequiredGain(),
     }
@@ -219,9 +227,9 @@ export class Policy {
     const { stop, outlook } = this.#assessment
     const requiredGain = this.#computeRequiredGain()
     if (!stop && (outlook === undefined || requiredGain === undefined)) return undefined
-    const left = stop ? 0 : estimateTrialsLeft(outlook!, requiredGain!)
-    const room = this.#experiment.budget.maxTrials - this.#ledger.countedTrials
-    return Math.max(0, Math.min(room, left + this.#countReservedTrials(running)))
+    const trialsLeft = stop ? 0 : estimateTrialsLeft(outlook!, requiredGain!)
+    const maxLeft = this.#experiment.budget.maxTrials - this.#ledger.countedTrials
+    return Math.max(0, Math.min(maxLeft, trialsLeft + this.#countReservedTrials(running)))
   }
 
   /** Undefined while there is no best configuration to gain on. */
@@ -234,13 +242,13 @@ export class Policy {
     const { sampler, rng, backend } = this.#parts
     const ledger = this.#ledger
     const { givenUp, deferred } = ledger.planRetries(running)
-    const configurations = (trials: readonly { readonly configuration: Configuration }[]) =>
+    const listConfigurations = (trials: readonly { readonly configuration: Configuration }[]) =>
       trials.map(({ configuration }) => configuration)
     const excluded = [
       ...running,
-      ...configurations(ledger.interrupted.filter(isSearchTrial)),
+      ...listConfigurations(ledger.interrupted.filter(isSearchTrial)),
       ...givenUp,
-      ...configurations(deferred),
+      ...listConfigurations(deferred),
     ]
     const seconds = estimateTrialSeconds(ledger, backend.launcher.changesRunning)
     return sampler.suggest(ledger.problem, ledger.collectObservations(), excluded, rng, seconds)
@@ -251,11 +259,16 @@ export class Policy {
    * trial or after the search. Without one it is the first trial.
    */
   #shouldStartBaseline(running: readonly Configuration[]): boolean {
-    const isFree = this.#ledger.problem.priorLogRate ? running.length > 0 : this.#ledger.isEmpty
-    return isFree && this.#isBaselineMissing(running)
+    const delaysNothing = this.#ledger.problem.priorLogRate
+      ? running.length > 0
+      : this.#ledger.isEmpty
+    return delaysNothing && this.#isBaselineMissing(running)
   }
 
-  /** One trial is reserved for a missing baseline, unless only one may run. */
+  /**
+   * One trial of the budget is reserved for a missing baseline, unless the budget is a single
+   * trial.
+   */
   #countReservedTrials(running: readonly Configuration[]): number {
     return this.#experiment.budget.maxTrials > 1 && this.#isBaselineMissing(running) ? 1 : 0
   }

@@ -181,11 +181,12 @@ function createPrior(
 > {
   const resolveEstimator = createEstimators(experiment)
   if (resolveEstimator === undefined) return {}
-  const ask =
-    <T>(question: (estimator: Estimator, configuration: Configuration) => T) =>
+  /** A function that evaluates the estimator of its configuration. */
+  const estimateBy =
+    <T>(evaluate: (estimator: Estimator, configuration: Configuration) => T) =>
     (configuration: Configuration) => {
       const served = resolveEstimator(configuration)
-      return question(served.estimator, served.configuration)
+      return evaluate(served.estimator, served.configuration)
     }
   // Each model variant would need factors of its own.
   const hasOneModel = experiment.variants.length === 0
@@ -193,12 +194,12 @@ function createPrior(
     ...(hasOneModel && {
       priorFactors: resolveEstimator({}).estimator.priorFactors(listDevices(experiment)),
     }),
-    priorLogRate: ask((estimator, configuration) => estimator.priorLogRate(configuration)),
-    priorLogConstraint: ask((estimator, configuration) =>
+    priorLogRate: estimateBy((estimator, configuration) => estimator.priorLogRate(configuration)),
+    priorLogConstraint: estimateBy((estimator, configuration) =>
       estimator.priorLogConstraint(configuration),
     ),
-    cannotServe: ask((estimator, configuration) => estimator.cannotServe(configuration)),
-    memoryFitProbability: ask((estimator, configuration) =>
+    cannotServe: estimateBy((estimator, configuration) => estimator.cannotServe(configuration)),
+    memoryFitProbability: estimateBy((estimator, configuration) =>
       estimator.memoryFitProbability(configuration),
     ),
   }

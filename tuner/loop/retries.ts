@@ -9,11 +9,11 @@ import type { FinishedTrial } from '../../trials/types.ts'
 import type { TrialRequest } from './trial-runner.ts'
 import { isSearchTrial, wasDisturbed } from './trial-status.ts'
 
-/** Attempts at one configuration before it is given up. */
+/** Attempts at one configuration before it is given up. Assumed. */
 const maxAttempts = 3
 /** One more than that for disturbed trials, because other work may outlast three attempts. */
-const maxDisturbedAttempts = 4
-/** After this many disturbed attempts in a row, other configurations come first. */
+const maxDisturbedAttempts = maxAttempts + 1
+/** After this many disturbed attempts in a row, other configurations come first. Assumed. */
 const maxDisturbedInRow = 2
 
 export type RetryRequest = Omit<TrialRequest, 'number'>

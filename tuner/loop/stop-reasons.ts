@@ -30,7 +30,7 @@ export interface SearchState {
   readonly requiredGain?: RequiredGain
 }
 
-/** Failed trials in a row after which the experiment fails. */
+/** Failed trials in a row after which the experiment fails: more than the attempts at one. */
 const maxFailuresInRow = 4
 /**
  * Disturbed trials from the first one on after which the experiment fails: two configurations of
@@ -150,9 +150,11 @@ function describeCertainty({ probabilityBetterExists, tolerance }: StopAssessmen
   return `${certainty} % likely that no untried configuration is over ${percent(tolerance)} better (model estimate)`
 }
 
-/** Trials before an SLO is called unattainable. */
+/** Trials before an SLO is called unattainable. Assumed. */
 const minTrialsToGiveUp = 4
-/** Below this predicted probability no untried configuration is expected to meet the SLO. */
+/**
+ * Below this predicted probability no untried configuration is expected to meet the SLO. Assumed.
+ */
 const minFeasibleProbability = 0.01
 
 /**

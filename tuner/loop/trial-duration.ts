@@ -5,7 +5,9 @@ import type { Configuration } from '../../search/types.ts'
 import type { FinishedTrial } from '../../trials/types.ts'
 import type { Ledger } from './ledger.ts'
 
-/** Starts that take a smaller share of a measurement do not affect the choice of a trial. */
+/**
+ * Starts that take a smaller share of a measurement do not affect the choice of a trial. Assumed.
+ */
 const minStartShare = 0.1
 
 interface MeasuredTrial {

@@ -1,4 +1,6 @@
-/** Classifies a trial without a measurement: infeasible (data for the model) or failed (retried). */
+/**
+ * Classifies a trial without a measurement: infeasible (data for the model) or failed (retried).
+ */
 import { describeErrors } from '../../profiler/capacity/session.ts'
 import type { Measurement } from '../../profiler/model/measurement.ts'
 import { stripControls } from '../../profiler/plain-text.ts'
@@ -24,7 +26,10 @@ type Outcome<T> = T extends FinishedTrial
   : never
 type FailureOutcome = Outcome<Exclude<FinishedTrial, { state: 'complete' }>>
 
-/** A configuration whose predictor dies, or answers nothing, in this many attempts cannot serve. */
+/**
+ * A configuration whose predictor dies, or answers nothing, in this many attempts cannot serve.
+ * Assumed.
+ */
 const attemptsToInfeasible = 2
 
 /** The predictor answered before the load, but no request under load. */

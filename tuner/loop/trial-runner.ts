@@ -69,8 +69,8 @@ export const runningTrial = (
 })
 
 /**
- * On a busy machine the load generator notices that nothing listens any more before the launcher
- * notices that the process has ended.
+ * How long to wait for the launcher to notice that the process ended. On a busy machine the load
+ * generator notices first. Assumed.
  */
 const deathNoticeMs = 1_000
 
@@ -100,14 +100,16 @@ export async function runTrial(
     const options: MeasureOptions = {
       number,
       onStep: hooks.onStep,
+      // 'room': the load waits for room in the cluster, and the trial keeps its slot meanwhile.
       onWaiting: (what) => hooks.onWaiting?.(what, 'room'),
       windows: hooks.windows,
     }
     const measurement = await measureUntilDeath(predictor, session, signal, (eitherSignal) =>
       backend.measure(predictor, task, options, eitherSignal),
     )
-    if (task.kind === 'trial' && measurement.outcome === 'errors' && failsAllRequests(measurement))
-      throw new RequestsFailedError(measurement)
+    const hasOnlyFailures =
+      task.kind === 'trial' && measurement.outcome === 'errors' && failsAllRequests(measurement)
+    if (hasOnlyFailures) throw new RequestsFailedError(measurement)
     const usage = await predictor.usage()
     await predictor.stop()
     checkEnergy(measurement.capacityRps, usage, maxJoulesPerRequest, predictor.logPath)

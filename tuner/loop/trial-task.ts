@@ -11,11 +11,13 @@ import type { Ledger } from './ledger.ts'
 import type { LoopParts } from './parts.ts'
 import type { TrialRequest } from './trial-runner.ts'
 
-/** A predicted 90 % interval with a wider ratio of its ends does not tell where to measure. */
+/**
+ * A predicted 90 % interval with a wider ratio of its ends does not tell where to measure. Assumed.
+ */
 const maxPredictionRatio = 2
 /**
  * Half widths of the capacity interval, as multiples of the tolerance. The first trial has nothing
- * to be compared with, and the gain over the baseline is reported with two digits.
+ * to be compared with, and the gain over the baseline is reported with two digits. Assumed.
  */
 const firstTrialPrecision = 2
 const baselinePrecision = 3

@@ -25,7 +25,7 @@ interface Expenses {
 }
 
 const hoursPerYear = 8760
-/** Value of the time in which someone waits for the result: a dollar a minute. */
+/** Value of the time in which someone waits for the result: a dollar a minute. Assumed. */
 const waitingUsdPerHour = 60
 
 /**

@@ -8,6 +8,9 @@ import { firstConnections } from '../saturation.ts'
 
 /** Default period of Linux CPU quotas (sched-bwc.rst), which Kubernetes and Docker keep. */
 export const periodMs = 100
+// The following numbers were chosen with all servers of docs/research/capacity.md, CPU quotas, in
+// sight.
+
 /** A silence counts as a wait from this length, and from this multiple of the median silence. */
 const minWaitMs = 0.1 * periodMs
 const minWaitFactor = 2
@@ -44,26 +47,28 @@ export const countLoopConnections = ({ load }: LoadRun): number =>
  * period that the busy server waits; 0 without a quota.
  */
 export function detectQuotaWait(loops: readonly LoadRun[]): number {
-  const waits = loops
+  const waitsByLoop = loops
     .filter((loop) => countLoopConnections(loop) >= firstConnections)
     .map(findLongestSilences)
-  const angles = waits.flatMap((of) =>
-    of.flatMap(({ endedMs }, i) =>
-      of.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
+  /** Phase difference of each pair of waits of a loop. */
+  const angles = waitsByLoop.flatMap((waits) =>
+    waits.flatMap(({ endedMs }, i) =>
+      waits.slice(0, i).map((before) => (2 * Math.PI * (endedMs - before.endedMs)) / periodMs),
     ),
   )
   // All pairs of waits are compared, because a duration close to the period only falls out of phase
   // over many of them. But no more pairs are independent than there are consecutive ones.
-  const independent = sum(waits.map((of) => Math.max(0, of.length - 1)))
-  if (independent < 2) return 0
+  const independentPairs = sum(waitsByLoop.map((waits) => Math.max(0, waits.length - 1)))
+  if (independentPairs < 2) return 0
   const [cosine, sines] = [mean(angles.map(Math.cos)), angles.map(Math.sin)]
-  if (cosine < minMeanCosine || cosine * Math.sqrt(2 * independent) < minVTestStatistic) return 0
+  const vTestStatistic = cosine * Math.sqrt(2 * independentPairs)
+  if (cosine < minMeanCosine || vTestStatistic < minVTestStatistic) return 0
   const maxOffset =
     (2 * Math.PI * maxPeriodOffsetMs) / periodMs +
-    (maxOffsetStandardErrors * sampleStandardDeviation(sines)) / Math.sqrt(independent)
+    (maxOffsetStandardErrors * sampleStandardDeviation(sines)) / Math.sqrt(independentPairs)
   return Math.abs(mean(sines)) > maxOffset
     ? 0
-    : median(waits.flat().map(({ tookMs }) => tookMs)) / periodMs
+    : median(waitsByLoop.flat().map(({ tookMs }) => tookMs)) / periodMs
 }
 
 /** Collects the times of answers, ms from the start of the run, ascending. */

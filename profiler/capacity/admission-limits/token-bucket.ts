@@ -20,7 +20,7 @@ export interface TokenBucket {
   readonly admitted: number
 }
 
-/** Refusals of a run, and admitted requests in total, that a fit needs. */
+/** Refusals of a run, and admitted requests in total, that a fit needs. Assumed. */
 const minRefusals = 5
 const minAdmitted = 8
 /**
@@ -35,8 +35,10 @@ const minBurst = 2
  * @param runs open and closed loads in time order
  */
 export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefined {
-  let [admitted, ms] = [0, 0]
-  const first: { inMs: number; admittedCount: number }[] = []
+  /** Requests admitted while the bucket was empty, and for how long it was. */
+  let [admitted, emptyMs] = [0, 0]
+  /** Requests admitted before the first refusal, and the time they took. */
+  const starts: { inMs: number; admittedCount: number }[] = []
   for (const { sentMs, latencyMs, cutMs = Number.POSITIVE_INFINITY } of runs) {
     const order = [...sentMs.keys()]
       .filter((i) => sentMs[i]! < cutMs)
@@ -44,30 +46,32 @@ export function fitTokenBucket(runs: readonly LoadRun[]): TokenBucket | undefine
     const refused = order.filter((i) => Number.isNaN(latencyMs[i]!))
     // The first runs emptied the full bucket, so later ones begin with what has been refilled
     // since.
-    if (refused.length === 0 && order.length > 0 && ms === 0)
-      first.push({ inMs: sentMs[order.at(-1)!]!, admittedCount: order.length })
+    if (refused.length === 0 && order.length > 0 && emptyMs === 0)
+      starts.push({ inMs: sentMs[order.at(-1)!]!, admittedCount: order.length })
     if (refused.length < minRefusals) continue
     const [fromMs, toMs] = [sentMs[refused[0]!]!, sentMs[refused.at(-1)!]!]
-    const admittedCount = order.filter((i) => !Number.isNaN(latencyMs[i]!))
-    admitted += admittedCount.filter((i) => sentMs[i]! > fromMs && sentMs[i]! <= toMs).length
-    ms += toMs - fromMs
-    first.push({
-      inMs: fromMs,
-      admittedCount: admittedCount.filter((i) => sentMs[i]! < fromMs).length,
-    })
+    const admittedMs = order.filter((i) => !Number.isNaN(latencyMs[i]!)).map((i) => sentMs[i]!)
+    admitted += admittedMs.filter((ms) => ms > fromMs && ms <= toMs).length
+    emptyMs += toMs - fromMs
+    starts.push({ inMs: fromMs, admittedCount: admittedMs.filter((ms) => ms < fromMs).length })
   }
   if (admitted < minAdmitted || boundSystemCapacity(runs)![0] >= 2) return undefined
-  const perSecond = (1000 * admitted) / ms
-  const burst = first.reduce(
+  const perSecond = (1000 * admitted) / emptyMs
+  const burst = starts.reduce(
     (max, { inMs, admittedCount }) => Math.max(max, admittedCount - (perSecond * inMs) / 1000),
     1,
   )
-  const limit = { perSecond, burst, admitted }
-  return burst >= minBurst && !runs.some((run) => refusesLess(run, limit)) ? limit : undefined
+  const bucket = { perSecond, burst, admitted }
+  return burst >= minBurst && !runs.some((run) => hasFewerRefusals(run, bucket))
+    ? bucket
+    : undefined
 }
 
 /** Whether a run had significantly fewer refusals than by a bucket that was full at its start. */
-function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: TokenBucket): boolean {
+function hasFewerRefusals(
+  { sentMs, latencyMs }: LoadRun,
+  { perSecond, burst }: TokenBucket,
+): boolean {
   let [tokens, lastMs, expected, observed] = [burst, 0, 0, 0]
   for (const [i, atMs] of sentMs.entries()) {
     tokens = Math.min(burst, tokens + ((atMs - lastMs) * perSecond) / 1000)
@@ -78,17 +82,20 @@ function refusesLess({ sentMs, latencyMs }: LoadRun, { perSecond, burst }: Token
   }
   return expected - observed > maxMissingDeviations * (1 + Math.sqrt(expected))
 }
-/** Poisson standard deviations by which refusals may fall short of the expected number. */
+/** Poisson standard deviations by which refusals may fall short of the expected number. Assumed. */
 const maxMissingDeviations = 3
 
+/** Enough to simulate a share of 0.1 % to 14 %. */
 const simulatedRequests = 50_000
+/** Halvings of the rate: to 0.002 % of the range. */
+const bisectionSteps = 16
 
 /** Finds the highest rate of Poisson arrivals at which the bucket refuses at most this share. */
 export function findBucketRate(
   { perSecond, burst }: Pick<TokenBucket, 'perSecond' | 'burst'>,
   share: number,
 ): number {
-  const refuses = (rateRps: number): boolean => {
+  const refusesMore = (rateRps: number): boolean => {
     const uniform = seeded(1)
     let [tokens, refused] = [burst, 0]
     for (let i = 0; i < simulatedRequests; i++) {
@@ -99,9 +106,9 @@ export function findBucketRate(
     return refused > share * simulatedRequests
   }
   let [low, high] = [0.001 * perSecond, perSecond / (1 - Math.min(0.99, share))]
-  for (let i = 0; i < 16; i++) {
+  for (let i = 0; i < bisectionSteps; i++) {
     const middle = (low + high) / 2
-    if (refuses(middle)) high = middle
+    if (refusesMore(middle)) high = middle
     else low = middle
   }
   return low
@@ -109,20 +116,28 @@ export function findBucketRate(
 
 /**
  * Half width of the 90 % interval, in units of 1 / √admitted. It would be 1.645 for Poisson
- * admissions; half of that, as the refill makes admissions more regular.
+ * admissions; half of that, as the refill makes admissions more regular. Assumed.
  */
 const intervalFactor = 0.8
+/** Error of the size of the bucket, in requests. Assumed. */
+const burstError = 2
 
 /** Estimates that rate with its 90 % interval. */
 export function estimateBucketCapacity(
-  limit: TokenBucket,
+  bucket: TokenBucket,
   share: number,
 ): { rateRps: number; ci90Rps: readonly [number, number] } {
-  const error = intervalFactor / Math.sqrt(limit.admitted)
-  const under = (factor: number, more: number) =>
+  const error = intervalFactor / Math.sqrt(bucket.admitted)
+  const findRate = (rateFactor: number, burstShift: number) =>
     findBucketRate(
-      { perSecond: limit.perSecond * factor, burst: Math.max(1, limit.burst + more) },
+      {
+        perSecond: bucket.perSecond * rateFactor,
+        burst: Math.max(1, bucket.burst + burstShift),
+      },
       share,
     )
-  return { rateRps: under(1, 0), ci90Rps: [under(1 - error, -2), under(1 + error, 2)] }
+  return {
+    rateRps: findRate(1, 0),
+    ci90Rps: [findRate(1 - error, -burstError), findRate(1 + error, burstError)],
+  }
 }

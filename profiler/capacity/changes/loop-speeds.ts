@@ -1,12 +1,19 @@
-/** Throughput of parts of a closed loop: the speeds by which a warm-up and a saturation are judged. */
+/**
+ * Throughput of parts of a closed loop: the speeds by which a warm-up and a saturation are judged.
+ */
 import type { LoadRun } from '../../model/load-run.ts'
 import { detectChange } from '../../statistics/change-detector.ts'
 
-/** Parts of a loop, each of at least `minAnswers` answers; one where it has fewer. */
+/** Parts of a loop, each of at least `minAnswers` answers; one where it has fewer. Assumed. */
 const maxParts = 8
 const minAnswers = 4
-/** Departures closer than this share of their mean distance belong to one batch, which is not cut. */
+/**
+ * Departures closer than this share of their mean distance belong to one batch, which is not cut.
+ * Assumed.
+ */
 const closeDeparturesShare = 0.1
+/** Share of the answers of a part that the last part needs: rounding costs none. */
+const minLastPartShare = 0.999
 
 /**
  * Throughput of consecutive parts of a loop with about as many answers each, requests per second.
@@ -25,6 +32,7 @@ export function computeLoopSpeeds({
   const minPartAnswers = Math.max(Math.min(minAnswers, endedMs.length), endedMs.length / maxParts)
   const closeMs = (closeDeparturesShare * (endedMs.at(-1) ?? 0)) / endedMs.length
   const speeds: number[] = []
+  // Of the current part: when it began, and its first answer.
   let [fromMs, first] = [0, 0]
   for (let next = 1; next < endedMs.length; next++) {
     if (next - first < minPartAnswers || endedMs[next]! - endedMs[next - 1]! < closeMs) continue
@@ -32,14 +40,16 @@ export function computeLoopSpeeds({
     speeds.push((1000 * (next - first)) / (untilMs - fromMs))
     ;[fromMs, first] = [untilMs, next]
   }
-  // A smaller rest is left out.
-  const rest = endedMs.length - first
-  if (rest > 0 && rest >= 0.999 * minPartAnswers)
-    speeds.push((1000 * rest) / (endedMs.at(-1)! - fromMs))
+  // A smaller last part is left out.
+  const lastAnswers = endedMs.length - first
+  if (lastAnswers > 0 && lastAnswers >= minLastPartShare * minPartAnswers)
+    speeds.push((1000 * lastAnswers) / (endedMs.at(-1)! - fromMs))
   return speeds
 }
 
-/** Smallest relevant growth: a server that compiles or fills caches grows for many loops. */
+/**
+ * Smallest relevant growth: a server that compiles or fills caches grows for many loops. Assumed.
+ */
 export const minLoopGrowth = 0.02
 
 /**

@@ -9,16 +9,25 @@ import { countServed, typicalDurations } from '../service-log/typical-durations.
 
 /**
  * Smallest relevant slowdown: windows have different rates, and step durations depend slightly on
- * the rate.
+ * the rate. Assumed.
  */
 const minSlowdown = 0.1
-/** Batches into which the steps of a window are cut, each of at least `minBatchSteps` steps. */
+/**
+ * Batches into which the steps of a window are cut, each of at least `minBatchSteps` steps: a dozen
+ * on either side suffice to detect a change (docs/research/capacity.md, one test of change).
+ */
 const maxBatches = 8
 const minBatchSteps = 12
-/** A larger gain has another cause: some windows hold other types of requests than others. */
+/**
+ * A larger gain has another cause: some windows hold other types of requests than others. Assumed.
+ */
 const maxGradualGain = 0.5
-/** Share of the gain that must appear in either half of the time for a gradual speed-up. */
+/**
+ * Share of the gain that must appear in either half of the time for a gradual speed-up. Assumed.
+ */
 const minHalfGainShare = 0.2
+/** Shortest duration of a step that is compared, ms; steps of one batch may take none. */
+const minStepMs = 1e-6
 
 /**
  * Computes the speed of each step of each log: the typical duration of a step that serves as many
@@ -27,7 +36,9 @@ const minHalfGainShare = 0.2
 export function computeStepSpeeds(logs: readonly ServiceLog[]): number[][] {
   const typicalMs = typicalDurations(logs)
   return logs.map((log) =>
-    log.tookMs.map((ms, i) => Math.max(1e-6, typicalMs[countServed(log, i)]!) / Math.max(1e-6, ms)),
+    log.tookMs.map(
+      (ms, i) => Math.max(minStepMs, typicalMs[countServed(log, i)]!) / Math.max(minStepMs, ms),
+    ),
   )
 }
 
@@ -79,11 +90,11 @@ export function describeSlowdown(speed: number, isOngoing: boolean): string {
  * @param windows logs of windows at about one rate, in time order
  */
 export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
-  let beforeMs = 0
+  let playedMs = 0
   const endedMs = windows.flatMap((log) => {
-    const offsetMs = beforeMs
-    beforeMs += log.endedMs.at(-1) ?? 0
-    return log.endedMs.map((ms) => offsetMs + ms)
+    const startMs = playedMs
+    playedMs += log.endedMs.at(-1) ?? 0
+    return log.endedMs.map((ms) => startMs + ms)
   })
   const speeds = computeStepSpeeds(windows).flat()
   const thirds = cutIntoThirds(speeds)
@@ -92,8 +103,10 @@ export function estimateSpeedUpPerS(windows: readonly ServiceLog[]): number {
   // A gradual speed-up shows in both halves; one group of different steps does not.
   if (Math.min(early, late) < minHalfGainShare * total) return 0
   if (Math.expm1(total) > maxGradualGain) return 0
-  const half = thirds[0]!.length >> 1
-  const spanMs = endedMs.at(half - thirds[0]!.length)! - endedMs[half]!
+  // The gain lies between the middles of the first and the last third.
+  const thirdLength = thirds[0]!.length
+  const middle = thirdLength >> 1
+  const spanMs = endedMs.at(middle - thirdLength)! - endedMs[middle]!
   return (1000 * Math.expm1(total)) / spanMs
 }
 

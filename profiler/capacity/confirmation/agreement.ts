@@ -12,7 +12,7 @@ import { isInvalidWindow, meetsSlo, type Slo } from '../../model/slo.ts'
 import { criticalStandardErrors } from '../../statistics/change-detector.ts'
 import { overShare } from '../../statistics/dependence.ts'
 import { compareSpeeds } from '../changes/speed-change.ts'
-import { sharesDiffer } from '../consistency-checks.ts'
+import { formatShare, sharesDiffer } from '../consistency-checks.ts'
 import {
   departureCoalescingMs,
   extractServiceLog,
@@ -44,7 +44,10 @@ export interface EarlierMeasurement {
 
 /** Speeds within this share count as equal: half the safety margin of a confirmed rate. */
 const speedTolerance = 0.1
-/** Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less. */
+/**
+ * Smallest relevant change of the median unloaded latency, ms. Clocks and schedulers vary less.
+ * Assumed.
+ */
 const minUnloadedChangeMs = 0.5
 /**
  * Standard error of the median, times √n, over the distance from the median to the 90th percentile;
@@ -56,7 +59,7 @@ const errorByP90 = 1.2533 / 1.2816
  * rate is 0.9 of the estimated capacity, so higher ones are expected to violate the SLO.
  */
 const maxViolatedShare = 1.1
-/** Shortest window that is compared with a violated one, as a share of its length. */
+/** Shortest window that is compared with a violated one, as a share of its length. Assumed. */
 const minComparedShare = 0.5
 /** Tolerance for the rounding of planned rates. */
 const rateRounding = 0.001
@@ -74,13 +77,14 @@ export function extractEarlierMeasurement({
     // Points store no count of violations; the goodput times the length is the number within the
     // limit.
     const over = point.requests - Math.round(point.goodputRps * point.seconds)
-    return makeWindowShare(point, slo, { load, over, nEff: point.requests / latencies.dispersion })
+    const nEff = point.requests / latencies.dispersion
+    return countViolations(point, slo, { load, over, nEff })
   })
   return { windows, unloaded: { requests, p50Ms, p90Ms } }
 }
 
 /** Counts the violations of a window; empty for an invalid one. */
-function makeWindowShare(
+function countViolations(
   point: LoadPoint,
   slo: Slo,
   {
@@ -109,12 +113,17 @@ interface AgreementOptions {
 export class Agreement {
   private readonly windows: WindowShare[]
   /** Windows of this confirmation, in time order. */
-  private readonly own: { readonly rateRps: number; readonly sloMs: number; speed: number }[] = []
+  private readonly ownWindows: {
+    readonly rateRps: number
+    readonly sloMs: number
+    readonly speed: number
+  }[] = []
   /** Service log of the first window at each rate. */
   private readonly firstLogs = new Map<number, ServiceLog>()
   private readonly unloadedBefore: Unloaded | undefined
   private disturbed = 0
-  private disagreement: string | undefined
+  /** A window that violated the SLO where others met it. */
+  private violation: string | undefined
 
   constructor(private readonly options: AgreementOptions) {
     const { earlier, unloaded } = options
@@ -130,8 +139,8 @@ export class Agreement {
     if (load.kind !== 'open') return
     const { rateRps } = load
     const { over, nEff } = overShare(run.latencyMs, slo.limitMs)
-    this.windows.push(...makeWindowShare(point, slo, { load, over, nEff }))
-    this.own.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
+    this.windows.push(...countViolations(point, slo, { load, over, nEff }))
+    this.ownWindows.push({ rateRps, sloMs: point.sloMs, speed: this.measureSpeed(run, rateRps) })
     this.compare()
   }
 
@@ -141,31 +150,32 @@ export class Agreement {
   }
 
   get agrees(): boolean {
-    return this.found.length === 0
+    return this.disagreements.length === 0
   }
 
   /**
    * Variation of the windows at a rate. Undefined where all measurements agree, or without windows.
    */
   variation(rateRps: number, spanS: number): Variation | undefined {
-    const own = this.own.filter((window) => window.rateRps === rateRps)
-    const { found } = this
-    if (found.length === 0 || own.length === 0) return undefined
+    const windows = this.ownWindows.filter((window) => window.rateRps === rateRps)
+    const found = this.disagreements
+    if (found.length === 0 || windows.length === 0) return undefined
     return {
       found,
-      windows: own.length,
+      windows: windows.length,
       spanS,
-      sloMs: computeRange(own.map(({ sloMs }) => sloMs)),
-      speed: computeRange(own.map(({ speed }) => speed)),
+      sloMs: computeRange(windows.map(({ sloMs }) => sloMs)),
+      speed: computeRange(windows.map(({ speed }) => speed)),
     }
   }
 
   /** Disagreements found, a sentence each. */
-  private get found(): string[] {
+  private get disagreements(): string[] {
     const found: string[] = []
-    if (this.disagreement !== undefined) found.push(this.disagreement)
+    if (this.violation !== undefined) found.push(this.violation)
     const variedSpeeds = [...this.firstLogs.keys()]
-      .map((rate) => computeRange(this.own.filter((w) => w.rateRps === rate).map((w) => w.speed)))
+      .map((rateRps) => this.ownWindows.filter((window) => window.rateRps === rateRps))
+      .map((windows) => computeRange(windows.map(({ speed }) => speed)))
       .find(([slowest, fastest]) => fastest > (1 + speedTolerance) * slowest)
     if (variedSpeeds !== undefined)
       found.push(
@@ -202,7 +212,7 @@ export class Agreement {
    * slowly.
    */
   private compare(): void {
-    if (this.disagreement !== undefined) return
+    if (this.violation !== undefined) return
     const violated = this.windows.filter(
       ({ met, rateRps }) => !met && rateRps <= maxViolatedShare * this.options.rateRps,
     )
@@ -214,9 +224,7 @@ export class Agreement {
           other.seconds >= minComparedShare * window.seconds,
       )
       if (met.length === 0 || !sharesDiffer(window, poolShares(met))) continue
-      const percent = ({ over, n }: { over: number; n: number }) =>
-        `${((100 * over) / n).toFixed(1)} %`
-      this.disagreement = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${percent(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${percent(poolShares(met))})`
+      this.violation = `one window violated the SLO at ${window.rateRps.toFixed(1)} requests per second (${formatShare(window)} of requests over the limit), ${met.length === 1 ? 'another' : `${met.length} others`} met it at that rate or higher (${formatShare(poolShares(met))})`
       return
     }
   }
@@ -242,12 +250,12 @@ const computeRange = (values: readonly number[]): readonly [number, number] => [
 
 /** Whether medians of unloaded latencies differ by more than tolerance, jitter and chance. */
 function mediansDiffer(before: Unloaded, now: Unloaded): boolean {
-  const error = ({ requests, p50Ms, p90Ms }: Unloaded) =>
+  const estimateErrorMs = ({ requests, p50Ms, p90Ms }: Unloaded) =>
     (errorByP90 * (p90Ms - p50Ms)) / Math.sqrt(requests)
-  const min = Math.max(
+  const minChangeMs = Math.max(
     speedTolerance * Math.min(before.p50Ms, now.p50Ms),
     minUnloadedChangeMs,
-    criticalStandardErrors() * Math.hypot(error(before), error(now)),
+    criticalStandardErrors() * Math.hypot(estimateErrorMs(before), estimateErrorMs(now)),
   )
-  return Math.abs(before.p50Ms - now.p50Ms) > min
+  return Math.abs(before.p50Ms - now.p50Ms) > minChangeMs
 }

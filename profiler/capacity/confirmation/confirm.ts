@@ -27,7 +27,7 @@ import { computeFillS, hasTooFewToProve } from './proof-time.ts'
 import { RateTrials } from './rate-trial.ts'
 import { warmServer } from './warm-server.ts'
 
-/** Share of its time that a confirmation typically takes (`npm run bench:confirmation`). */
+/** Share of its time that a confirmation typically takes, by `npm run bench:confirmation`. */
 const typicalTimeShare = 0.5
 
 /**

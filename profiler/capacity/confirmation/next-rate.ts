@@ -6,31 +6,33 @@ import type { RateDecision, RateEvidence } from './rate-evidence.ts'
 
 /**
  * Rates to try in this order, as shares of the first, until one meets the SLO. A window that
- * violates the SLO is cut as soon as that is certain.
+ * violates the SLO is cut as soon as that is certain. Assumed.
  */
 const lowerRates = [1, 0.95, 0.9, 0.82, 0.65, 0.45, 0.25, 0.1]
 /**
  * The next rate is at most this factor on a violated one: closer ones would violate the SLO too.
+ * Assumed.
  */
 const nextLowerFactor = 0.97
 /**
  * Factor to the next rate after a rate without valid windows: a host too busy for one rate is too
- * busy for a slightly lower one.
+ * busy for a slightly lower one. Assumed.
  */
 const disturbedRetryFactor = 0.85
 /**
  * Consecutive rates without a valid window that end the confirmation: lower rates take longer and
- * are disturbed as well.
+ * are disturbed as well. Assumed.
  */
 const maxInvalidRates = 3
 /**
  * Rates above this factor on the throughput of the overloaded server are skipped. The factor allows
- * for a server that answers less under overload.
+ * for a server that answers less under overload. Assumed.
  */
 const servedMargin = 1.1
 /**
  * After the first violation, that throughput does not lower the rate below this share: where server
  * and generator share a host, an overloaded server answers far less than one just below overload.
+ * Assumed.
  */
 const minFirstRetryShare = 0.9
 /** Minimum number of answers to estimate a throughput: a standard error of 22 %. */
@@ -166,17 +168,17 @@ function chooseLower(
     invalidRates > 0 ? disturbedRetryFactor * lowestRps : lowestRps,
     givenUpRps,
   )
-  const nextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
+  const maxNextRps = invalidRates > 0 ? belowRps : nextLowerFactor * belowRps
   const lower = lowerRates
     .filter((share) => share * rateRps < belowRps)
-    .map((share) => Math.min(share * rateRps, nextRps))
+    .map((share) => Math.min(share * rateRps, maxNextRps))
   const minFirstRps = violations > 1 ? 0 : minFirstRetryShare * rateRps
-  const next =
-    lower.find((rate) => rate <= Math.max(servedMargin * servedRps, minFirstRps)) ?? lower.at(-1)
+  const maxServedRps = Math.max(servedMargin * servedRps, minFirstRps)
+  const next = lower.find((rps) => rps <= maxServedRps) ?? lower.at(-1)
+  if (next === undefined) return undefined
   // A host too busy for this rate is too busy for another configuration that would win there.
-  if (next === undefined || !(next === rateRps || next >= minRps || invalidRates > 0))
-    return undefined
-  return Math.min(next, Math.max(provableRps, minFirstRps, minRps))
+  const isUseful = next === rateRps || next >= minRps || invalidRates > 0
+  return isUseful ? Math.min(next, Math.max(provableRps, minFirstRps, minRps)) : undefined
 }
 
 /**

@@ -16,9 +16,12 @@ export const minEToProve = 20
 export const maxTimeFactor = 2
 /**
  * Factor on the time over which windows are spread where measurements disagree: a minute for 30 s.
+ * Assumed.
  */
 const spreadFactor = 2
-/** Assumed dispersion, while none is measured: so many requests count as one independent request. */
+/**
+ * Dispersion while none is measured: this many requests count as one independent request. Assumed.
+ */
 const assumedDispersion = 3
 /**
  * Length of a window at a rate that cannot be proven, in SLO limits: at 5 % beyond its capacity,

@@ -18,7 +18,9 @@ const minEToReject = 100
  * (docs/research/capacity.md).
  */
 const minELikelyViolated = 2
-/** Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages. */
+/**
+ * Shortest time of a proof, as a share of `seconds`: a shorter one would miss rare outages. Assumed.
+ */
 const minTimeShare = 1 / 3
 /** Tolerance for the rounding of times: a millionth. */
 const timeRounding = 1e-6
@@ -36,12 +38,12 @@ const assumedUtilization = 0.85
 const aimedWaitShare = 0.8
 /**
  * Lowest target rate, as a factor on the rate that was too high. The queue of an overloaded server
- * is no basis for extrapolating further down.
+ * is no basis for extrapolating further down. Assumed.
  */
 const minRateFactor = 0.85
 /**
  * A window is cut once it has this factor on the violations that the SLO allows at the rate, and
- * this number more.
+ * this number more. Assumed.
  */
 const cutFactor = 1.5
 const minOverToCut = 5
@@ -186,8 +188,8 @@ export class RateEvidence {
   restS(windowS: number): number {
     const { seconds, agreement } = this.question
     if (agreement === undefined || agreement.agrees || this.windows.counted === undefined) return 0
-    const windows = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - timeRounding))
-    return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windows - windowS)
+    const windowsLeft = Math.max(1, Math.ceil((seconds - this.observedS) / windowS - timeRounding))
+    return Math.max(0, (spreadConfirmationS(seconds) - this.spanS) / windowsLeft - windowS)
   }
 
   /** Wall-clock time from the first to the last window, with those of higher rates. */

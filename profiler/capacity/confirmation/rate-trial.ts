@@ -18,7 +18,7 @@ import { chooseTypicalArrivals, seedsPerWindow } from './typical-arrivals.ts'
 
 /**
  * Windows into which the time at a rate is split, and the minimum number of requests of each. After
- * the minimum time of a decision, windows are half as long.
+ * the minimum time of a decision, windows are half as long. Assumed.
  */
 const windowsPerRate = 6
 const minRequestsPerWindow = 250

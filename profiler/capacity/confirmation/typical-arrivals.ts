@@ -8,21 +8,27 @@ import type { Load } from '../../model/load.ts'
 
 type OpenLoad = Extract<Load, { kind: 'open' }>
 
-/** Schedules from which one is chosen. */
+/** Schedules from which one is chosen. Assumed. */
 const candidateCount = 15
 /**
  * Rank of the chosen schedule, from 0 for the easiest: slightly harder than the median (7), as the
- * mean of a queue length lies above its median.
+ * mean of a queue length lies above its median. docs/research/confirmation.md has the error of a
+ * proof with it.
  */
 const chosenRank = 9
 /**
  * Utilizations of the simulated queues that measure difficulty. Several, as that of the server is
- * unknown.
+ * unknown. Assumed.
  */
 const utilizations = [0.6, 0.75, 0.87, 0.95]
 const tailPercentile = 0.99
 /**
+ * Wait, in services, that is added before taking the logarithm, which would be -∞ without waits.
+ */
+const minWait = 0.1
+/**
  * Windows with more requests keep their first seed: choosing takes seconds, and they vary little.
+ * Assumed.
  */
 const maxRequests = 40_000
 
@@ -60,7 +66,7 @@ function computeDifficulty(atMs: Float64Array): number {
     for (let i = 1; i < atMs.length; i++)
       waitsMs[i] = Math.max(0, waitsMs[i - 1]! + serviceMs - (atMs[i]! - atMs[i - 1]!))
     quickselect(waitsMs, last)
-    difficulty += Math.log(waitsMs[last]! / serviceMs + 0.1)
+    difficulty += Math.log(waitsMs[last]! / serviceMs + minWait)
   }
   return difficulty
 }

@@ -6,6 +6,8 @@ import { warmUntilSteady } from '../warm-up.ts'
 import { findOtherUnloaded } from './agreement.ts'
 import type { ConfirmationPlan } from './confirm-options.ts'
 
+// All of the following are assumed.
+
 /** Longest measurement of the unloaded latency, seconds, and as a share of the time at a rate. */
 const maxUnloadedS = 1
 const maxUnloadedShare = 0.1
@@ -52,10 +54,13 @@ export async function warmServer(session: Session, plan: ConfirmationPlan): Prom
   const { seconds, earlier = [] } = plan
   const maxS = Math.min(maxUnloadedS, maxUnloadedShare * seconds)
   const minS = minUnloadedShare * maxS
-  const warm = await session.closed(2, minS, 'warm-up', false)
-  const unloadedS = Math.min(maxS, Math.max(minS, (2 * unloadedRequests) / warm.point.achievedRps))
+  const warmUp = await session.closed(2, minS, 'warm-up', false)
+  // One request at a time answers about half as many per second as two.
+  const wantedS = (2 * unloadedRequests) / warmUp.point.achievedRps
+  const unloadedS = Math.min(maxS, Math.max(minS, wantedS))
   const first = await session.closed(1, unloadedS, 'unloaded')
-  if (await session.died(warm.point)) return { unloaded: first, points: [first.point], death: warm }
+  if (await session.died(warmUp.point))
+    return { unloaded: first, points: [first.point], death: warmUp }
   await warmByOpenLoad(session, plan, first.point)
   if (findOtherUnloaded(earlier, first.point) === undefined)
     return { unloaded: first, points: [first.point] }

@@ -4,22 +4,41 @@ import { computeHeavyTrafficCapacity } from './heavy-traffic.ts'
 import { type OutageRate, simulateOutages } from './outages.ts'
 import { computeSaturation, type QueueModel, simulate } from './queue-model.ts'
 
+/** Rates of the coarse and of the fine grid. Assumed. */
 const coarseRateGrid = 14
+const fineRateGrid = 6
+/** Highest rate of the coarse grid, as a share of the saturation: beyond it, queues only grow. */
+const maxRateShare = 1.1
 /**
  * Lowest rate of the coarse grid, as a share of the saturation, and two lower ones. Servers with
- * rare long services need a lower one: at the lowest rate, the share over the limit is still beyond
- * `maxOverFactor` times the allowed one. Where it is beyond `maxOverShare`, lower rates are not
- * tried: even the unloaded latency comes close to the limit.
+ * rare long services need a lower one. Assumed.
  */
 const minRateShares = [0.2, 0.05, 0.0125] as const
-const maxOverFactor = 2
-const maxOverShare = 0.1
-const fineRateGrid = 6
+/**
+ * A lower one is tried where the share over the limit exceeds this factor on the allowed one there.
+ */
+const maxFirstOverFactor = 2
+/**
+ * None is tried where that share is larger: even the unloaded latency comes close to the limit.
+ * Assumed.
+ */
+const maxRecoverableShare = 0.1
 /** Fewer requests could not show the smallest allowed share, 1 in 10,000. */
 const minRequests = 3000
+/** Length of the short simulations, as a share of the long ones. Assumed. */
+const coarseRequestShare = 1 / 8
+/** Requests that are left out at the start, as a share: the queue begins empty. Assumed. */
+const warmUpShare = 0.1
+/**
+ * Added to a count of violations before its logarithm is taken, so that a share of 0 has a finite
+ * one, below that of a single violation.
+ */
+const continuityCorrection = 0.1
+/** Higher rates are skipped once the fastest model is over the limit by this factor. Assumed. */
+const farOverFactor = 4
 /**
  * Margins of the fine grid in ln rate, below and above the crossings of the coarse grid. The lower
- * one is wider, as short simulations overestimate the capacity.
+ * one is wider, as short simulations overestimate the capacity. Assumed.
  */
 const fineMargins = [0.12, 0.05] as const
 
@@ -69,7 +88,7 @@ export function computeModelCapacities(
   const logSaturation = Math.log(computeSaturation(model))
   const findCrossings = (logRates: Float64Array, logOver: readonly Float64Array[]) =>
     logOver.map((ys) => findCrossing(logRates, ys, Math.log(allowed)).at)
-  const coarseRequests = Math.max(minRequests, Math.ceil(requests / 8))
+  const coarseRequests = Math.max(minRequests, Math.ceil(requests * coarseRequestShare))
   /** Index of the model as calibrated, slowness 1. */
   const calibratedIndex = Math.max(
     0,
@@ -79,12 +98,14 @@ export function computeModelCapacities(
   for (const minShare of minRateShares) {
     coarseRates = spacedEvenly(
       logSaturation + Math.log(minShare),
-      logSaturation + Math.log(1.1),
+      logSaturation + Math.log(maxRateShare),
       coarseRateGrid,
     )
     coarse = simulateOverShares(query, coarseRates, coarseRequests).logOver
     const first = coarse[calibratedIndex]![0]!
-    if (!(first > Math.log(maxOverFactor * allowed) && first < Math.log(maxOverShare))) break
+    const needsLower =
+      first > Math.log(maxFirstOverFactor * allowed) && first < Math.log(maxRecoverableShare)
+    if (!needsLower) break
   }
   const coarseCrossings = findCrossings(coarseRates, coarse)
   const fineRates = spacedEvenly(
@@ -101,11 +122,11 @@ export function computeModelCapacities(
   const [low, high] = [fineRates[0]!, fineRates.at(-1)!]
   const below = coarseRates.filter((x) => x < low).length
   const above = coarseRates.filter((x) => x <= high).length
-  const joined = <T extends Float64Array>(a: T, b: T) =>
+  const mergeGrids = <T extends Float64Array>(a: T, b: T) =>
     Float64Array.from([...a.subarray(0, below), ...b, ...a.subarray(above)])
-  const logRates = joined(coarseRates, fineRates)
+  const logRates = mergeGrids(coarseRates, fineRates)
   const found = coarse.map((ys, s) =>
-    findCrossing(logRates, joined(ys, fine.logOver[s]!), Math.log(allowed)),
+    findCrossing(logRates, mergeGrids(ys, fine.logOver[s]!), Math.log(allowed)),
   )
   return {
     rps: Float64Array.from(found, ({ at }, s) => Math.exp(at) / slownesses[s]!),
@@ -128,6 +149,7 @@ const chooseRunLength = (utilization: number, requests: number, maxRequests: num
       Math.min(maxRequests, relaxationTimes / Math.max(1e-3, 1 - utilization) ** 2),
     ),
   )
+/** Length of a run in relaxation times. Assumed. */
 const relaxationTimes = 400
 
 const spacedEvenly = (from: number, to: number, n: number) =>
@@ -135,7 +157,7 @@ const spacedEvenly = (from: number, to: number, n: number) =>
 
 /**
  * Batches of the batch-means estimate of the simulation noise. Consecutive requests are correlated,
- * batches this long hardly are.
+ * batches this long hardly are. As in statistics/dependence.ts.
  */
 const batchCount = 20
 
@@ -148,13 +170,14 @@ function simulateOverShares(
   logRates: Float64Array,
   requests: number,
 ): { readonly logOver: Float64Array[]; readonly simulationVariance: Float64Array } {
-  const gaps = new Float64Array(requests)
+  /** Poisson arrivals at rate 1; every rate plays them, stretched. */
+  const unitArrivals = new Float64Array(requests)
   const uniform = seeded(seed + 7)
   let total = 0
-  for (let i = 0; i < requests; i++) gaps[i] = total += -Math.log(uniform())
+  for (let i = 0; i < requests; i++) unitArrivals[i] = total += -Math.log(uniform())
   const arrivals = new Float64Array(requests)
   const latencyMs = new Float64Array(requests)
-  const warmUp = Math.floor(requests * 0.1)
+  const warmUp = Math.floor(requests * warmUpShare)
   const logOver = Array.from(slownesses, () => new Float64Array(logRates.length))
   const nearest = slownesses.map(() => Number.POSITIVE_INFINITY)
   const simulationVariance = new Float64Array(slownesses.length)
@@ -163,7 +186,7 @@ function simulateOverShares(
   const minLimitMs = limitsMs.at(-1)!
   for (const [j, logRate] of logRates.entries()) {
     const scale = (1000 * requests) / total / Math.exp(logRate)
-    for (let i = 0; i < requests; i++) arrivals[i] = gaps[i]! * scale
+    for (let i = 0; i < requests; i++) arrivals[i] = unitArrivals[i]! * scale
     simulate(
       model,
       arrivals,
@@ -191,17 +214,18 @@ function simulateOverShares(
     // Refusals have their own allowed share; they are scaled to that of violations.
     const countOver = (count: number) => Math.max(count, (refused * allowed) / allowedFailed)
     for (const [s, count] of over.entries()) {
-      logOver[s]![j] = Math.log((countOver(count) + 0.1) / (requests - warmUp))
-      const off = Math.abs(logOver[s]![j]! - Math.log(allowed))
-      if (off >= nearest[s]! || count === 0) continue
-      nearest[s] = off
+      logOver[s]![j] = Math.log((countOver(count) + continuityCorrection) / (requests - warmUp))
+      const distance = Math.abs(logOver[s]![j]! - Math.log(allowed))
+      if (distance >= nearest[s]! || count === 0) continue
+      nearest[s] = distance
       const mean = count / batchCount
       simulationVariance[s] =
         batchOver[s]!.reduce((total, batch) => total + (batch / mean - 1) ** 2, 0) /
         (batchCount * (batchCount - 1))
     }
-    // Even the fastest model is far over the limit, so higher rates keep their share of 1.
-    if (over[0]! > 4 * allowed * requests) break
+    // Even the fastest model is far over the limit. Higher rates keep their initial value 0, the log
+    // of a share of 1.
+    if (over[0]! > farOverFactor * allowed * requests) break
   }
   return { logOver, simulationVariance }
 }

@@ -24,26 +24,7 @@ import { viewUnderSlo } from './stream-points.ts'
 export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
   if (isImported(original)) return buildImportedCurve(original, slo)
   const measurement = haveSameLatency(original.slo, slo) ? original : viewUnderSlo(original, slo)
-  // The percentiles of a sweep belong to no single rate.
-  const isSweep = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
-  const usable = measurement.points.filter(
-    (p) => !p.generatorSaturated && p.offeredRps > 0 && !isSweep(p),
-  )
-  const open = usable.filter((p) => p.load.kind === 'open')
-  const unloadedMs = unloadedPercentile(measurement, slo)
-  const unloaded: CurveKnot = {
-    rateRps: 0,
-    latencyMs: unloadedMs,
-    lowMs: unloadedMs,
-    highMs: unloadedMs,
-    requests: measurement.unloaded.requests,
-  }
-  // A closed loop hides waiting time (coordinated omission), so its points are used only where
-  // there are fewer than two others.
-  const points = (open.length >= 2 ? open : usable)
-    .map((p) => makeKnot(p, slo, measurement.slo))
-    .sort((a, b) => a.rateRps - b.rateRps)
-  const knots = unloaded.latencyMs > 0 ? [unloaded, ...points] : points
+  const knots = collectKnots(measurement, slo)
   const anchor = makeAnchor(measurement, slo)
   if (!anchor) return poolAdjacentViolators(knots)
   const [low, high] = measurement.capacityCi90Rps
@@ -61,6 +42,34 @@ export function buildLoadCurve(original: Measurement, slo: Slo): CurveKnot[] {
   ]
 }
 
+/** Knots of the unloaded server and of the load points, by rising rate. */
+function collectKnots(measurement: Measurement, slo: Slo): CurveKnot[] {
+  // The percentiles of a sweep belong to no single rate.
+  const isSweep = (p: LoadPoint) => p.load.kind === 'open' && p.load.arrivals.kind === 'sweep'
+  const usable = measurement.points.filter(
+    (p) => !p.generatorSaturated && p.offeredRps > 0 && !isSweep(p),
+  )
+  const open = usable.filter((p) => p.load.kind === 'open')
+  // A closed loop hides waiting time (coordinated omission), so its points are used only where
+  // there are fewer than two others.
+  const knots = (open.length >= 2 ? open : usable)
+    .map((p) => makeKnot(p, slo, measurement.slo))
+    .sort((a, b) => a.rateRps - b.rateRps)
+  const unloadedMs = unloadedPercentile(measurement, slo)
+  if (!(unloadedMs > 0)) return knots
+  const unloaded: CurveKnot = {
+    rateRps: 0,
+    latencyMs: unloadedMs,
+    lowMs: unloadedMs,
+    highMs: unloadedMs,
+    requests: measurement.unloaded.requests,
+  }
+  return [unloaded, ...knots]
+}
+
+/** Points nearest to the capacity whose percentiles scale it to another one. Assumed. */
+const scalingPoints = 3
+
 /**
  * Makes a knot of the profiler's estimate; for a pruned trial, of its upper bound. For another
  * percentile, its latency is scaled by the ratio of the percentiles at the nearest points.
@@ -74,7 +83,7 @@ function makeAnchor(measurement: Measurement, slo: Slo): CurveKnot | undefined {
     const near = measurement.points
       .filter((p) => p.offeredRps > 0 && interpolatePercentile(p, measured.percentile) > 0)
       .sort((a, b) => Math.abs(a.offeredRps - capacityRps) - Math.abs(b.offeredRps - capacityRps))
-      .slice(0, 3)
+      .slice(0, scalingPoints)
     const summaries: readonly LatencySummary[] = near.length > 0 ? near : [measurement.unloaded]
     const logs = summaries.map((p) =>
       Math.log(
@@ -123,23 +132,27 @@ function makeKnot(point: LoadPoint, slo: Slo, measured: Slo): CurveKnot {
   }
 }
 
+/** Replaces an infinite latency, as a multiple of the largest finite one. Assumed. */
+const infinityFactor = 100
+
 /**
  * Isotonic regression of ln(latency) on the rate, weighted by requests. Interval ends are pooled
  * with their latencies.
  */
 function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
   const finite = knots.flatMap((k) => [k.latencyMs, k.highMs]).filter(Number.isFinite)
-  const ceiling = 100 * Math.max(1, ...finite)
+  /** Stands in for an infinite latency, which has no mean. */
+  const ceilingMs = infinityFactor * Math.max(1, ...finite)
+  const toLog = (ms: number) => Math.log(Math.min(ms, ceilingMs))
   const blocks: { members: CurveKnot[]; weight: number; low: number; mid: number; high: number }[] =
     []
   for (const knot of knots) {
-    const log = (ms: number) => Math.log(Math.min(ms, ceiling))
     let block = {
       members: [knot],
       weight: knot.requests,
-      low: log(knot.lowMs),
-      mid: log(knot.latencyMs),
-      high: log(knot.highMs),
+      low: toLog(knot.lowMs),
+      mid: toLog(knot.latencyMs),
+      high: toLog(knot.highMs),
     }
     for (let before = blocks.at(-1); before && before.mid > block.mid; before = blocks.at(-1)) {
       blocks.pop()
@@ -155,10 +168,12 @@ function poolAdjacentViolators(knots: readonly CurveKnot[]): CurveKnot[] {
     }
     blocks.push(block)
   }
-  const ms = (log: number) => (log >= Math.log(ceiling) ? Number.POSITIVE_INFINITY : Math.exp(log))
-  const pooled = blocks.flatMap((b) =>
-    b.members.map((k) => ({ ...k, latencyMs: ms(b.mid), lowMs: ms(b.low), highMs: ms(b.high) })),
-  )
+  const toMs = (log: number) =>
+    log >= Math.log(ceilingMs) ? Number.POSITIVE_INFINITY : Math.exp(log)
+  const pooled = blocks.flatMap(({ members, low, mid, high }) => {
+    const latencies = { latencyMs: toMs(mid), lowMs: toMs(low), highMs: toMs(high) }
+    return members.map((knot) => ({ ...knot, ...latencies }))
+  })
   // Pooling makes the latencies rise, but the ends of their intervals may still fall. Each upper
   // end is raised to those at lower rates, and each lower end is reduced to those at higher rates.
   const highs = pooled.map((k, i) =>

@@ -37,14 +37,14 @@ export function viewUnderSlo(measurement: Measurement, slo: Slo): Measurement {
 }
 
 function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint {
-  const each = splitPoint(point, stream, slo)
-  const maximum = (of: (part: RequestPart) => number) => Math.max(...each.map(of))
-  const sloMs = maximum(({ summary, requests, errors }) => {
-    const failed = requests > 0 ? errors / requests : 0
+  const parts = splitPoint(point, stream, slo)
+  const findMax = (read: (part: RequestPart) => number) => Math.max(...parts.map(read))
+  const sloMs = findMax(({ summary, requests, errors }) => {
+    const failedShare = requests > 0 ? errors / requests : 0
     // Failed requests are the slowest, so the percentile of all requests is a higher one of the
     // answered requests.
-    const percentile = Math.min(1, slo.percentile / Math.max(1e-9, 1 - failed))
-    return percentile >= 1 && failed > 0
+    const percentile = Math.min(1, slo.percentile / Math.max(minAnsweredShare, 1 - failedShare))
+    return percentile >= 1 && failedShare > 0
       ? Number.POSITIVE_INFINITY
       : selectPercentile(summary, percentile)
   })
@@ -52,17 +52,20 @@ function viewPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): LoadPoint
   const [low, high] = point.sloCi95Ms.map((end) => (sloMs * end) / point.sloMs) as [number, number]
   return {
     ...point,
-    ...figuresBy((figure) => maximum(({ summary }) => summary[figure])),
+    ...mapFigures((figure) => findMax(({ summary }) => summary[figure])),
     requests: point.requests,
     sloMs,
     sloCi95Ms: [low || 0, Number.isNaN(high) ? Number.POSITIVE_INFINITY : high],
   }
 }
 
+/** Keeps a division by the share of answered requests finite. */
+const minAnsweredShare = 1e-9
+
 const figures = ['meanMs', 'p50Ms', 'p90Ms', 'p95Ms', 'p99Ms', 'maxMs'] as const
 
-const figuresBy = (value: (figure: (typeof figures)[number]) => number) =>
-  Object.fromEntries(figures.map((figure) => [figure, value(figure)])) as Omit<
+const mapFigures = (compute: (figure: (typeof figures)[number]) => number) =>
+  Object.fromEntries(figures.map((figure) => [figure, compute(figure)])) as Omit<
     LatencySummary,
     'requests'
   >
@@ -81,7 +84,7 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
   const selectSummary = (of: Pick<StreamSummary, SloLimit['metric']>, requestClass?: string) =>
     limits === undefined
       ? of[metric]
-      : figuresBy(
+      : mapFigures(
           (figure) =>
             limits[0]!.limitMs *
             Math.max(
@@ -90,19 +93,19 @@ function splitPoint(point: LoadPoint, stream: StreamSummary, slo: Slo): RequestP
               ),
             ),
         )
-  const each = classes.flatMap((name): RequestPart[] => {
-    const own = stream.classes?.[name]
-    if (own === undefined) return []
-    const failed = own.errors ?? 0
+  const parts = classes.flatMap((name): RequestPart[] => {
+    const classSummary = stream.classes?.[name]
+    if (classSummary === undefined) return []
+    const failed = classSummary.errors ?? 0
     return [
       {
-        summary: selectSummary(own, name),
-        requests: own.e2e.requests + failed,
-        errors: failed + countUnobservable(own, name),
+        summary: selectSummary(classSummary, name),
+        requests: classSummary.e2e.requests + failed,
+        errors: failed + countUnobservable(classSummary, name),
       },
     ]
   })
-  if (each.length > 0) return each
+  if (parts.length > 0) return parts
   const errors = countFailed(point) + countUnobservable(stream)
   return [{ summary: selectSummary(stream), requests: point.requests, errors }]
 }

@@ -35,8 +35,8 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
   )
   const errors = countFailed(point) + unobservable
   if (exceedsErrorRate({ requests: point.requests, errors }, slo)) return verdictIfViolated
-  const each = countPartsOver(point, slo)
-  if (each === undefined) return undefined
+  const parts = countPartsOver(point, slo)
+  if (parts === undefined) return undefined
   const { load } = point
   // A window that was cut sent only some of its planned requests. It violates the SLO for certain
   // where its violations exceed those allowed among all planned ones.
@@ -44,16 +44,15 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
     point.cut && load.kind === 'open'
       ? Math.max(1, Math.round(load.rateRps * load.durationS) / point.requests)
       : 1
-  const isViolated = (parts: typeof each) =>
-    parts.some(
-      ({ requests, over: [min] }) =>
-        min > maxRequestsOver(slo, Math.round(plannedPerSent * requests)),
-    )
-  if (isViolated(each)) return verdictIfViolated
-  return !point.cut &&
-    each.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
-    ? true
-    : undefined
+  const isViolated = parts.some(
+    ({ requests, over: [min] }) =>
+      min > maxRequestsOver(slo, Math.round(plannedPerSent * requests)),
+  )
+  if (isViolated) return verdictIfViolated
+  const isMet =
+    !point.cut &&
+    parts.every(({ requests, over: [, max] }) => max <= maxRequestsOver(slo, requests))
+  return isMet ? true : undefined
 }
 
 /**
@@ -61,11 +60,11 @@ export function judgeWindow(point: LoadPoint, slo: Slo): boolean | undefined {
  * sample size.
  */
 export function isProvenUnder(point: LoadPoint, slo: Slo): boolean {
-  const each = countPartsOver(point, slo)
-  if (each === undefined || point.latencies === undefined || judgeWindow(point, slo) !== true)
+  const parts = countPartsOver(point, slo)
+  if (parts === undefined || point.latencies === undefined || judgeWindow(point, slo) !== true)
     return false
   const { dispersion } = point.latencies
-  return each.every(({ requests, over: [, max] }) =>
+  return parts.every(({ requests, over: [, max] }) =>
     provesPercentile(requests / dispersion, max / dispersion, slo.percentile),
   )
 }
@@ -97,21 +96,15 @@ function countPartsOver(
 
 function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
   const { requests, latencies, stream } = point
-  const each = classes.flatMap((requestClass): RequestPart[] => {
-    const own = stream?.classes?.[requestClass]
-    if (own === undefined) return []
+  const parts = classes.flatMap((requestClass): RequestPart[] => {
+    const summaries = stream?.classes?.[requestClass]
+    if (summaries === undefined) return []
+    const errors = summaries.errors ?? 0
     // Classes have no histogram.
-    return [
-      {
-        requestClass,
-        requests: own.e2e.requests + (own.errors ?? 0),
-        errors: own.errors ?? 0,
-        summaries: own,
-      },
-    ]
+    return [{ requestClass, requests: summaries.e2e.requests + errors, errors, summaries }]
   })
-  return each.length > 0
-    ? each
+  return parts.length > 0
+    ? parts
     : [{ requests, errors: countFailed(point), latencies, summaries: stream ?? { e2e: point } }]
 }
 
@@ -120,11 +113,9 @@ function splitPoint(point: LoadPoint, { classes = [] }: Slo): RequestPart[] {
  * limits may coincide (minimum) or be of different requests (maximum).
  */
 function countOver(part: RequestPart, slo: Slo): CountBounds | undefined {
-  const each = selectLimits(resolveLimits(slo), part.requestClass).map((limit) =>
-    countWithinLimit(part, limit),
-  )
   let [min, max] = [0, 0]
-  for (const within of each) {
+  for (const limit of selectLimits(resolveLimits(slo), part.requestClass)) {
+    const within = countWithinLimit(part, limit)
     if (within === undefined) return undefined
     min = Math.max(min, part.requests - within[1])
     max += part.requests - within[0]

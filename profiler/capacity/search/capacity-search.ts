@@ -69,32 +69,37 @@ type SearchState =
 
 /**
  * Range of the sweep that first calibrates the queue model, as shares of the saturation. It shows
- * idle and busy queues, and ends slightly overloaded.
+ * idle and busy queues, and ends slightly overloaded. Assumed.
  */
 const sweepStartShare = 0.4
 const sweepEndShare = 1.15
 /**
  * Share of the budget before which a narrow interval does not end the search. The interval does not
- * include rare outages before one has occurred.
+ * include rare outages before one has occurred. Assumed.
  */
 const minBudgetShare = 0.7
 /**
  * Shortest window at the end of the budget, as a share of the usual length: the queue of a shorter
- * one has hardly built up.
+ * one has hardly built up. Assumed.
  */
 const minWindowShare = 0.5
-/** Windows that the search adds at its end until one meets the SLO: six halve the rate. */
+/** Windows that the search adds at its end until one meets the SLO: six halve the rate. Assumed. */
 const maxLowerTries = 6
-/** Windows that the search adds at its end to check a possible slowdown, and a further one. */
+/**
+ * Windows that the search adds at its end to check a possible slowdown, and a further one. Assumed.
+ */
 const maxSlowdownChecks = 2
 /**
  * Further warm-ups of a server that still speeds up at the end of a pass. Servers that warm up by
  * request count need two (docs/research/capacity.md, policies beside the queue).
  */
 const maxWarmUps = 2
-/** Load of such a warm-up, as a share of the saturation: no queue grows without bound. */
+/** Load of such a warm-up, as a share of the saturation: no queue grows without bound. Assumed. */
 const warmUpLoadShare = 0.8
-/** Shortest and longest such warm-up, seconds: about as long as the first one may take (16 s). */
+/**
+ * Shortest and longest such warm-up, seconds: about as long as the first one may take (16 s).
+ * Assumed.
+ */
 const [minWarmUpS, maxWarmUpS] = [2, 15]
 
 /** Searches for the capacity, from a state on. */
@@ -219,7 +224,7 @@ async function advance(
   }
 }
 
-/** Rechecks the unloaded latency, except of a server that closed loops would say little about. */
+/** Rechecks the unloaded latency, unless the result is no capacity or closed loops are refused. */
 function finish(server: ObservedServer, result: SearchResult): SearchState {
   const hasCapacity = !['server-died', 'pruned', 'host-interference'].includes(result.outcome)
   return hasCapacity && server.refusesBeyondRps === undefined

@@ -18,11 +18,11 @@ import type { SearchPass } from './search-pass.ts'
 
 /**
  * A server is cold where it would gain more than this share of its speed in half as much time as it
- * was under load so far. Below it, the gain is within the precision of a thorough measurement.
+ * was under load so far. A smaller gain is within the precision of a thorough measurement.
  */
 const maxRemainingGain = 0.02
 
-/** A result, and why it is not the last word: the pass has to be repeated. */
+/** A result, and why the pass has to be repeated. Absent: the result is final. */
 interface Conclusion {
   readonly result: SearchResult
   readonly repeat?: 'server is cold' | 'saturation too low'

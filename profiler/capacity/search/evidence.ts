@@ -25,7 +25,7 @@ import { WindowScreen } from './window-screen.ts'
  */
 type WindowVerdict = 'counts' | 'repeat' | 'faster' | 'slower'
 
-/** Largest relative difference of rates at which step durations are comparable. */
+/** Largest relative difference of rates at which step durations are comparable. Assumed. */
 const rateTolerance = 0.05
 
 export class Evidence {

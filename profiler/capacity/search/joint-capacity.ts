@@ -17,9 +17,11 @@ import { estimateOverloadThroughput, type ObservedWindow } from './short-windows
  * Candidate steepnesses s, as factors on 1 + C t: its value for a single worker with exponential
  * services, capacity C and allowed waiting time t. Bursty arrivals give smaller ones, constant
  * services larger ones. The largest are for limits that are exceeded abruptly, without waiting.
+ * These, and the numbers below, were chosen on four servers, apart from those of
+ * docs/research/capacity.md, streamed answers.
  */
 const steepnessFactors = [0.5, 1, 2, 4, 16, 64, 256]
-/** Candidate capacities, evenly spaced in ln capacity. */
+/** Candidate capacities, evenly spaced in ln capacity: about 1 % apart. */
 const gridSize = 400
 /** Replaces an allowed share of zero. */
 const minAllowedShare = 1e-4
@@ -33,14 +35,17 @@ const gridReach = 4
  */
 const minWaitShare = 0.05
 /** Quadrature points for the overload throughput, in standard errors. */
-const throughputDeviations = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
+const throughputZScores = [-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2]
 /** Added to the prior density, so that violations can contradict it anywhere. */
 const minDensity = 1e-9
-/**
- * Standard deviation of the ln idle share about its heavy-traffic value; smallest idle share at the
- * capacity; prior probability that something other than waiting limits the capacity.
- */
-const [lnFactorSd, minIdleShare, otherLimitProbability] = [0.6, 0.005, 0.15]
+/** Standard deviation of the ln idle share about its heavy-traffic value. */
+const lnIdleShareSd = 0.6
+/** Smallest idle share at the capacity. */
+const minIdleShare = 0.005
+/** Prior probability that something other than waiting limits the capacity. */
+const otherLimitProbability = 0.15
+/** Upper bound of s (r / C - 1), which keeps the exponential finite. */
+const maxExponent = 50
 
 /** Median and 90 % interval of the capacity, requests per second. */
 export interface JointCapacity {
@@ -82,14 +87,7 @@ function estimateCapacity(
   slo: Pick<Slo, 'percentile' | 'limitMs'>,
   unloadedMs: number,
 ): JointCapacity {
-  const rates = windows.map(({ rateRps }) => rateRps)
-  const [low, high] = [
-    Math.log(Math.min(...rates) / gridReach),
-    Math.log(Math.max(...rates) * gridReach),
-  ]
-  const capacities = Array.from({ length: gridSize }, (_, i) =>
-    Math.exp(low + ((high - low) * i) / (gridSize - 1)),
-  )
+  const capacities = createCapacityGrid(windows)
   const overload = estimateOverloadThroughput(windows)
   const allowed = Math.max(minAllowedShare, 1 - slo.percentile)
   const discounted = windows.map((window) =>
@@ -97,8 +95,8 @@ function estimateCapacity(
       ? window
       : { ...window, ...discountCorrelation(window, overload.rps, allowed) },
   )
-  const lnAllowedMet = Math.log1p(-allowed)
   const waitS = Math.max(minWaitShare * slo.limitMs, slo.limitMs - unloadedMs) / 1000
+  /** ln posterior of each capacity, by steepness. */
   const logs = capacities.map((capacity) => {
     const density =
       overload &&
@@ -107,34 +105,55 @@ function estimateCapacity(
       )
     const lnPrior = density === undefined ? 0 : Math.log(density + minDensity)
     return steepnessFactors.map((factor) => {
-      const s = factor * (1 + capacity * waitS)
-      return discounted.reduce((sum, { rateRps, nEff, over }) => {
-        const lnMet = lnAllowedMet * Math.exp(Math.min(50, s * (rateRps / capacity - 1)))
-        const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
-        return sum + nEff * ((1 - over) * Math.max(lnMinProbability, lnMet) + over * lnViolated)
-      }, lnPrior)
+      const steepness = factor * (1 + capacity * waitS)
+      return discounted.reduce(
+        (sum, window) => sum + computeLnLikelihood(window, capacity, steepness, allowed),
+        lnPrior,
+      )
     })
   })
   const maxLog = Math.max(...logs.flat())
   const weights = logs.map((each) => each.reduce((sum, log) => sum + Math.exp(log - maxLog), 0))
   const total = weights.reduce((sum, weight) => sum + weight, 0)
-  const quantile = (share: number) => {
+  const findQuantile = (share: number) => {
     let sum = 0
     return capacities.find((_, i) => {
       sum += weights[i]!
       return sum >= share * total
     })!
   }
-  return { median: quantile(0.5), ci90: [quantile(0.05), quantile(0.95)] }
+  return { median: findQuantile(0.5), ci90: [findQuantile(0.05), findQuantile(0.95)] }
+}
+
+function createCapacityGrid(windows: readonly ObservedWindow[]): number[] {
+  const rates = windows.map(({ rateRps }) => rateRps)
+  const low = Math.log(Math.min(...rates) / gridReach)
+  const high = Math.log(Math.max(...rates) * gridReach)
+  return Array.from({ length: gridSize }, (_, i) =>
+    Math.exp(low + ((high - low) * i) / (gridSize - 1)),
+  )
+}
+
+/** ln likelihood of the violations in a window, by the curve q(r). */
+function computeLnLikelihood(
+  { rateRps, nEff, over }: ObservedWindow,
+  capacity: number,
+  steepness: number,
+  allowed: number,
+): number {
+  const exponent = Math.min(maxExponent, steepness * (rateRps / capacity - 1))
+  const lnMet = Math.log1p(-allowed) * Math.exp(exponent)
+  const lnViolated = Math.max(lnMinProbability, Math.log(-Math.expm1(lnMet)))
+  return nEff * ((1 - over) * Math.max(lnMinProbability, lnMet) + over * lnViolated)
 }
 
 /** Averages a function over the uncertainty of the throughput, log-normal about its estimate. */
 function averageOverThroughput(
   { rps, relativeError }: { readonly rps: number; readonly relativeError: number },
-  of: (rps: number) => number,
+  evaluate: (rps: number) => number,
 ): number {
-  const weighed = throughputDeviations.map(
-    (z) => [Math.exp(-0.5 * z * z), of(rps * Math.exp(z * relativeError))] as const,
+  const weighed = throughputZScores.map(
+    (z) => [Math.exp(-0.5 * z * z), evaluate(rps * Math.exp(z * relativeError))] as const,
   )
   return (
     weighed.reduce((sum, [weight, value]) => sum + weight * value, 0) /
@@ -156,8 +175,8 @@ function computeCapacityDensity(
   const waitFactor = (2 * waitS) / Math.log(1 / allowed)
   const idleShareAtLimit = 1 / (1 + servedRps * waitFactor)
   const idleShare = Math.max(minIdleShare, 1 - capacity / servedRps)
-  const zScore = Math.log(idleShare / idleShareAtLimit) / lnFactorSd
-  const slope = (1 - idleShare) / idleShare / lnFactorSd
+  const zScore = Math.log(idleShare / idleShareAtLimit) / lnIdleShareSd
+  const slope = (1 - idleShare) / idleShare / lnIdleShareSd
   const waitDensity =
     capacity > servedRps
       ? 0

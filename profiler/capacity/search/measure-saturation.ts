@@ -10,7 +10,7 @@ import type { ObservedServer, SearchContext } from './search-context.ts'
 
 /**
  * A saturation below this share of the capacity to beat prunes the trial. On some servers open load
- * exceeds the throughput of closed loops, but by less than a third.
+ * exceeds the throughput of closed loops; by less than a third is assumed.
  */
 const prunableSaturationShare = 0.75
 

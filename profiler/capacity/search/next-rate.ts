@@ -5,10 +5,12 @@ import type { SearchPass } from './search-pass.ts'
 
 /**
  * Rate of a window while there is no estimate, as a share of the saturation: most servers meet their
- * SLO there.
+ * SLO there. Assumed.
  */
 const startShare = 0.7
-/** Factor from a violated or failing rate to the next one, while no window has met the SLO. */
+/**
+ * Factor from a violated or failing rate to the next one, while no window has met the SLO. Assumed.
+ */
 const retryFactor = 0.9
 /**
  * Factor from a failing rate to the next one, where no token bucket explains the failures. With 0.9,

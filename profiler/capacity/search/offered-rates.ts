@@ -3,13 +3,23 @@ import type { LoadRun } from '../../model/load-run.ts'
 
 /**
  * No rate is tried below this factor on the lowest rate so far. For a sweep that is its start rate.
+ * Assumed.
  */
 const minRateFactor = 0.5
-/** Factor on a rate that the generator could not sustain, so that a few steps find one that it does. */
+/**
+ * Factor on a rate that the generator could not sustain, so that a few steps find one that it does.
+ * Assumed.
+ */
 const generatorBackoff = 0.7
-/** The generator sustained a window where it sent this share of the planned requests. */
+/**
+ * The generator sustained a window where it sent this share of the planned requests. This and the
+ * next bound are looser than those of load/window-validity.ts, which mark a load point: lower rates
+ * cost more than a few late sends. Assumed.
+ */
 const minSentShare = 0.97
-/** The generator has one sending thread, so more than this share of a core is its limit. */
+/**
+ * The generator has one sending thread, so more than this share of a core is its limit. Assumed.
+ */
 const maxGeneratorCores = 0.95
 
 /** Rates that the generator may offer next, requests per second. */

@@ -4,7 +4,9 @@ import type { SearchResult } from '../capacity-bounds.ts'
 import { boundPruned, farFactor, isContradicted } from '../interval.ts'
 import type { SearchPass } from './search-pass.ts'
 
-/** Posterior probability of a lower capacity from which a trial is pruned: one-sided 2 %. */
+/**
+ * Posterior probability of a lower capacity from which a trial is pruned: one-sided 2 %. Assumed.
+ */
 const minPruningProbability = 0.98
 
 /** What a window at a higher rate showed. */

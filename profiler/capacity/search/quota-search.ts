@@ -16,8 +16,8 @@ import type { SearchContext } from './search-context.ts'
 import type { ObservedWindow } from './short-windows.ts'
 
 /**
- * Share of each CPU-quota period that a server waits, from which a queue model of it is useless
- * (docs/research/capacity.md, CPU quotas).
+ * Share of each CPU-quota period that a server waits, from which a queue model of it is useless.
+ * Assumed; its figures are in docs/research/capacity.md, CPU quotas.
  */
 const maxModelWaitShare = 0.4
 
@@ -59,9 +59,9 @@ function measureLoopThroughput(loops: readonly LoadRun[]): ObservedWindow | unde
   const spans = loops
     .filter((loop) => countLoopConnections(loop) >= maxConnections / 2)
     .flatMap((loop) => {
-      const ends = findLongestSilences(loop).map(({ endedMs }) => endedMs)
-      if (ends.length < 2) return []
-      const [fromMs, toMs] = [ends[0]!, ends.at(-1)!]
+      const waitEndsMs = findLongestSilences(loop).map(({ endedMs }) => endedMs)
+      if (waitEndsMs.length < 2) return []
+      const [fromMs, toMs] = [waitEndsMs[0]!, waitEndsMs.at(-1)!]
       return [
         {
           answers: collectAnswerTimes(loop).filter((ms) => ms > fromMs && ms <= toMs).length,

@@ -26,18 +26,24 @@ import {
 import type { SearchContext } from './search-context.ts'
 import type { ObservedWindow } from './short-windows.ts'
 
-/** Minimum length of a window, in p90 answer times. Shorter ones end before the server is busy. */
+/**
+ * Minimum length of a window, in p90 answer times. Shorter ones end before the server is busy.
+ * Assumed.
+ */
 const answersPerWindow = 4
 /**
  * Length of a window in SLO limits: at a rate a quarter beyond the capacity, the queue takes four
  * limits to reach the limit.
  */
 const limitsPerWindow = 4
-/** For that purpose a window may be this long, or as long as the whole budget if that is longer. */
+/**
+ * For that purpose a window may be this long, or as long as the whole budget if that is longer.
+ * Assumed.
+ */
 const maxLimitsWindowS = 10
 /**
  * Target for the requests of a window, as far as a share of the budget allows. Where each request
- * class has to meet the SLO, it applies to the rarest class.
+ * class has to meet the SLO, it applies to the rarest class. Assumed.
  */
 const requestsPerWindow = 60
 const maxRequestsBudgetShare = 1 / 6
@@ -50,31 +56,34 @@ const maxConvergedRatio = 1.08
 const maxInvalidInARow = 3
 /**
  * Windows that the search may use, beyond its time budget, to bracket the capacity within
- * `maxRoughRatio`: a single answer may take longer than the budget.
+ * `maxRoughRatio`: a single answer may take longer than the budget. Assumed.
  */
 const maxWindowsUntilRough = 8
 const maxRoughRatio = 1.3
-/** Factor from one rate to the next while all windows meet the SLO, or none does. */
-const stride = 2
+/** Factor from one rate to the next while all windows meet the SLO, or none does. Assumed. */
+const strideFactor = 2
 /**
- * First such factor from an expected capacity, just beyond the ratio at which an expectation still
- * agrees (expectation.ts). It is squared after each further window.
+ * First such factor from an expected capacity, just beyond the ratio of 1.2 at which a capacity
+ * still agrees with an expectation. It is squared after each further window.
  */
-const strideNearExpected = 1.25
+const firstStrideFromExpected = 1.25
 /** Largest such factor: two strides at once. */
-const maxStride = 4
+const maxStrideFactor = strideFactor ** 2
 /**
- * A window whose percentile is below this share of the limit is followed by `maxStride` times its
- * rate, where no capacity is expected.
+ * A window whose percentile is below this share of the limit is followed by `maxStrideFactor` times
+ * its rate, where no capacity is expected. Assumed.
  */
-const ampleLatencyShare = 0.5
+const maxShareForLongStride = 0.5
 /** Requests in progress at the first rate without an expectation: one worker is overloaded. */
 const firstInProgress = 2
-/** First rate as a share of the rate that closed loops reached: most servers meet their SLO there. */
+/**
+ * First rate as a share of the rate that closed loops reached: most servers meet their SLO there.
+ * Assumed.
+ */
 const busyStartShare = 0.75
 /**
  * Largest first rate as a factor on the expected capacity, where the search starts at the rate to
- * beat.
+ * beat. Assumed.
  */
 const expectedProbeFactor = 1.5
 
@@ -127,6 +136,8 @@ export async function bisectRate(
   }
   let [invalidInARow, strides, rarestShare] = [0, 0, 1]
   let rateRps = chooseFirstRate(server, options)
+  // The search ends where, in this order: the time is up; the server died; too many windows were
+  // invalid; the trial cannot win; the estimate is precise; the bracket is narrow.
   for (let windows = 0; bracket.violatedRps / bracket.metRps > maxConvergedRatio; windows++) {
     const seconds = chooseWindowS(rarestShare * rateRps, server.answerS, bracket, slo, effort)
     if (windows > 0 && session.spentS + seconds > effort.budgetS && isEnough(bracket, windows))
@@ -182,11 +193,11 @@ function stepOut(
   strides: number,
 ): number {
   if (expectedRps !== undefined) {
-    const factor = Math.min(maxStride, strideNearExpected ** (2 ** strides))
+    const factor = Math.min(maxStrideFactor, firstStrideFromExpected ** (2 ** strides))
     return metRps > 0 ? metRps * factor : violatedRps / factor
   }
-  if (metRps === 0) return violatedRps / stride
-  return metRps * (sloMs < ampleLatencyShare * limitMs ? maxStride : stride)
+  if (metRps === 0) return violatedRps / strideFactor
+  return metRps * (sloMs < maxShareForLongStride * limitMs ? maxStrideFactor : strideFactor)
 }
 
 /** Answers per second of the window, or of the time until the last answer. */

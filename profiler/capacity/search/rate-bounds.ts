@@ -20,8 +20,8 @@ export interface CountedWindow {
 }
 
 /**
- * With this many requests, a window at a quarter beyond the capacity violates the SLO: far more
- * than the allowed share exceed the limit.
+ * With this many requests, a window at a quarter beyond the capacity (`farFactor`) violates the SLO:
+ * far more than the allowed share exceed the limit. Assumed.
  */
 const minRequestsToRejectNearRate = 100
 /**

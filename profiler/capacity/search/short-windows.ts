@@ -28,7 +28,7 @@ interface OverloadPhase {
   readonly dispersion: number
 }
 
-/** Minimum number of requests to estimate a share or a throughput. */
+/** Minimum number of requests to estimate a share or a throughput: a standard error of 22 %. */
 const minRequests = 20
 
 /**
@@ -67,14 +67,17 @@ export function observeWindow(run: LoadRun, slo: Slo, rampS: number): ObservedWi
 
 /**
  * The server counts as overloaded from the first to the last time at which this share of the
- * maximum backlog was present.
+ * maximum backlog was present. Assumed.
  */
 const minBacklogShare = 0.5
-/** Standard deviations of Poisson arrivals by which the answers must fall short of the arrivals. */
+/**
+ * Standard deviations of Poisson arrivals by which the answers must fall short of the arrivals: 2 %
+ * one-sided.
+ */
 const minStandardErrors = 2
-/** Equal parts of the span, between which the variance of the answers is taken. */
-const slices = 4
-/** Lower bound of a dispersion estimated from so few parts. */
+/** Equal parts of the span, between which the variance of the answers is taken. Assumed. */
+const partCount = 4
+/** Lower bound of a dispersion estimated from so few parts. Assumed. */
 const minDispersion = 0.1
 
 /**
@@ -87,43 +90,51 @@ function findOverloadPhase(
 ): OverloadPhase | undefined {
   const sojournMs = stream?.latenciesMs.e2e ?? latencyMs
   const answered = [...sentMs.keys()].filter((i) => !Number.isNaN(sojournMs[i]!))
-  const arrivals = answered.map((i) => ({ atMs: sentMs[i]!, step: 1 }))
-  const departures = answered.map((i) => ({ atMs: sentMs[i]! + sojournMs[i]!, step: -1 }))
-  const events = [...arrivals, ...departures].sort((a, b) => a.atMs - b.atMs)
-  let inSystem = 0
-  const counts = events.map(({ step }) => {
-    inSystem += step
-    return inSystem
-  })
-  const minBacklog = minBacklogShare * max([0, ...counts])
-  const first = counts.findIndex((count) => count >= minBacklog)
-  if (first < 0) return undefined
-  const [fromMs, untilMs] = [
-    events[first]!.atMs,
-    events[counts.findLastIndex((count) => count >= minBacklog)]!.atMs,
-  ]
+  const arrivalsMs = answered.map((i) => sentMs[i]!)
+  const departuresMs = answered.map((i) => sentMs[i]! + sojournMs[i]!)
+  const busy = findBusySpan(arrivalsMs, departuresMs)
+  if (busy === undefined) return undefined
   // The span runs from one answer to another. Answers of a batch come together, so a span that
   // began or ended between two answers would not cover whole batch durations.
-  const departuresMs = departures
-    .map(({ atMs }) => atMs)
-    .filter((atMs) => atMs > fromMs && atMs <= untilMs)
-  const beginMs = min([Number.POSITIVE_INFINITY, ...departuresMs])
-  const seconds = (max([beginMs, ...departuresMs]) - beginMs) / 1000
-  const leftMs = departuresMs.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
+  const within = departuresMs.filter((atMs) => atMs > busy.fromMs && atMs <= busy.untilMs)
+  const beginMs = min([Number.POSITIVE_INFINITY, ...within])
+  const seconds = (max([beginMs, ...within]) - beginMs) / 1000
+  const leftMs = within.filter((atMs) => atMs > beginMs).map((atMs) => atMs - beginMs)
   const answers = leftMs.length
   if (
     answers < minRequests ||
     rateRps * seconds - answers <= minStandardErrors * Math.sqrt(rateRps * seconds)
   )
     return undefined
-  const bySlice = new Array<number>(slices).fill(0)
+  const byPart = new Array<number>(partCount).fill(0)
   for (const ms of leftMs)
-    bySlice[Math.min(slices, Math.ceil((slices * ms) / 1000 / seconds)) - 1]!++
+    byPart[Math.min(partCount, Math.ceil((partCount * ms) / 1000 / seconds)) - 1]!++
   return {
     answers,
     seconds,
-    dispersion: Math.max(minDispersion, sampleVariance(bySlice) / mean(bySlice)),
+    dispersion: Math.max(minDispersion, sampleVariance(byPart) / mean(byPart)),
   }
+}
+
+/** Span from the first to the last time at which a large backlog was present; undefined without. */
+function findBusySpan(
+  arrivalsMs: readonly number[],
+  departuresMs: readonly number[],
+): { readonly fromMs: number; readonly untilMs: number } | undefined {
+  const events = [
+    ...arrivalsMs.map((atMs) => ({ atMs, change: 1 })),
+    ...departuresMs.map((atMs) => ({ atMs, change: -1 })),
+  ].sort((a, b) => a.atMs - b.atMs)
+  let inSystem = 0
+  const counts = events.map(({ change }) => {
+    inSystem += change
+    return inSystem
+  })
+  const minBacklog = minBacklogShare * max([0, ...counts])
+  const first = counts.findIndex((count) => count >= minBacklog)
+  if (first < 0) return undefined
+  const last = counts.findLastIndex((count) => count >= minBacklog)
+  return { fromMs: events[first]!.atMs, untilMs: events[last]!.atMs }
 }
 
 /**

@@ -4,7 +4,7 @@ import type { ServiceLog } from '../service-log/service-log.ts'
 
 /**
  * A slower server counts as restored from this share of its speed in the first window: within half
- * of the smallest slowdown that `detectSlowdown` reports.
+ * of the smallest slowdown that `detectSlowdown` reports, 10 %.
  */
 const minRestoredSpeed = 0.95
 

@@ -14,16 +14,17 @@ import {
 import { RequestWarmUp, summariseWarmUp, warmUntilSteady } from '../warm-up.ts'
 import type { ObservedServer, SearchContext } from './search-context.ts'
 
-/** Longest warm-up by two connections, in windows: 16 s with standard effort. */
+/** Longest warm-up by two connections, in windows: 16 s with standard effort. Assumed. */
 const maxWarmUpWindows = 20
 /** Connections of that warm-up: one leaves a second worker cold. */
 const warmUpConnections = 2
 /**
  * First rate of a gentle open load, as a share of the answered rate; halved for each further try.
+ * Assumed.
  */
 const gentleShare = 0.2
 const gentleTries = 3
-/** Requests of a gentle load, enough for a median, and its longest time, seconds. */
+/** Requests of a gentle load, enough for a median, and its longest time, seconds. Assumed. */
 const gentleRequests = 20
 const maxGentleS = 6
 

@@ -4,11 +4,13 @@ import { planEarlyCut } from '../../model/slo.ts'
 import type { Evidence } from './evidence.ts'
 import type { ObservedServer, SearchContext } from './search-context.ts'
 
-/** Restarts of the time budget for a server that changed its speed: four budgets at most. */
+/**
+ * Restarts of the time budget for a server that changed its speed: four budgets at most. Assumed.
+ */
 const maxRestarts = 3
 /**
  * A window that violates the SLO is not cut before this share of its requests, and this number, is
- * over: the queue model needs them.
+ * over: the queue model needs them. Assumed.
  */
 const minPlayedShare = 0.3
 const minPlayedRequests = 20

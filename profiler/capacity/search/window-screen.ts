@@ -7,16 +7,18 @@ import type { CountedWindow } from './rate-bounds.ts'
 
 /**
  * An invalid window is repeated up to this many times in a row, and all windows together up to
- * `maxTotalRepeats`.
+ * `maxTotalRepeats`. Assumed.
  */
 const maxRepeats = 3
 const maxTotalRepeats = 6
-/** Shortest pause of the generator that counts: 10 ms, or a tenth of the limit. */
+/** Shortest pause of the generator that counts: 10 ms, or a tenth of the limit. Assumed. */
 const minPauseMs = 10
 const minPauseLimitShare = 0.1
-/** Share of a window from which host interference makes it invalid: less than half is left. */
+/**
+ * Share of a window from which host interference makes it invalid: less than half is left. Assumed.
+ */
 const maxDisturbedShare = 0.5
-/** Share of the time under open load from which host interference is reported. */
+/** Share of the time under open load from which host interference is reported. Assumed. */
 const minReportedShare = 0.02
 
 export class WindowScreen {

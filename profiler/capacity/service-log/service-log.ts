@@ -59,16 +59,17 @@ export function logSingleServices(tookMs: number[], endedMs: number[]): ServiceL
 
 /**
  * Squared coefficient of variation (SCV) of the gaps between departures from which a server counts
- * as answering in bursts. Random departures have 1.
+ * as answering in bursts. Random departures have 1. Assumed.
  */
 const minBurstyScv = 3
 /**
  * Longest gap between answers of a batch that is written answer by answer, in units of
- * `coalescingMs`: the writer or the reader may have to wait for a core.
+ * `coalescingMs`: the writer or the reader may have to wait for a core. Half of the unloaded
+ * latency. Assumed.
  */
 const maxWritePause = 3.3
 
-/** Departure coalescing tolerance, as a share of the unloaded latency. */
+/** Departure coalescing tolerance, as a share of the unloaded latency. Assumed. */
 const coalescingShare = 0.15
 
 /** Departures within this time of each other, ms, count as one batch. */
@@ -94,69 +95,106 @@ export function extractServiceLog(
     endedMs: [],
     spreadMs: [],
   }
-  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - 1e-6
-  const answered: number[] = []
-  for (let i = 0; i < run.sentMs.length; i++) if (!Number.isNaN(run.latencyMs[i]!)) answered.push(i)
+  const lastMs = (run.cutMs ?? Number.POSITIVE_INFINITY) - roundingMs
+  const answered = [...run.sentMs.keys()].filter((i) => !Number.isNaN(run.latencyMs[i]!))
   const endMs = (i: number) => run.sentMs[i]! + run.latencyMs[i]!
   const leaving = answered.filter((i) => endMs(i) < lastMs).sort((a, b) => endMs(a) - endMs(b))
-  const present: number[] = []
-  let arrived = 0
-  let beganMs = 0
-  let began = 0
   const isBursty = computeGapScv(run.sentMs, leaving, endMs) > minBurstyScv
-  // A request that arrives at the time of an answer is not present when the next step begins.
-  const arrivesBefore = (ms: number) =>
-    arrived < answered.length && run.sentMs[answered[arrived]!]! < ms - 1e-6
-  const admit = (untilMs: number) => {
-    while (arrivesBefore(untilMs)) present.push(answered[arrived++]!)
-  }
+  const system = new RequestsInSystem(run.sentMs, answered)
+  // Of the current step: when it began, and the requests present then.
+  let beganMs = 0
+  let presentAtStart = 0
   for (let next = 0; next < leaving.length; ) {
-    const atMs = endMs(leaving[next]!)
+    const firstMs = endMs(leaving[next]!)
     // An idle server begins its next step with the next arrival.
-    if (began === 0 && arrivesBefore(atMs)) {
-      beganMs = run.sentMs[answered[arrived]!]!
-      began = 1
+    if (presentAtStart === 0 && system.arrivesBefore(firstMs)) {
+      beganMs = system.nextArrivalMs
+      presentAtStart = 1
     }
-    admit(atMs)
-    let rank = Number.POSITIVE_INFINITY
-    let departed = 0
-    let endedMs = atMs
+    system.admitUntil(firstMs)
+    const ranks: number[] = []
+    let endedMs = firstMs
     const isSameBatch = (request: number) =>
-      endMs(request) <= atMs + coalescingMs ||
+      endMs(request) <= firstMs + coalescingMs ||
       (isBursty &&
         endMs(request) <= endedMs + maxWritePause * coalescingMs &&
         run.sentMs[request]! <= beganMs)
-    while (next < leaving.length && isSameBatch(leaving[next]!)) {
+    for (; next < leaving.length && isSameBatch(leaving[next]!); next++) {
       if (isBursty) endedMs = endMs(leaving[next]!)
-      const place = present.indexOf(leaving[next]!)
-      if (place >= 0) {
-        rank = Math.min(rank, place)
-        departed++
-        present.splice(place, 1)
-      } else arrived = skipArrival(answered, arrived, leaving[next]!)
-      next++
+      const rank = system.remove(leaving[next]!)
+      if (rank !== undefined) ranks.push(rank)
     }
-    admit(endedMs)
-    if (departed === 0) continue
+    system.admitUntil(endedMs)
+    if (ranks.length === 0) continue
     if (!overlapsAny(disturbed, beganMs, endedMs)) {
-      log.present.push(began)
+      log.present.push(presentAtStart)
       log.tookMs.push(endedMs - beganMs)
-      log.departed.push(departed)
-      log.rank.push(rank)
+      log.departed.push(ranks.length)
+      log.rank.push(Math.min(...ranks))
       log.endedMs.push(endedMs)
-      log.spreadMs.push(endedMs - atMs)
+      log.spreadMs.push(endedMs - firstMs)
     }
     beganMs = endedMs
-    began = present.length
+    presentAtStart = system.count
   }
   return log
 }
 
+/** A departure this soon after an arrival is simultaneous, ms. */
+const roundingMs = 1e-6
+
+/** Requests that have arrived and not departed, in arrival order. */
+class RequestsInSystem {
+  private readonly present: number[] = []
+  /** Index of the next arrival among the answered requests. */
+  private arrived = 0
+
+  /** @param answered indices of the answered requests, in arrival order */
+  constructor(
+    private readonly sentMs: Float64Array,
+    private readonly answered: number[],
+  ) {}
+
+  get count(): number {
+    return this.present.length
+  }
+
+  get nextArrivalMs(): number {
+    return this.sentMs[this.answered[this.arrived]!]!
+  }
+
+  /** A request that arrives at the time of an answer is not present when the next step begins. */
+  arrivesBefore(ms: number): boolean {
+    return this.arrived < this.answered.length && this.nextArrivalMs < ms - roundingMs
+  }
+
+  admitUntil(ms: number): void {
+    while (this.arrivesBefore(ms)) this.present.push(this.answered[this.arrived++]!)
+  }
+
+  /**
+   * Removes a departing request.
+   * @returns its arrival rank among those present; undefined where it was not admitted yet, because
+   * it arrived and left within one batch
+   */
+  remove(request: number): number | undefined {
+    const rank = this.present.indexOf(request)
+    if (rank >= 0) {
+      this.present.splice(rank, 1)
+      return rank
+    }
+    const position = this.answered.indexOf(request, this.arrived)
+    if (position >= 0) this.answered.splice(position, 1)
+    return undefined
+  }
+}
+
+/** Refusals from which a system capacity is estimated. Assumed. */
 const minRefusals = 5
 /**
  * Refusals are due to a full queue where, at nine in ten of them, at least this share of the
  * maximum number of requests was present. The share is below 1, as clients that give up leave the
- * queue.
+ * queue. Assumed.
  */
 const minFullShare = 0.6
 
@@ -200,11 +238,11 @@ function countPresentAtRefusals(runs: readonly LoadRun[]): {
   for (const { sentMs, latencyMs } of runs) {
     // Failed requests (NaN) sort last.
     const endsMs = sentMs.map((at, i) => at + latencyMs[i]!).sort()
-    let [taken, left] = [0, 0]
+    let [admitted, departed] = [0, 0]
     for (const [i, at] of sentMs.entries()) {
-      while (endsMs[left]! <= at) left++
-      if (Number.isNaN(latencyMs[i]!)) counts.push(taken - left)
-      else max = Math.max(max, ++taken - left)
+      while (endsMs[departed]! <= at) departed++
+      if (Number.isNaN(latencyMs[i]!)) counts.push(admitted - departed)
+      else max = Math.max(max, ++admitted - departed)
     }
   }
   return { counts: counts.sort((a, b) => a - b), max }
@@ -223,13 +261,6 @@ function computeGapScv(
   }
   const { mean, variance } = computeMoments(gaps)
   return mean > 0 ? variance / mean ** 2 : 0
-}
-
-/** Removes a request that arrived and left within one batch from those still to arrive. */
-function skipArrival(answered: number[], from: number, request: number): number {
-  const place = answered.indexOf(request, from)
-  if (place >= 0) answered.splice(place, 1)
-  return from
 }
 
 export function joinServiceLogs(all: readonly ServiceLog[]): ServiceLog {

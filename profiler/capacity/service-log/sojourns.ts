@@ -11,6 +11,9 @@ interface Sojourns {
   readonly leaving: Int32Array
 }
 
+/** A departure this soon after an arrival is simultaneous. */
+const roundingMs = 1e-6
+
 const memoised = new WeakMap<LoadRun, Sojourns>()
 
 /**
@@ -33,7 +36,7 @@ function computeSojourns({ sentMs, latencyMs }: LoadRun): Sojourns {
     .sort((a, b) => sentMs[a]! - sentMs[b]!)
   const arrivedMs = Float64Array.from(answered, (i) => sentMs[i]!)
   const endMs = arrivedMs.map((ms, i) => ms + latencyMs[answered[i]!]!)
-  return inOrder(arrivedMs, endMs, [...endMs.keys()])
+  return orderSojourns(arrivedMs, endMs, [...endMs.keys()])
 }
 
 /**
@@ -42,16 +45,17 @@ function computeSojourns({ sentMs, latencyMs }: LoadRun): Sojourns {
 function subtractOverhead(overheadMs: number, { sentMs, endMs, leaving }: Sojourns): Sojourns {
   const arrivedMs = sentMs.map((ms) => ms + overheadMs)
   const leftMs = endMs.map((ms, i) => Math.max(ms, arrivedMs[i]!))
-  return inOrder(arrivedMs, leftMs, [...leaving])
+  return orderSojourns(arrivedMs, leftMs, [...leaving])
 }
 
-function inOrder(sentMs: Float64Array, endMs: Float64Array, positions: number[]): Sojourns {
-  const leaving = new Int32Array(positions.sort((a, b) => endMs[a]! - endMs[b]!))
-  let left = 0
+/** Sorts the requests by departure, and counts those present at each arrival. */
+function orderSojourns(sentMs: Float64Array, endMs: Float64Array, indices: number[]): Sojourns {
+  const leaving = new Int32Array(indices.sort((a, b) => endMs[a]! - endMs[b]!))
+  let departed = 0
   const foundPresent = new Int32Array(sentMs.length)
-  for (const [taken, atMs] of sentMs.entries()) {
-    while (left < leaving.length && endMs[leaving[left]!]! <= atMs + 1e-6) left++
-    foundPresent[taken] = taken - left
+  for (const [arrived, atMs] of sentMs.entries()) {
+    while (departed < leaving.length && endMs[leaving[departed]!]! <= atMs + roundingMs) departed++
+    foundPresent[arrived] = arrived - departed
   }
   return { sentMs, endMs, foundPresent, leaving }
 }

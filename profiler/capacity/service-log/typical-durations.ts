@@ -3,6 +3,7 @@ import { computeMedian } from '../../statistics/percentile.ts'
 import { theilSenSlope } from '../../statistics/theil-sen.ts'
 import type { ServiceLog } from './service-log.ts'
 
+/** Steps of a group whose median counts. Assumed. */
 const minGroupSize = 8
 
 /**
@@ -27,20 +28,23 @@ export function typicalDurations(runs: readonly ServiceLog[]): number[] {
   for (const log of runs)
     for (const [i, ms] of log.tookMs.entries()) times[countServed(log, i)]!.push(ms)
   const typicalMs: number[] = []
-  let group: { readonly k: number; readonly ms: number }[] = []
-  let from = 0
-  for (let k = 0; k < times.length; k++) {
-    group.push(...times[k]!.map((ms) => ({ k, ms })))
-    if (group.length < minGroupSize && k < times.length - 1) continue
-    const isSparse = group.length < minGroupSize && from > 0
-    const slope = isSparse
-      ? 0
-      : Math.max(0, theilSenSlope(group.map((step) => ({ x: step.k, y: step.ms }))))
-    const median = isSparse
-      ? typicalMs[from - 1]!
-      : computeMedian(group.map((step) => step.ms - slope * step.k))
-    for (; from <= k; from++) typicalMs[from] = median + slope * from
+  let group: { readonly served: number; readonly ms: number }[] = []
+  for (let served = 0; served < times.length; served++) {
+    group.push(...times[served]!.map((ms) => ({ served, ms })))
+    const isLarge = group.length >= minGroupSize
+    if (!isLarge && served < times.length - 1) continue
+    const first = typicalMs.length
+    // The last numbers of requests may have too few steps: they are like the group before.
+    const line =
+      isLarge || first === 0 ? fitLine(group) : { slope: 0, offset: typicalMs[first - 1]! }
+    for (let k = first; k <= served; k++) typicalMs[k] = line.offset + line.slope * k
     group = []
   }
   return typicalMs
+}
+
+/** Median duration as a line that does not fall with the number of requests served. */
+function fitLine(group: readonly { readonly served: number; readonly ms: number }[]) {
+  const slope = Math.max(0, theilSenSlope(group.map(({ served, ms }) => ({ x: served, y: ms }))))
+  return { slope, offset: computeMedian(group.map(({ served, ms }) => ms - slope * served)) }
 }

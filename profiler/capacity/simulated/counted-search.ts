@@ -21,16 +21,22 @@ export interface CountedSearch {
 /**
  * Stages from short windows to long ones: requests of each, first step away from the last rate, and
  * final ratio of the bracket. All windows of a stage play the same arrivals, stretched. The last
- * stage decides.
+ * stage decides; its bracket is just wider than its second step, 1.01², which thus needs no further
+ * window. Assumed.
  */
 const stages = [
   { requests: 1000, step: 1.06, precision: 1.06 },
   { requests: 3000, step: 1.03, precision: 1.03 },
   { requests: 10_000, step: 1.01, precision: 1.0202 },
 ] as const
-/** Lowest and highest rate, as shares of the saturation. */
+/** Lowest and highest rate, as shares of the saturation. Assumed. */
 export const minRateShare = 0.005
 export const maxRateShare = 1.05
+/**
+ * First rate where the server's own model predicts no capacity, as a share of the saturation: near
+ * the middle of the bounds in log rate for most SLOs. Assumed.
+ */
+const fallbackStartShare = 0.4
 
 /**
  * Standard deviation of ln capacity by the noise of the last windows, measured with Poisson
@@ -50,7 +56,7 @@ export function searchCountedCapacity({
   saturationRps,
 }: CountedSearch): Capacity {
   const bounds = { lowest: minRateShare * saturationRps, highest: maxRateShare * saturationRps }
-  let rateRps = server.expects(slo).capacityRps || 0.4 * saturationRps
+  let rateRps = server.expects(slo).capacityRps || fallbackStartShare * saturationRps
   let { lowest: low, highest: high } = bounds
   for (const { requests, ...stage } of stages) {
     const maxOver = maxRequestsOver(slo, requests)
@@ -93,6 +99,7 @@ function bracketRate(
     // Once the rate is bracketed, a doubled step is longer than the bracket.
     const next = isMet ? low * stride : high / stride
     rateRps = next > low && next < high ? next : Math.sqrt(low * high)
+    // Squaring doubles the step in log rate.
     stride *= stride
   }
   return [low, high]

@@ -35,25 +35,40 @@ export interface SimulatedCapacityOptions {
   readonly onStep?: (point: LoadPoint, phase: Phase) => void
 }
 
+// The following are assumed: virtual time is cheap, but not free.
+
 /** Rates of the load curve, as shares of the capacity. */
 const curveShares = [0.3, 0.6, 0.85] as const
+/** A rate just above the capacity, where the saturation is no higher. */
+const minBeyondFactor = 1.03
+/** Requests of a point of the load curve, and of that at the capacity. */
 const curveRequests = 1000
 const capacityRequests = 4000
+/** Requests of the unloaded latency, and of that of streamed answers. */
 const unloadedRequests = 200
-const saturationRequests = 1500
-/** Requests of a window, and of a long window, in the bisection. */
-const streamWindows = [1000, 3000] as const
 const unloadedAnswers = 64
+/** Longest measurement of the unloaded latency, in seconds and in SLO limits. */
+const minUnloadedLimitS = 0.5
+const unloadedLimits = 50
+/** Requests and connections of the saturation, and its longest time, in seconds and SLO limits. */
+const saturationRequests = 1500
+const saturatingConnections = 256
+const minSaturationLimitS = 1
+const saturationLimits = 4
+/** Shortest saturation, in times of the slowest answer. */
+const minSaturationAnswers = 4
+/** Requests of a window, and of a long window, in the bisection. */
+const bisectionRequests = 1000
+const longWindowRequests = 3000
 /**
  * Factor by which the rate falls until a long window meets the SLO, and the number of such steps.
  */
-const longStep = 0.985
-const longSteps = 8
+const longStepFactor = 0.985
+const maxLongSteps = 8
 /** Final ratio of the bracket of a streaming server. */
 const maxBracketRatio = 1.01
 /** First rates to try, as shares of the saturation: most servers meet their SLO close to it. */
-const firstRates = [0.8, 0.4, 0.1] as const
-const saturatingConnections = 256
+const firstShares = [0.8, 0.4, 0.1] as const
 
 /**
  * Finds the highest rate that meets the SLO in virtual time. `seconds` of the result are virtual.
@@ -141,7 +156,7 @@ class SimulatedMeasurement {
   }
 
   private async measureUnloaded(): Promise<LoadPoint> {
-    const seconds = Math.max(0.5, (50 * this.options.slo.limitMs) / 1000)
+    const seconds = Math.max(minUnloadedLimitS, (unloadedLimits * this.options.slo.limitMs) / 1000)
     const first = await this.closed(
       1,
       boundSeconds(unloadedRequests, this.expected && 1000 / this.expected.unloadedMs, seconds),
@@ -164,12 +179,12 @@ class SimulatedMeasurement {
       : boundSeconds(
           saturationRequests,
           this.expected?.saturationRps,
-          Math.max(1, (4 * slo.limitMs) / 1000),
+          Math.max(minSaturationLimitS, (saturationLimits * slo.limitMs) / 1000),
         )
-    const filled = await this.closed(saturatingConnections, seconds, 'saturation')
-    const slowest = filled.stream?.e2e ?? unloaded.stream?.e2e ?? filled
-    const enoughS = (4 * slowest.maxMs) / 1000
-    return seconds < enoughS ? this.closed(saturatingConnections, enoughS, 'saturation') : filled
+    const saturated = await this.closed(saturatingConnections, seconds, 'saturation')
+    const answers = saturated.stream?.e2e ?? unloaded.stream?.e2e ?? saturated
+    const minS = (minSaturationAnswers * answers.maxMs) / 1000
+    return seconds < minS ? this.closed(saturatingConnections, minS, 'saturation') : saturated
   }
 
   /** Searches by the server's own count of violations, then plays the load curve. */
@@ -189,7 +204,7 @@ class SimulatedMeasurement {
     for (const share of curveShares) await this.offer(share * capacityRps, curveRequests)
     // A point beyond the capacity, for looser SLOs.
     await this.offer(
-      Math.max(1.03 * capacityRps, Math.sqrt(capacityRps * saturationRps)),
+      Math.max(minBeyondFactor * capacityRps, Math.sqrt(capacityRps * saturationRps)),
       curveRequests,
     )
     await this.offer(capacityRps, capacityRequests)
@@ -205,11 +220,11 @@ class SimulatedMeasurement {
     let ciMetRps = 0
     let ciViolatedRps = high
     while (high / low > maxBracketRatio) {
-      const first = firstRates
-        .map((part) => part * saturationRps)
-        .find((rate) => rate > low && rate < high && low < 0.8 * saturationRps)
+      const first = firstShares
+        .map((share) => share * saturationRps)
+        .find((rate) => rate > low && rate < high && low < firstShares[0] * saturationRps)
       const rateRps = first ?? Math.sqrt(low * high)
-      const point = await this.offer(rateRps, streamWindows[0])
+      const point = await this.offer(rateRps, bisectionRequests)
       if (meetsSlo(point, slo)) low = rateRps
       else high = rateRps
       if (judgeSloByInterval(point, slo) === true) ciMetRps = Math.max(ciMetRps, rateRps)
@@ -220,10 +235,10 @@ class SimulatedMeasurement {
     let capacityRps = low
     for (
       let step = 0;
-      step < longSteps && !meetsSlo(await this.offer(capacityRps, streamWindows[1]), slo);
+      step < maxLongSteps && !meetsSlo(await this.offer(capacityRps, longWindowRequests), slo);
       step++
     )
-      capacityRps *= longStep
+      capacityRps *= longStepFactor
     const violatedRps = Math.min(ciViolatedRps, maxRateShare * saturationRps)
     return boundSimulated(capacityRps, ciMetRps || low, violatedRps)
   }
