@@ -3,8 +3,8 @@ import { type MeasuredWith, measuredWith } from '../../trials/measured-with.ts'
 import type { Provenance } from '../../trials/types.ts'
 import type { Experiment } from './types.ts'
 
-/** What the trials of a configuration measured, as an experiment starts it. */
-export const measuredOf = (
+/** Server, engine and weights that the trials of a configuration measure (its provenance). */
+export const resolveMeasuredWith = (
   experiment: Experiment,
   provenance: Provenance,
   configuration: Configuration,

@@ -1,5 +1,6 @@
 /**
- * What a reader must know about the figures of a run: where they come from, and their typical error.
+ * What a reader must know about the figures of a run: where they come from, and their typical
+ * error.
  */
 import { deployNotice } from '../../reports/figures.ts'
 import { percent } from '../../reports/format.ts'
@@ -14,17 +15,18 @@ import type { MachineFacts } from '../../trials/machine/machine-facts.ts'
 import { engineError, type LlmEngineName } from '../../trials/predictor/llm/engine-profile.ts'
 import type { Provenance } from '../../trials/types.ts'
 import {
-  anchoredServer,
-  architecturesNamed,
-  engineOf,
+  findArchitectures,
   hasServerPrior,
+  resolveAnchor,
+  resolveLlmEngine,
 } from '../backends/estimators.ts'
-import { measuredOf } from '../config/measured-of.ts'
-import { acceptanceNotice } from '../config/settings/speculation-settings.ts'
+import { resolveMeasuredWith } from '../config/measured-of.ts'
+import { describeAcceptance } from '../config/settings/speculation-settings.ts'
 import type { Experiment } from '../config/types.ts'
 
 /**
- * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load, with
+ * Imported: results of other tools. Simulated: virtual time. Emulated: real processes and load,
+ * with
  * modelled GPU time. Measured: nothing is modelled.
  */
 export function resolveProvenance(experiment: Experiment): Provenance {
@@ -59,7 +61,9 @@ export function describeDevices(
 /** Cores that differ less from the reference core of the device model are not mentioned. */
 const maxUnreportedSpeedRatio = 1.25
 
-/** Says that CPU costs are scaled to this machine, where its cores differ from the reference core. */
+/**
+ * Says that CPU costs are scaled to this machine, where its cores differ from the reference core.
+ */
 export function describeCoreSpeed({ cores = coresElsewhere }: Experiment): string[] {
   const { speed } = cores
   if (Math.max(speed, 1 / speed) <= maxUnreportedSpeedRatio) return []
@@ -98,17 +102,15 @@ const serverNames: Readonly<Record<LlmEngineName, string>> = {
 /** Batch size at which the typical error of the device model is reported. */
 const typicalBatch = 8
 
-/**
- * Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'.
- */
+/** Typical error of the modelled batch times by GPU: 'T4 4 %, A10G 21 % (no published table)'. */
 function describeModelErrors(experiment: Experiment): string {
   const architecture = architectureOf(experiment.model.architecture, experiment.own.architectures)
   return listGpus(experiment)
     .map((name) => {
       const gpu = findGpu(name, experiment.own.gpus)
       if (architecture.kind === 'decoder')
-        return `${gpu.name} ${percent(engineError(engineOf(experiment), { gpu, tensorParallel: 1 }))}`
-      const anchored = anchoredServer(experiment, architecture)
+        return `${gpu.name} ${percent(engineError(resolveLlmEngine(experiment), { gpu, tensorParallel: 1 }))}`
+      const anchored = resolveAnchor(experiment, architecture)
       const { relativeError } = deviceLatencyMs({
         architecture,
         gpu,
@@ -130,10 +132,12 @@ export function listNotices(experiment: Experiment, provenance: Provenance): str
     return [describeImport(experiment.predictor), ...experiment.notices]
   // A configuration without a GPU is measured even in an emulated run, and its spec says so.
   const [gpu] = listGpus(experiment)
-  const deploys = deployNotice(measuredOf(experiment, provenance, gpu === undefined ? {} : { gpu }))
+  const deploys = deployNotice(
+    resolveMeasuredWith(experiment, provenance, gpu === undefined ? {} : { gpu }),
+  )
   return [
     describeDeviceModel(experiment, provenance),
-    ...acceptanceNotice(experiment),
+    ...describeAcceptance(experiment),
     ...(deploys === undefined ? [] : [deploys]),
     ...experiment.notices,
   ]
@@ -143,9 +147,9 @@ function describeDeviceModel(experiment: Experiment, provenance: Provenance): st
   const { architecture, path } = experiment.model
   const isLanguageModel =
     path === undefined &&
-    architecturesNamed([architecture], experiment.own).some(({ kind }) => kind === 'decoder')
+    findArchitectures([architecture], experiment.own).some(({ kind }) => kind === 'decoder')
   const source = isLanguageModel
-    ? `a model of ${serverNames[engineOf(experiment)]}`
+    ? `a model of ${serverNames[resolveLlmEngine(experiment)]}`
     : 'a device model from published tables'
   const errors = `typical error of ${isLanguageModel ? 'step' : 'batch'} times (1σ): ${describeModelErrors(experiment)}`
   if (provenance === 'emulated')
